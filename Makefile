@@ -15,7 +15,7 @@ VENV := .venv
 RECOVERY := $(VENV)/bin/recovery
 
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS \
-    NO_ROOT_STEPS
+    UNPRIVILEGED
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
@@ -31,6 +31,10 @@ endif
 endef
 $(foreach name,$(VARIABLES),$(eval $(call pass_on,$(name),command environment)))
 $(foreach name,$(GIVEN_TO_MAKE) $(OF_TESTERS),$(eval $(call pass_on,$(name),command)))
+
+ifneq ($(origin NO_ROOT_STEPS),undefined)
+$(error NO_ROOT_STEPS was replaced by UNPRIVILEGED=1, which takes no step that needs root)
+endif
 
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
@@ -56,7 +60,7 @@ help: ## this page
 	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
 	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
 	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (your words for what no host tells: io2, 5000 IOPS), NO_PROBE=1 (do not"
-	@echo "try the storage beforehand), NO_ROOT_STEPS=1 (take no step that needs root), ARGS (passed on as they"
+	@echo "try the storage beforehand), UNPRIVILEGED=1 (take no step that needs root), ARGS (passed on as they"
 	@echo "are). For loads: SECONDS (60, of each), THREADS, WORKLOAD, OPTION (one of the server's and its values:"
 	@echo "table_open_cache=400,4000), MEMORY_RATIO (data over buffer pool)."
 	@echo "Everything else: $(RECOVERY) --help"

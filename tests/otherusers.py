@@ -22,7 +22,7 @@ import encodings.ascii, json, os, sys
 from pathlib import Path
 from recovery.builds import install
 from recovery.errors import RecoveryError
-from recovery.linux import files, locks
+from recovery.linux import cleanup, files, locks
 from recovery.mysqld import datadir
 from recovery.session import progress
 uid, mask = int(sys.argv[1]), int(sys.argv[2], 8)

@@ -15,9 +15,9 @@ from waiting import BUILDING_S, until
 
 from recovery.errors import HostUnfitError
 from recovery.linux.cgroups import controller_settings
+from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.loop_device import why_no_power_cut
-from recovery.linux.orphans import SERVER_NAMES
-from recovery.linux.process_marks import is_stopped
+from recovery.linux.procfs import is_stopped
 from recovery.model import Limits
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from waiting import until
 
-from recovery.linux.process_marks import is_stopped
+from recovery.linux.procfs import is_stopped
 
 _PARTS = re.compile(r"\x1b\[(\??)([\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 STYLES = re.compile(r"\x1b\[[\d;]*m")

@@ -21,10 +21,10 @@ from recovery.session.store import session_from_request
 EVERY: dict[str, Any] = {
     **dict.fromkeys(
         ("tables", "schemas", "rows", "runs", "data", "mysqld", "archive", "engine", "image", "registry", "read_iops",
-         "read_bps", "memory", "cpus", "baseline", "no_root_steps")
+         "read_bps", "memory", "cpus", "baseline")
     ),
     **dict.fromkeys(("versions", "settings", "variants", "notes"), ()),
-    **dict.fromkeys(("offline", "no_drop_caches", "no_probe", "keep"), False),
+    **dict.fromkeys(("offline", "unprivileged", "no_drop_caches", "no_probe", "keep"), False),
     "stall_s": 300.0, "results": Path("results"),
 }  # fmt: skip
 

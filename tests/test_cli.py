@@ -46,20 +46,20 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--set", "=1"], "names no option"),
         (["--engine", "podman"], "podman"),
         (["--stall", "0"], "stall"),
-        (["--read-iops", "0"], "READ_IOPS=0 makes no sense"),
-        (["--read-iops", "many"], "READ_IOPS=many makes no sense"),
-        (["--read-bps=-1"], "READ_BPS=-1 makes no sense"),
-        (["--memory", "1m"], "MEMORY=1m is less than any server can live with"),
+        (["--read-iops", "0"], 'invalid READ_IOPS "0"'),
+        (["--read-iops", "many"], 'invalid READ_IOPS "many"'),
+        (["--read-bps=-1"], 'invalid READ_BPS "-1"'),
+        (["--memory", "1m"], "MEMORY=1m is too little for any server"),
         (["--memory", ""], "--memory is set but empty"),
-        (["--cpus", "0"], "CPUS=0 makes no sense"),
+        (["--cpus", "0"], 'invalid CPUS "0"'),
         (["--note", "x" * 501], "NOTE is 501 characters long"),
         (["--note", "io2\n5000"], "is no line of plain text"),
         (["--note", "\x1b[31m"], "is no line of plain text"),
         (["--stall", "nan"], "stall"),
         (["--stall", "inf"], "stall"),
         (["--frobnicate"], "--frobnicate"),
-        (["--data", "~nobody-at-all/x"], "nobody here has that home folder"),
-        (["--read-iops", "1" * 5000], "READ_IOPS=111"),
+        (["--data", "~nobody-at-all/x"], "there is no such home folder"),
+        (["--read-iops", "1" * 5000], 'invalid READ_IOPS "111'),
         (["--variant", "a\nb\x1b[31m"], "--variant 'a b?[31m' has no name"),
         (["--tables", ""], "--tables is set but empty"),
         (["--results="], "--results is set but empty"),
@@ -116,7 +116,7 @@ def test_the_plan_refuses_what_the_run_would(
     plan = ("cold-recovery", "--dry-run", "--data", str(tmp_path))
     assert complaint(capsys, *plan, "--engine", "local", "--version", "9.7")[0] == 2
     engines = {
-        "tcp://192.0.2.1:2375": "is not reached by a socket of this host",
+        "tcp://192.0.2.1:2375": "has no socket on this host",
         f"unix://{tmp_path}/nobody.sock": "there is no Docker engine at",
     }
     for address, why in engines.items():
@@ -263,7 +263,7 @@ def test_data_in_memory_is_refused_before_anything_is_built(capsys: pytest.Captu
     code, said = complaint(capsys, "cold-recovery", *arguments)
     data.rmdir()
     assert code == 3
-    assert "lies in memory" in said
+    assert "is in memory" in said
 
 
 def test_dry_run_tells_the_plan_and_touches_nothing(

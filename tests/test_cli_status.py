@@ -25,7 +25,7 @@ _SESSION = """
 import sys, threading
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.linux.locks import host_lock, lock_path
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.session.progress import from_json, status_path, write_status_file
 from test_progress import NEW
 written = threading.Event()

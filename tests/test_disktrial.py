@@ -19,7 +19,7 @@ from waiting import until
 
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.linux import files, loop_device
+from recovery.linux import cleanup, loop_device
 from recovery.linux.loop_device import attached_images, why_no_loop_disk, why_no_power_cut
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
@@ -105,11 +105,11 @@ def test_who_needs_none_has_it_not_tried(called: Path) -> None:
 
 @pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
 def test_where_it_is_refused_it_is_not_tried(called: Path, scenario: str, name: str) -> None:
-    request = asked(scenario, no_root_steps="mount")
+    request = asked(scenario, unprivileged=True)
     assert request.works
-    assert "refused by --no-root-steps (mount)" in " ".join(request.unasked)
+    assert "refused by --unprivileged" in " ".join(request.unasked)
     with pytest.raises(HostUnfitError, match="refused by"):
-        asked(scenario, parts=name, no_root_steps="mount")
+        asked(scenario, parts=name, unprivileged=True)
     assert called.read_text() == ""
 
 
@@ -122,7 +122,7 @@ def test_nobody_but_root_tries(called: Path, monkeypatch: pytest.MonkeyPatch) ->
 @as_root
 def test_without_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert why_no_loop_disk() == "there is no mkfs.ext4"
+    assert why_no_loop_disk() == "mkfs.ext4 is missing"
 
 
 def test_without_room_for_it(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,5 +177,5 @@ class TestReal:
         tried = [sys.executable, "-c", "from recovery.linux.loop_device import why_no_loop_disk; why_no_loop_disk()"]
         assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
         (left,) = temporary.iterdir()
-        files.sweep_temp_folders()
+        cleanup.sweep_temp_folders()
         assert not left.exists()

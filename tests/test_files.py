@@ -1,44 +1,22 @@
-"""What a killed process leaves half made is found by whom it belonged to, and nothing else is touched."""
+"""Files are replaced as a whole, damaged ones are refused, and the tables' files are found."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
-from recovery.linux.files import copy_atomically, draft_path, rename_to_free_name, sweep_drafts
-
-
-@pytest.fixture
-def dead() -> int:
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def test_drafts_of_the_dead_go_and_no_others(tmp_path: Path, dead: int) -> None:
-    gone = [f".report.json.{dead}", f".001.json.{dead}", f".report.txt.{os.getpid()}"]
-    stay = [f".report.json.{os.getppid()}", f".hidden.{dead}", "report.json", ".report.json", f"report.json.{dead}"]
-    for name in (*gone, *stay):
-        (tmp_path / name).touch()
-    sweep_drafts(tmp_path)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(stay)
-
-
-def test_of_a_folder_with_files_of_the_user_s_only_what_has_our_names(tmp_path: Path, dead: int) -> None:
-    (tmp_path / f".20261122T060000Z-scale.{dead}" / "runs").mkdir(parents=True)
-    (tmp_path / f".notes.txt.{dead}").touch()
-    (tmp_path / f".latest.{dead}").symlink_to("elsewhere")
-    sweep_drafts(tmp_path, r"\d{8}T\d{6}Z-[a-z-]+|latest")
-    assert [entry.name for entry in tmp_path.iterdir()] == [f".notes.txt.{dead}"]
-
-
-def test_a_folder_that_is_not_there_has_no_drafts(tmp_path: Path) -> None:
-    sweep_drafts(tmp_path / "nowhere")
+from recovery.errors import RecoveryError
+from recovery.linux.files import (
+    copy_atomically,
+    draft_path,
+    numbered_names,
+    read_stored,
+    rename_to_free_name,
+    table_files,
+)
+from recovery.model import Layout, Schema
 
 
 def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
@@ -56,5 +34,30 @@ def test_two_of_one_name_get_numbers(tmp_path: Path) -> None:
         draft = draft_path(tmp_path / "session")
         draft.mkdir()
         (draft / "inside").touch()
-        assert rename_to_free_name(draft, "session") == tmp_path / expected
+        assert rename_to_free_name(draft, numbered_names("session")) == tmp_path / expected
         assert not draft.exists()
+
+
+@pytest.mark.parametrize("number", ["true", "null", '"1"', "1.0"])
+def test_a_stored_file_has_a_whole_number_as_its_format(number: str, tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(f'{{"format": {number}}}')
+    with pytest.raises(RecoveryError, match="is damaged: it has no format number"):
+        read_stored(tmp_path / "report.json", TypeAdapter(dict[str, object]))
+
+
+def test_tables_are_counted_as_the_server_names_their_folders(tmp_path: Path) -> None:
+    for folder in ("discovery", "my@002ddb_1"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.ibd").touch()
+        (tmp_path / folder / "t.frm").touch()
+    assert table_files(tmp_path, Schema(1)).count() == 1
+    assert table_files(tmp_path, Schema(1, database="my-db", databases=2)).count() == 1, "the second is missing"
+
+
+def test_the_only_file_of_all_tables_lies_beside_the_servers_own(tmp_path: Path) -> None:
+    general = table_files(tmp_path, Schema(1, layout=Layout.GENERAL))
+    (tmp_path / "mysql.ibd").touch()
+    assert general.count() == 0
+    (tmp_path / "all_tables.ibd").touch()
+    assert general.count() == 1
+    assert not general.holds("mysql.ibd")

@@ -145,8 +145,11 @@ def test_inodes_stay_warm_without_root() -> None:
     asked = one(session(by_file, no_drop_caches=True), "inodes-were-warm")
     assert "leave it out" in asked.hint
     assert "root" not in asked.hint, "that was not missing"
-    refused = one(session(by_file, no_drop_caches=True, no_root_steps="all"), "inodes-were-warm")
-    assert "--no-root-steps" in refused.hint
+    for stored in ({"unprivileged": True}, {"no_root_steps": "all"}, {"no_root_steps": "drop-caches,fanotify"}):
+        refused = one(session(by_file, no_drop_caches=True, **stored), "inodes-were-warm")
+        assert "--unprivileged" in refused.hint
+    for stored in ({"unprivileged": False}, {"no_root_steps": "drop-caches"}):
+        assert "--no-drop-caches" in one(session(by_file, no_drop_caches=True, **stored), "inodes-were-warm").hint
 
 
 def test_nobody_could_prove_it_cold() -> None:

@@ -20,7 +20,7 @@ from recovery.cli.doctor import Check, examine
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import cgroups, procfs, storage
-from recovery.linux.host_facts import collect_host_facts, public_mount_options
+from recovery.linux.host_facts import collect_host_facts, ebs_volume, ec2_instance_type, public_mount_options
 from recovery.linux.read_benchmark import NOT_PROBED, SHORT_EFFORT, ReadProbe, ReadSpeed
 from recovery.linux.storage import (
     Device,
@@ -68,16 +68,16 @@ def test_a_partition_has_the_queue_of_its_disk(tmp_path: Path) -> None:
     assert (device.device, device.scheduler, device.read_ahead_kb) == ("/dev/nvme0n1p1", "mq-deadline", 128)
     assert device.rotational is False
     assert completed_reads(device) == 42
-    assert procfs.ebs_volume(device) == "vol-0123456789abcdef0"
+    assert ebs_volume(device) == "vol-0123456789abcdef0"
 
 
 def test_amazon_only_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "product_name").write_text("m5.large\n")
     (tmp_path / "sys_vendor").write_text("QEMU\n")
-    assert procfs.ec2_instance_type(tmp_path) is None
+    assert ec2_instance_type(tmp_path) is None
     (tmp_path / "sys_vendor").write_text("Amazon EC2\n")
-    assert procfs.ec2_instance_type(tmp_path) == "m5.large"
-    assert procfs.ebs_volume(Device(model="Samsung", serial="vol1")) is None
+    assert ec2_instance_type(tmp_path) == "m5.large"
+    assert ebs_volume(Device(model="Samsung", serial="vol1")) is None
 
 
 WORK = """
@@ -100,7 +100,7 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
-        meter, before = cgroups.UsageMeter(child.pid, device), cgroups.process_activity(child.pid)
+        meter, before = cgroups.UsageMeter(child.pid, device), procfs.process_activity(child.pid)
         child.stdin.write("\n")
         child.stdin.flush()
         child.stdout.readline()
@@ -114,12 +114,12 @@ def test_the_meter_counts_one_process(tmp_path: Path) -> None:
         assert found.cache_grown_bytes is not None
         waits = psutil.Process(child.pid)
         until(lambda: waits.status() == psutil.STATUS_SLEEPING, "its next read")
-        after = cgroups.process_activity(child.pid)
+        after = procfs.process_activity(child.pid)
         assert after is not None
         assert after != before
-        assert after == cgroups.process_activity(child.pid)
+        assert after == procfs.process_activity(child.pid)
         child.stdin.write("\n")
-    assert cgroups.process_activity(child.pid) is None
+    assert procfs.process_activity(child.pid) is None
     gone = meter.read()
     assert (gone.read_bytes, gone.cpu_s) == (None, None)
 

@@ -10,9 +10,9 @@ import pytest
 
 from recovery.cli import doctor
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.linux import cgroups, orphans
+from recovery.linux import cgroups, cleanup
 from recovery.linux.cgroups import LimitGroup, controller_settings, hierarchies, server_limits
-from recovery.linux.process_marks import name_with_process_id
+from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits
 
@@ -124,7 +124,7 @@ def test_a_limit_that_somebody_took_away_is_noticed(tmp_path: Path) -> None:
     (folder / "io.max").write_text("254:16 rbps=1048576 wbps=max riops=5000 wiops=max\n")
     assert group.lost() is None
     (folder / "io.max").write_text("254:16 rbps=max wbps=max riops=max wiops=max\n")
-    assert "READ_IOPS and READ_BPS was taken away" in (group.lost() or "")
+    assert "READ_IOPS and READ_BPS was removed during the run" in (group.lost() or "")
     (folder / "io.max").unlink()
     assert "READ_IOPS" in (group.lost() or "")
 
@@ -145,7 +145,7 @@ def refused(asked: Limits, where: Path, tree: Path) -> str:
 
 def test_a_host_without_the_controller(tmp_path: Path) -> None:
     tree = unified(tmp_path, controllers="hugetlb")
-    assert "READ_IOPS cannot be set: this host offers no control group with 'io'" in refused(
+    assert "READ_IOPS cannot be set: this host has no control group hierarchy with 'io'" in refused(
         Limits(read_iops=5), tmp_path, tree
     )
     assert "'memory'" in refused(Limits(memory_bytes=1 << 28), tmp_path, tree)
@@ -162,12 +162,12 @@ def test_more_than_the_host_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("device", "why"),
     [
-        (Device(filesystem="overlay"), "no single block device is behind it (overlay)"),
+        (Device(filesystem="overlay"), "its filesystem (overlay) is not on a single block device"),
         (Device(filesystem="tmpfs"), "(tmpfs)"),
         (Device(filesystem="nfs4"), "(nfs4)"),
         (Device(filesystem="btrfs"), "(btrfs)"),
-        (Device(device="/dev/sdb1", disk="8:16", filesystem="fuseblk"), "fuseblk reads by means of its own"),
-        (Device(device="/dev/dm-0", disk="253:0", filesystem="ext4", stacked=True), "/dev/dm-0 is made of other"),
+        (Device(device="/dev/sdb1", disk="8:16", filesystem="fuseblk"), "fuseblk reads in other processes"),
+        (Device(device="/dev/dm-0", disk="253:0", filesystem="ext4", stacked=True), "/dev/dm-0 is built from other"),
     ],
 )  # fmt: skip
 def test_where_reads_cannot_be_limited(
@@ -218,7 +218,7 @@ def test_groups_of_the_dead_are_removed_and_no_one_else_s(tmp_path: Path, sleepe
     (tmp_path / "pids" / dead / "a-container").mkdir()
     (tmp_path / "cpu" / busy).mkdir()
     (tmp_path / "cpu" / busy / "cgroup.procs").write_text(f"{sleeper.pid}\n")
-    assert orphans.remove_orphaned_groups(tree) == (dead,)
+    assert cleanup.remove_orphaned_groups(tree) == (dead,)
     left = {path.name for folder in ("memory", "cpu", "pids") for path in (tmp_path / folder).iterdir()}
     assert left == {name_with_process_id(9), "docker", "mysql-recovery", busy}
     assert sleeper.poll() is None, "it is no server of ours"

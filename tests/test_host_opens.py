@@ -139,5 +139,5 @@ def test_a_count_with_holes_is_none(folders: tuple[Path, ...]) -> None:
     trace._spool = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115  # closed with the trace
     with trace:
         pid = opened_by_another(folders[0] / "table_1.ibd")
-        with pytest.raises(HostUnfitError, match="could not be kept: No space left"):
+        with pytest.raises(HostUnfitError, match="could not be written: No space left"):
             trace.of(pid)

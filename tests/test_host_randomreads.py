@@ -67,8 +67,8 @@ def test_memory_is_no_storage() -> None:
     if device_of(Path("/dev/shm")).filesystem != "tmpfs":
         pytest.skip("no tmpfs")
     found = probe_reads(Path("/dev/shm"), BRIEF_EFFORT)
-    assert found == ReadProbe(BRIEF_EFFORT, {}, "tmpfs lies in memory")
-    assert found.facts() == {"probe": "none: tmpfs lies in memory"}
+    assert found == ReadProbe(BRIEF_EFFORT, {}, "tmpfs is in memory")
+    assert found.facts() == {"probe": "none: tmpfs is in memory"}
 
 
 def test_no_room_and_no_right_are_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ count_resumes()
 meanwhile = ClockGuard()
 print("ready", flush=True)
 sys.stdin.readline()
-print(meanwhile.told(), flush=True)
+print(meanwhile.pause(), flush=True)
 """
 
 
@@ -30,7 +30,7 @@ def test_time_that_goes_by_is_no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(time, "time", lambda: wall() + 3600)
         patch.setattr(time, "clock_gettime", lambda which: clock(which) + 3600)
         patch.setattr(time, "monotonic", lambda: monotonic() + 3600)
-        told = meanwhile.told(), meanwhile.clock_set_s()
+        told = meanwhile.pause(), meanwhile.clock_set_s()
     assert told == (None, None)
 
 
@@ -53,10 +53,10 @@ def test_a_clock_that_was_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile, now = ClockGuard(), time.time
     monkeypatch.setattr(time, "time", lambda: now() - 3600)
     assert meanwhile.clock_set_s() == pytest.approx(-3600, abs=1)
-    assert meanwhile.told() is None
+    assert meanwhile.pause() is None
 
 
 def test_a_host_that_slept_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile, clock = ClockGuard(), time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + 90)
-    assert meanwhile.told() == "the host slept for 90 s meanwhile"
+    assert meanwhile.pause() == "the host slept for 90 s meanwhile"

@@ -8,7 +8,6 @@ from recovery.errors import UsageError
 from recovery.linux.cgroups import (
     format_bytes,
     limit_exceeded,
-    limit_options,
     limits_from_settings,
     limits_text,
     limits_to_settings,
@@ -30,29 +29,29 @@ def test_as_the_user_writes_them() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (("0", None, None, None), "READ_IOPS=0 makes no sense"),
-        (("-5", None, None, None), "READ_IOPS=-5 makes no sense"),
-        (("5k", None, None, None), "READ_IOPS=5k makes no sense"),
-        (("__", None, None, None), "READ_IOPS=__ makes no sense"),
+        (("0", None, None, None), 'invalid READ_IOPS "0"'),
+        (("-5", None, None, None), 'invalid READ_IOPS "-5"'),
+        (("5k", None, None, None), 'invalid READ_IOPS "5k"'),
+        (("__", None, None, None), 'invalid READ_IOPS "__"'),
         (("99999999999", None, None, None), "READ_IOPS"),
-        ((None, "0", None, None), "READ_BPS=0 makes no sense"),
-        ((None, "fast", None, None), "READ_BPS=fast makes no sense"),
-        ((None, "100", None, None), "READ_BPS=100 makes no sense"),
-        ((None, None, "0", None), "MEMORY=0 makes no sense"),
-        ((None, None, "-2g", None), "MEMORY=-2g makes no sense"),
-        ((None, None, "2 gigs", None), "MEMORY=2 gigs makes no sense"),
-        ((None, None, "64m", None), "less than any server can live with"),
+        ((None, "0", None, None), 'invalid READ_BPS "0"'),
+        ((None, "fast", None, None), 'invalid READ_BPS "fast"'),
+        ((None, "100", None, None), 'invalid READ_BPS "100"'),
+        ((None, None, "0", None), 'invalid MEMORY "0"'),
+        ((None, None, "-2g", None), 'invalid MEMORY "-2g"'),
+        ((None, None, "2 gigs", None), 'invalid MEMORY "2 gigs"'),
+        ((None, None, "64m", None), "too little for any server"),
         ((None, None, "9" * 40, None), "MEMORY"),
         (("1" * 5000, None, None, None), "READ_IOPS"),
         ((None, None, "9" * 400 + "g", None), "MEMORY"),
-        ((None, None, None, "0"), "CPUS=0 makes no sense"),
-        ((None, None, None, "-1"), "CPUS=-1 makes no sense"),
-        ((None, None, None, "nan"), "CPUS=nan makes no sense"),
-        ((None, None, None, "inf"), "CPUS=inf makes no sense"),
-        ((None, None, None, "two"), "CPUS=two makes no sense"),
+        ((None, None, None, "0"), 'invalid CPUS "0"'),
+        ((None, None, None, "-1"), 'invalid CPUS "-1"'),
+        ((None, None, None, "nan"), 'invalid CPUS "nan"'),
+        ((None, None, None, "inf"), 'invalid CPUS "inf"'),
+        ((None, None, None, "two"), 'invalid CPUS "two"'),
     ],
 )
-def test_what_makes_no_sense(given: tuple[object, object, object, object], told: str) -> None:
+def test_invalid_limits_are_refused(given: tuple[object, object, object, object], told: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_limits(*given)
     assert told in caught.value.message
@@ -60,20 +59,16 @@ def test_what_makes_no_sense(given: tuple[object, object, object, object], told:
 
 
 def test_the_command_that_repeats_asks_for_the_same() -> None:
-    options = dict(limit_options(ALL))
-    assert options == {"--read-iops": 5000, "--read-bps": "100m", "--memory": "2g", "--cpus": "1.5"}
-    assert parse_limits(*options.values()) == ALL
-    assert set(dict(limit_options(NO_LIMITS)).values()) == {None}
-    assert format_bytes(1025) == "1025"
-    exact = parse_limits(None, None, None, "0.1234567")
-    assert dict(limit_options(exact))["--cpus"] == "0.1234567"
-    assert dict(limit_options(parse_limits(None, None, None, "1000000")))["--cpus"] == "1000000"
+    assert [format_bytes(count) for count in (2 << 30, 100 << 20, 1025)] == ["2g", "100m", "1025"]
+    assert parse_limits(ALL.read_iops, "100m", "2g", ALL.cpus) == ALL
 
 
 def test_a_stored_session_keeps_them() -> None:
     assert limits_from_settings(limits_to_settings(ALL)) == ALL
     assert limits_from_settings({"tables": 3}) == NO_LIMITS
-    assert limits_from_settings({"read_iops": "many"}) == NO_LIMITS
+    for wrong in ("many", True):
+        assert limits_from_settings(dict.fromkeys(limits_to_settings(ALL), wrong)) == NO_LIMITS
+    assert limits_from_settings({"cpus": 2}) == Limits(cpus=2.0)
 
 
 def test_in_words() -> None:
@@ -90,7 +85,7 @@ def test_a_start_that_was_not_held_to_its_limit() -> None:
     assert held is None
     doubt = limit_exceeded(asked, read_requests=12_000, read_bytes=10 << 20, seconds=10.0)
     assert doubt is not None
-    assert "1,200 reads a second under a limit of 1,000" in doubt
+    assert "1,200 reads a second, although the limit was 1,000" in doubt
     assert "bytes read" in (limit_exceeded(asked, read_requests=1, read_bytes=20 << 20, seconds=10.0) or "")
     assert limit_exceeded(asked, read_requests=None, read_bytes=None, seconds=10.0) is None
     assert limit_exceeded(asked, read_requests=200, read_bytes=None, seconds=0.05) is None, (

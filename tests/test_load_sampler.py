@@ -15,7 +15,7 @@ from waiting import until
 
 from recovery.errors import RecoveryError
 from recovery.experiments.load import with_client_rates, with_poll_rates
-from recovery.linux.cgroups import process_resident_bytes
+from recovery.linux.procfs import process_resident_bytes
 from recovery.linux.storage import Device, DeviceCounters, read_device_counters
 from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
 from recovery.mysqld.client import connect

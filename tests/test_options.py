@@ -77,16 +77,16 @@ def test_the_environment_is_a_layer_of_the_command_and_not_of_a_stored_one(monke
 
 def test_the_repeat_command_has_what_was_given() -> None:
     given = {"tables": 20, "settings": ("a=1", "b=2"), "trace": True, "floor": False, "stall_s": 7.0, "notes": ()}
-    given |= {"no_root_steps": "mount", "archive": None, "results": BY_NAME["results"].default}
+    given |= {"unprivileged": True, "archive": None, "results": BY_NAME["results"].default}
     assert repeat_command("cold-recovery", given, OPTIONS) == (
-        "recovery cold-recovery --tables 20 --set a=1 --set b=2 --trace --no-root-steps=mount --stall 7"
+        "recovery cold-recovery --tables 20 --set a=1 --set b=2 --trace --unprivileged --stall 7"
     )
 
 
 def test_only_flags_have_no_value() -> None:
     flags = {one.name for one in OPTIONS if one.kind is Kind.FLAG}
-    assert {"trace", "floor", "keep", "quiet", "dry_run"} <= flags
-    assert not flags & {"stacks", "no_root_steps", "json"}
+    assert {"trace", "floor", "keep", "quiet", "dry_run", "unprivileged"} <= flags
+    assert not flags & {"stacks", "json"}
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"]])

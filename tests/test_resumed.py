@@ -15,6 +15,7 @@ import pytest
 from test_runner import VERSION, SilentNarrator, session_of
 
 from recovery.cli.main import run
+from recovery.cli.measure import request_to_resume
 from recovery.errors import (
     HostUnfitError,
     RecoveryError,
@@ -23,6 +24,7 @@ from recovery.errors import (
     TrialVoidError,
     UsageError,
 )
+from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, Session, Verdict, startup_specs
 from recovery.report.stored_session import LOCK_FILE, load_session
@@ -50,7 +52,7 @@ from recovery.session.store import SessionStore
 
 GOOD = "good"
 OVER_A_FULL_DISK = ServerFailedError("errno 28")
-STOOD = "somebody stopped it: the time is not its own"
+STOOD = "somebody stopped it: the time is not the server's alone"
 
 
 def began(tmp_path: Path, script: list[Any]) -> Unfinished:
@@ -281,9 +283,9 @@ def test_what_differs_is_told(changed: dict[str, Any], words: str) -> None:
 def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
     left = began(tmp_path, [GOOD, KeyboardInterrupt()])
     store = SessionStore.go_on(left.folder)
-    with pytest.raises(HostUnfitError, match=f"is going on just now: pid {os.getpid()}, "):
+    with pytest.raises(HostUnfitError, match=f"is still running: pid {os.getpid()}, "):
         check_not_running(left)
-    with pytest.raises(HostUnfitError, match="is going on just now"), open_resumed(left):
+    with pytest.raises(HostUnfitError, match="is still running"), open_resumed(left):
         pass
     store.let_go()
     check_not_running(left)
@@ -344,7 +346,7 @@ def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureF
     store = SessionStore.go_on(left.folder)
     code, lines = told(capsys, "--resume", *results)
     assert (code, len(lines)) == (3, 2)
-    assert "is going on just now" in lines[0]
+    assert "is still running" in lines[0]
     store.let_go()
     (left.folder / PLAN_FILE).unlink()
     code, lines = told(capsys, "--resume", *results)
@@ -368,6 +370,15 @@ def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture
     code, lines = told(capsys, "--resume", "--results", str(tmp_path / "results"))
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
+
+
+@pytest.mark.parametrize("old", ["all", "drop-caches,fanotify"])
+def test_a_stored_command_with_the_replaced_option_is_read(tmp_path: Path, old: str) -> None:
+    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    plan = json.loads((left.folder / PLAN_FILE).read_text())
+    command = f"recovery cold-recovery --version 5.7.22 --tables 20 --no-root-steps={old} --data {tmp_path}"
+    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": command, "folder": str(tmp_path)}))
+    assert request_to_resume(left).refused == EVERY_STEP
 
 
 def test_resumed_is_what_the_store_has(tmp_path: Path) -> None:

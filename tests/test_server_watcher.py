@@ -13,7 +13,8 @@ from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
 from waiting import DEADLINE_S
 
 from recovery.errors import ServerFailedError, ServerKilledError
-from recovery.linux.cgroups import GroupUsage, LimitGroup, ProcessActivity
+from recovery.linux.cgroups import GroupUsage, LimitGroup
+from recovery.linux.procfs import ProcessActivity
 from recovery.model import Limits, parse_version
 from recovery.mysqld.local import LocalProcess
 from recovery.mysqld.log_tail import LogLine, LogTail

@@ -27,7 +27,7 @@ from recovery.cli.main import run
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.experiments.bench import Bench
 from recovery.experiments.load import TaskMonitor
-from recovery.linux.process_marks import is_stopped
+from recovery.linux.procfs import is_stopped
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import Device
 from recovery.model import Phase, StackSamples

@@ -127,7 +127,7 @@ def test_what_is_made_from_the_runs_is_made_anew_when_asked(tmp_path: Path, caps
     """But not of a session that runs, nor of one whose tool was killed, which may go on."""
     store = SessionStore.create(tmp_path, replace(SESSION, settings={"runs": 1}))
     assert run(["report", str(store.folder), "--write"]) == 3
-    assert "is going on just now" in capsys.readouterr().err
+    assert "is still running" in capsys.readouterr().err
     store.let_go()
     for status, found in (("running", []), ("aborted", ["few-runs"]), ("finished", ["few-runs"])):
         change(store.folder, findings=[], status=status)

@@ -46,7 +46,7 @@ def test_as_root_the_missing_programs_are_installed(host: Path, tmp_path: Path) 
     assert (tmp_path / "asked").read_text().splitlines() == ["update -q", f"install -q -y {wanted} chromium"]
 
 
-@pytest.mark.parametrize(("uid", "settings"), [(1000, {}), (0, {"RECOVERY_NO_ROOT_STEPS": "1"})])
+@pytest.mark.parametrize(("uid", "settings"), [(1000, {}), (0, {"RECOVERY_UNPRIVILEGED": "1"})])
 def test_elsewhere_they_are_named_with_the_command(uid: int, settings: dict[str, str], host: Path) -> None:
     said = provide(host, uid, **settings)
     assert (

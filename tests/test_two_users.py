@@ -20,7 +20,7 @@ from recovery.builds.server_sources import find_own_server
 from recovery.cli.doctor import space_checks
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.linux import files, locks
+from recovery.linux import cleanup, locks
 from recovery.linux.files import servers_dir
 from recovery.linux.locks import host_lock
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
@@ -68,7 +68,7 @@ def test_whoever_made_the_lock_everybody_may_take_it(shared: Path, umask: int) -
     with going_on_as(HOLD, where, umask=umask) as child:
         assert stat.S_IMODE((shared / "lock").stat().st_mode) == 0o666
         with (
-            pytest.raises(HostUnfitError, match=f"going on: pid {child.pid} of nobody, `recovery cold-") as root,
+            pytest.raises(HostUnfitError, match=f"in progress: pid {child.pid} of nobody, `recovery cold-") as root,
             host_lock(),
         ):
             pass
@@ -255,12 +255,12 @@ def test_no_status_of_another_is_believed(shared: Path) -> None:
 
 def test_temporary_folders_of_others_stay(shared: Path) -> None:
     """Root may remove all; what bears the mark of one that is gone is its owner's to remove."""
-    left = done_as("print(files.make_temp_folder(given[0]))", str(shared), uid=SOMEBODY)
+    left = done_as("print(cleanup.make_temp_folder(given[0]))", str(shared), uid=SOMEBODY)
     trap = shared / "recovery-trap"
     trap.mkdir()
     os.mkfifo(trap / "owner")
-    assert files.is_abandoned_temp_folder(Path(left))
-    assert files.sweep_temp_folders_in(shared) == 0
+    assert cleanup.is_abandoned_temp_folder(Path(left))
+    assert cleanup.sweep_temp_folders_in(shared) == 0
     assert Path(left).is_dir()
 
 
@@ -344,7 +344,7 @@ def test_the_folder_above_a_cache_or_a_folder_for_temporary_files_counts(
         with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
             servers_dir()
         with pytest.raises(HostUnfitError, match=f"{theirs} belongs to nobody"):
-            files.make_temp_folder(str(above / "temporary"))
+            cleanup.make_temp_folder(str(above / "temporary"))
     assert list((theirs / "temporary").iterdir()) == []
     done_as("Path(given[1]).symlink_to(given[0])", str(shared), str(shared / "their-link"))
     monkeypatch.setenv("RECOVERY_CACHE", str(shared / "their-link/cache"))

@@ -189,7 +189,9 @@ def cold_not_proved(session: Session) -> Iterator[Finding]:
 
 def _drop_caches_hint(session: Session) -> str:
     if session.settings.get("no_drop_caches"):
-        by = "--no-drop-caches" if session.settings.get("no_root_steps") in (None, "drop-caches") else "--no-root-steps"
+        # Older sessions have `no_root_steps`, the names of the refused steps.
+        unprivileged = session.settings.get("unprivileged") or session.settings.get("no_root_steps")
+        by = "--unprivileged" if unprivileged not in (None, False, "drop-caches") else "--no-drop-caches"
         return f"{by} does this: leave it out for a start as cold as after a reboot."
     if session.environment.get("root") == "yes":
         return "Allow writing to /proc/sys/vm/drop_caches (an unprivileged container does not)."

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 
 from recovery.builds.catalog import PinnedServer
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import create_readable_folder, parse_json, sweep_drafts, write_atomically
+from recovery.linux.cleanup import sweep_drafts
+from recovery.linux.files import create_readable_folder, parse_json, write_atomically
 
 # --- Checksums of files, stored if computing them again would take a second
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from recovery.builds import packages
 from recovery.builds.download import NoAnswerError, program_output
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError, UsageError
-from recovery.linux import files
+from recovery.linux import cleanup
 from recovery.linux.files import create_readable_folder, libraries_dir, why_not_trusted
 from recovery.model import Build, Flavor, Version
 
@@ -119,7 +119,7 @@ def parse_version_output(text: str) -> Version | None:
 def query_options(build: Build) -> frozenset[str]:
     """Returns the names of all options that the server lists; empty if it does not answer."""
     try:
-        with files.temp_folder() as folder:
+        with cleanup.temp_folder() as folder:
             words, known = (*list_options_command(build), f"--datadir={folder}"), loader_environment(build.library_dirs)
             return parse_option_names(
                 program_output(

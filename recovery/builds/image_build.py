@@ -37,7 +37,7 @@ from recovery.linux import docker_engine
 from recovery.linux.docker_engine import IMAGE_NAME, OWNER, PURPOSE
 from recovery.linux.files import create_readable_folder, docker_dir, images_dir
 from recovery.linux.locks import wait_for_lock
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.signals import defer_signals
 from recovery.model import Build
 
@@ -262,7 +262,7 @@ def _build_by_debootstrap(client: docker.DockerClient, recipe: DebianRecipe, why
     if os.geteuid() != 0:
         raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
     if is_refused(RootStep.DEBOOTSTRAP):
-        raise HostUnfitError(f"{why}, and debootstrap was {refusal_text(RootStep.DEBOOTSTRAP)}", _HINT)
+        raise HostUnfitError(f"{why}, and debootstrap was {REFUSED_TEXT}", _HINT)
     prefix = f".part-{file_name_slug(recipe.name)}-"
     for leftover in images_dir().glob(f"{prefix}*"):  # no other process uses this name: the owner was killed
         shutil.rmtree(leftover, ignore_errors=True)

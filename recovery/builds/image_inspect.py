@@ -35,7 +35,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import OWNER, PURPOSE
 from recovery.linux.files import create_readable_folder, images_dir, parse_json, write_atomically
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.linux.signals import defer_signals
 from recovery.model import Build, Version, can
 

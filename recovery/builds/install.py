@@ -29,12 +29,12 @@ from typing import IO, Any
 
 from recovery.builds.download import cached_sha256
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
+from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     create_readable_folder,
     parse_json,
     remove_write_permissions,
     servers_dir,
-    sweep_drafts,
     sync_on_exit,
     why_not_trusted,
     write_atomically,

@@ -26,7 +26,7 @@ from recovery.linux.files import (
 )
 from recovery.linux.locks import wait_for_lock
 from recovery.linux.packages import install_advice
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.storage import CACHE, WritableFolder, storage_errors
 
 # --- Mirror and proxies in this host's apt settings
@@ -122,7 +122,7 @@ def why_not_installable() -> str | None:
     """Returns the reason why this process may not install packages on this host; None if it may."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("apt-get", "dpkg"))):
         return "only root has it installed, and only by apt-get"
-    return refusal_text(RootStep.INSTALL) if is_refused(RootStep.INSTALL) else None
+    return REFUSED_TEXT if is_refused(RootStep.INSTALL) else None
 
 
 def install_package(package: str) -> None:

@@ -33,7 +33,7 @@ from recovery.cli.mask import Masker, host_literals, placeholder_list, split_wor
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux import files, locks
+from recovery.linux import cleanup, locks
 from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
 from recovery.model import Cache, Layout, Schema, Session
 from recovery.report import fmt
@@ -511,7 +511,7 @@ class Bundle:
 
 def make_bundle(folder: Path) -> Bundle:
     """Makes a bundle of the session stored in the folder, which is not changed."""
-    with files.temp_folder() as made:
+    with cleanup.temp_folder() as made:
         raw, clean = made / "raw", made / "clean"
         raw.mkdir()
         clean.mkdir()

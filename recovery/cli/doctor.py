@@ -35,8 +35,8 @@ from recovery.linux.host_facts import (
     read_number,
 )
 from recovery.linux.page_cache import cachestat_works, direct_cache_dropper
-from recovery.linux.privileges import REFUSE_OPTION, RootStep, is_refused, parse_steps, refusal_text, refuse_steps
-from recovery.linux.procfs import DMI, ec2_instance_type, machine_facts
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse_steps, refused_steps
+from recovery.linux.procfs import machine_facts
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
 from recovery.model import Flavor, Limits, Schema, Version
@@ -204,7 +204,7 @@ def machine_checks() -> Iterator[Check]:
     )
     if host_facts.looks_like_ec2():
         found = host_facts.ec2_instance()
-        kind = ec2_instance_type(DMI) or found.type
+        kind = host_facts.ec2_instance_type() or found.type
         yield Check(
             "EC2 instance",
             None,
@@ -264,9 +264,9 @@ def root_step_checks() -> Iterator[Check]:
     root = os.geteuid() == 0
     for step, (when, instead) in _ROOT_STEP_USES.items():
         if is_refused(step):
-            yield Check(step, None, refusal_text(step), when, instead)
+            yield Check(step, None, REFUSED_TEXT, when, instead)
         elif root:
-            yield Check(step, None, "would be taken", when, f"{REFUSE_OPTION}={step} refuses it: {instead}")
+            yield Check(step, None, "would be taken", when, f"--unprivileged refuses it: {instead}")
         else:
             yield Check(step, None, "not this user's to take", when, instead)
 
@@ -280,7 +280,7 @@ _REFERENCE_VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 
 def space_checks(data: Path) -> Iterator[Check]:
     yield Check(
-        "data folder", can_write(nearest_existing(data)), str(data), "it lies on the volume under test",
+        "data folder", can_write(data), str(data), "it lies on the volume under test",
         "give DATA= a folder that this user may write",
     )  # fmt: skip
     if (why := why_not_trusted(data)) is not None:
@@ -323,7 +323,7 @@ def device_checks(data: Path) -> Iterator[Check]:
         "" if device.device else "no single block device is behind it, so they are not: take a plain disk",
     )
     yield Check("serial", None, text_or_unknown(device.serial), "it tells which volume this was")
-    if (volume := procfs.ebs_volume(device)) is not None:
+    if (volume := host_facts.ebs_volume(device)) is not None:
         yield Check(
             "EBS volume",
             None,
@@ -442,12 +442,12 @@ _INDENT = " " * 6
 @click.command()
 @table_option("data", "A folder on the volume to check.")
 @table_option("no_probe")
-@table_option("no_root_steps")
+@table_option("unprivileged")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
-def doctor(data: Path | None, no_probe: bool, no_root_steps: str | None, as_json: bool) -> int:
+def doctor(data: Path | None, no_probe: bool, unprivileged: bool, as_json: bool) -> int:
     """Is this host fit for it, and what is it?"""
     folder = expand_path(data or default_data_dir()).absolute()
-    with refuse_steps(parse_steps(no_root_steps)):
+    with refuse_steps(refused_steps(unprivileged=unprivileged)):
         return _run_checks(folder, no_probe=no_probe, as_json=as_json)
 
 

@@ -14,7 +14,7 @@ from recovery.cli.output import print_line
 from recovery.cli.report import escaped_text, make_grid, size_text, wide_console
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
-from recovery.linux.privileges import parse_steps, refuse_steps
+from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.session.request import split_versions
 
 
@@ -54,14 +54,14 @@ def images_list() -> int:
 @table_option("archive")
 @table_option("registry")
 @table_option("offline")
-@table_option("no_root_steps")
+@table_option("unprivileged")
 def images_build(
     versions: tuple[str, ...],
     mysqld: str | None,
     archive: str | None,
     registry: str | None,
     offline: bool,
-    no_root_steps: str | None,
+    unprivileged: bool,
 ) -> int:
     """Have the image of each VERSION on this host: pulled, or built here."""
     versions = split_versions(versions)
@@ -73,7 +73,7 @@ def images_build(
     client = connect(at)
     print_line(f"the Docker engine at {at}", err=True)
     sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
-    refused = parse_steps(no_root_steps)
+    refused = refused_steps(unprivileged=unprivileged)
     for version in versions or (None,):
         with refuse_steps(refused):
             build = resolve_image(version, sources, partial(print_line, err=True), client)

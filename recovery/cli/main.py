@@ -19,11 +19,17 @@ import click
 
 import recovery
 from recovery.cli.commands import MEASURING_COMMANDS, RecoveryGroup
-from recovery.cli.options import PREFIX, SETTING_NAMES
+from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES
 from recovery.cli.output import print_line
-from recovery.cli.settings import CONFIG_FILE, load_config, refuse_empty_and_unknown, refuse_empty_words
+from recovery.cli.settings import (
+    CONFIG_FILE,
+    load_config,
+    refuse_empty_and_unknown,
+    refuse_empty_words,
+    refuse_replaced_options,
+)
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
-from recovery.linux.privileges import NO_STEPS, Steps, parse_steps, refuse_steps
+from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
 
 # --- User names and passwords in addresses: they would appear in every report, and in a lock that all users can read
@@ -110,11 +116,12 @@ def run(arguments: list[str]) -> int:
     try:
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
+        refuse_replaced_options(arguments)
         config = load_config()
         refuse_credentials(os.environ, arguments, config)
         _print_make_command(arguments)
         command = _find_command(arguments)
-        with refuse_steps(_refused_without_option(command, config)):
+        with refuse_steps(refused_steps(unprivileged=_is_unprivileged(config))):
             defaults = _default_map(command, config)
             result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=defaults)
         return result if isinstance(result, int) else 0
@@ -126,11 +133,14 @@ def _find_command(arguments: list[str]) -> click.Command | None:
     return cli.get_command(click.Context(cli), arguments[0]) if arguments else None
 
 
-def _refused_without_option(command: click.Command | None, config: Mapping[str, Any]) -> Steps:
-    """Returns the root steps that the environment or recovery.toml refuses, if the command has no option for that."""
-    if command is not None and any(one.name == "no_root_steps" for one in command.params):
-        return NO_STEPS
-    return parse_steps(os.environ.get(f"{PREFIX}NO_ROOT_STEPS") or config.get("no_root_steps"))
+def _is_unprivileged(config: Mapping[str, Any]) -> bool:
+    """Returns whether the environment, or else recovery.toml, refuses the steps that need root. That applies to every
+    command, also to those without the option."""
+    value = os.environ.get(BY_NAME["unprivileged"].variable, config.get("unprivileged", False))
+    try:
+        return bool(click.BOOL.convert(value, None, None))
+    except click.BadParameter as error:
+        raise UsageError(f'invalid UNPRIVILEGED "{value}"', "give 1 or 0") from error
 
 
 def _report_error(error: BaseException) -> int:

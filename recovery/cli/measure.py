@@ -27,6 +27,7 @@ from recovery.cli.output import print_line
 from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
+from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import HostUnfitError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_scenario
 from recovery.experiments.experiment import ExperimentRequest, Scenario
@@ -35,7 +36,7 @@ from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.linux.files import expand_path
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.linux.storage import free_space
 from recovery.model import ExtraRun, Layout, Schema, Session, Version
 from recovery.mysqld.datadir import DataDirs
@@ -338,6 +339,7 @@ def request_to_resume(left: Unfinished) -> Request:
     Raises UsageError if this version of the tool does not accept the stored command."""
     planned = left.plan()
     _, name, *words = shlex.split(planned.command)
+    words = [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words]
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         try:

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import click
 
 from recovery.errors import UsageError
-from recovery.linux.privileges import ALL, REFUSE_OPTION, RootStep
 
 PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
@@ -162,13 +161,9 @@ OPTIONS = (
         "PERCENT", common=False,
     ),
     Option(
-        "no_drop_caches", "Never drop the whole host's caches: evict the files one by one. As "
-        f"{REFUSE_OPTION}={RootStep.DROP_CACHES}.", kind=Kind.FLAG,
+        "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
     ),
-    Option(
-        "no_root_steps", f"Take none of the steps that need root, or not these: {', '.join(RootStep)}.", "[STEP,...]",
-        alone=ALL, from_environment=True,
-    ),
+    Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
     Option("no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG),
     Option(
         "note", 'What no host can tell, in your own words, like "io2, 5000 IOPS"; may be repeated.', "TEXT",

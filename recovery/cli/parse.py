@@ -27,7 +27,7 @@ from recovery.linux import procfs
 from recovery.linux.cgroups import format_bytes, parse_limits
 from recovery.linux.files import default_data_dir, expand_path, read_limited, template_dir, why_not_trusted
 from recovery.linux.loop_device import why_no_loop_disk, why_no_power_cut
-from recovery.linux.privileges import parse_steps, refuse_steps, refused_steps, steps_text
+from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.linux.procfs import memory_bytes
 from recovery.model import Cache, Layout, Limits, Schema, VariantSpec, startup_specs
 from recovery.mysqld.options import (
@@ -315,7 +315,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
-    refused = refused_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])
+    refused = refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])
     with refuse_steps(refused):
         laid = _resolve_works(measured, given, points=points, limits=limits, versions=versions)
     request = Request(
@@ -525,7 +525,6 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
         "runs": request.runs,
         "results": request.results if request.results != _absolute_path(DEFAULT_RESULTS) else None,
         "data": request.data if request.data != default_data_dir() else None,
-        "no_root_steps": steps_text(parse_steps(given["no_root_steps"])),
         "engine": request.engine if request.engine != AUTO else None,
         "memory": limits.memory_bytes and format_bytes(limits.memory_bytes),
         "read_bps": limits.read_bps and format_bytes(limits.read_bps),

@@ -17,6 +17,8 @@ CONFIG_FILE = "recovery.toml"
 _MAX_BYTES = 65_536
 _TOOL_VARIABLES = ("CACHE", "CONFIG", "HOST_LOCK")
 """Variables of the tool itself, which are not options of any command."""
+REPLACED_FLAGS = {"--no-root-steps": "--unprivileged"}
+"""Options of earlier versions, each with the flag that replaces it."""
 _TOML_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.FLAG: (bool,),
     Kind.WHOLE: (int, str),
@@ -49,7 +51,18 @@ def refuse_empty_words(arguments: Sequence[str]) -> None:
             raise UsageError(f"{option or 'an argument'} is set but empty", "give it a value, or leave it out")
 
 
+def refuse_replaced_options(arguments: Sequence[str]) -> None:
+    """Raises UsageError for an option that another one has replaced. Stored commands are translated instead."""
+    for word in arguments:
+        flag = word.partition("=")[0]
+        if flag in REPLACED_FLAGS:
+            raise UsageError(f"{flag} was replaced by {REPLACED_FLAGS[flag]}", "recovery COMMAND --help describes it")
+
+
 def _suggestion(name: str, names: Sequence[str]) -> str:
+    replaced = REPLACED_FLAGS.get("--" + name.lower().replace("_", "-"))
+    if replaced is not None:
+        return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
     nearest = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(names)}"
 

@@ -13,7 +13,7 @@ from recovery.cli.progress_view import Line, Screen, status_page
 from recovery.errors import escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
-from recovery.linux.process_marks import is_owner_gone, is_stopped
+from recovery.linux.procfs import is_owner_gone, is_stopped
 from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, Status, from_json
 

@@ -53,7 +53,7 @@ _MAX_SECONDS = 86_400
 _SHARED_OPTIONS = tuple(
     BY_NAME[name]
     for name in (
-        "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "no_root_steps", "no_probe",
+        "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "unprivileged", "no_probe",
         "note", "keep", "stall", "set", "read_iops", "read_bps", "memory", "cpus",
     )
 )  # fmt: skip
@@ -102,7 +102,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
         return 0
     found = choose_scales(asked)
     require_any_experiment(asked, found)
-    with refuse_steps(refused_steps(given["no_root_steps"], no_drop_caches=given["no_drop_caches"])):
+    with refuse_steps(refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])):
         fetch_prerequisites(found, say)
     results = expand_path(given["results"]).absolute()
     travel = SuiteRunner(new_suite_record(command, asked, found), asked, results, say=say, quiet=quiet)

@@ -6,17 +6,16 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
-from recovery.linux.process_marks import name_with_process_id
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
+from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import Device, completed_reads, device_of, unescape
 from recovery.model import Limits, ResourceUsage
 
@@ -41,13 +40,13 @@ class Hierarchy:
 
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
-    """Returns every mounted hierarchy once, also those without a controller that this tool uses."""
+    """Returns every mounted hierarchy once, version 1 first, also those without a controller that this tool uses."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:
         return ()
     found = {one.root: one for one in _parsed(lines)}
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda one: one.version))
 
 
 def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
@@ -82,7 +81,7 @@ def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, pro
     except OSError:
         return ()
     paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
-    for one in sorted(hierarchies(mounts), key=lambda one: one.version):
+    for one in hierarchies(mounts):
         path = paths.get(controller if one.version == 1 else "")
         if controller in one.controllers and path is not None:
             own = one.root / path.lstrip("/")
@@ -145,11 +144,11 @@ def throttled_s(folder: Path) -> float | None:
     """Returns the seconds for which the group's processes were throttled, summed over its CPUs, or None if that is not
     counted."""
     for lines in _lines(folder, "cpu.stat"):
-        told = {line[0]: int(line[1]) for line in lines if len(line) == 2}
-        if "throttled_time" in told:
-            return told["throttled_time"] / 1e9
-        if "throttled_usec" in told:
-            return told["throttled_usec"] / 1e6
+        found = {line[0]: int(line[1]) for line in lines if len(line) == 2}
+        if "throttled_time" in found:
+            return found["throttled_time"] / 1e9
+        if "throttled_usec" in found:
+            return found["throttled_usec"] / 1e6
     return None
 
 
@@ -210,7 +209,7 @@ def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: obje
 def _iops(text: str) -> int:
     number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]{0,30}[0-9]", text) else 0
     if not 1 <= number <= _MOST_IOPS:
-        raise UsageError(f"READ_IOPS={text} makes no sense", f"give reads a second, from 1 to {_MOST_IOPS:,}")
+        raise UsageError(f'invalid READ_IOPS "{text}"', f"give the reads per second, from 1 to {_MOST_IOPS:,}")
     return number
 
 
@@ -219,7 +218,7 @@ def _size(name: str, text: str, *, least: int, like: str) -> int:
     number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
     if not least <= number < 1 << 60:
         raise UsageError(
-            f"{name}={text} makes no sense", f"give bytes, {format_bytes(least)} at least, with k, m or g, like {like}"
+            f'invalid {name} "{text}"', f"give bytes, at least {format_bytes(least)}, with k, m or g, such as {like}"
         )
     return number
 
@@ -228,8 +227,8 @@ def _parse_memory(text: str) -> int:
     number = _size("MEMORY", text, least=1, like="2g")
     if number < MIN_MEMORY_BYTES:
         raise UsageError(
-            f"MEMORY={text} is less than any server can live with",
-            f"give {format_bytes(MIN_MEMORY_BYTES)} at least, and more where the buffer pool or the tables are large",
+            f"MEMORY={text} is too little for any server",
+            f"give at least {format_bytes(MIN_MEMORY_BYTES)}, and more for a large buffer pool or many tables",
         )
     return number - number % _PAGE  # the kernel counts whole pages
 
@@ -237,7 +236,7 @@ def _parse_memory(text: str) -> int:
 def _parse_cpus(text: str) -> float:
     number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text, re.ASCII) else 0.0
     if not _LEAST_CPUS <= number <= 1e6:
-        raise UsageError(f"CPUS={text} makes no sense", f"give a number of CPUs from {_LEAST_CPUS} on, like 1.5")
+        raise UsageError(f'invalid CPUS "{text}"', f"give a number of CPUs, at least {_LEAST_CPUS}, such as 1.5")
     return number
 
 
@@ -247,58 +246,41 @@ def format_bytes(count: int) -> str:
     return f"{count // _UNITS[unit]}{unit}"
 
 
-def format_decimal(value: float) -> str:
-    """Returns the number without loss of precision: 1.5 is `1.5`, 2.0 is `2`."""
-    return repr(value).removesuffix(".0")
-
-
-def limit_options(limits: Limits) -> list[tuple[str, object]]:
-    """Returns the options that ask for these limits again."""
-    return [
-        ("--read-iops", limits.read_iops),
-        ("--read-bps", limits.read_bps and format_bytes(limits.read_bps)),
-        ("--memory", limits.memory_bytes and format_bytes(limits.memory_bytes)),
-        ("--cpus", None if limits.cpus is None else format_decimal(limits.cpus)),
-    ]
-
-
 def limits_to_settings(limits: Limits) -> dict[str, int | float | None]:
     """Returns the limits in the form that a session stores among its settings."""
-    return {
-        "read_iops": limits.read_iops,
-        "read_bps": limits.read_bps,
-        "memory_bytes": limits.memory_bytes,
-        "cpus": limits.cpus,
-    }
+    return asdict(limits)
 
 
 def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
-    """Returns the limits of a stored session. A session from before limits were introduced has none."""
+    """Returns the limits of a stored session. A session from before limits were introduced has none. A value that is
+    not a number is ignored, and so is `true`, which Python counts as an integer."""
+
+    def count(name: str) -> int | None:
+        value = settings.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    cpus = settings.get("cpus")
     return Limits(
-        read_iops=_int_or_none(settings.get("read_iops")),
-        read_bps=_int_or_none(settings.get("read_bps")),
-        memory_bytes=_int_or_none(settings.get("memory_bytes")),
-        cpus=float(cpus) if isinstance(cpus := settings.get("cpus"), int | float) else None,
+        read_iops=count("read_iops"),
+        read_bps=count("read_bps"),
+        memory_bytes=count("memory_bytes"),
+        cpus=cpus if isinstance(cpus, float) else count("cpus"),
     )
-
-
-def _int_or_none(value: object) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def limits_text(limits: Limits) -> str:
     """Returns the limits as text, such as `5,000 reads a second, 2 GiB of memory with its page cache`. The text is
     empty if there is no limit."""
-    told = []
+    texts = []
     if limits.read_iops is not None:
-        told.append(f"{limits.read_iops:,} reads a second")
+        texts.append(f"{limits.read_iops:,} reads a second")
     if limits.read_bps is not None:
-        told.append(f"{_binary(limits.read_bps)} read a second")
+        texts.append(f"{_binary(limits.read_bps)} read a second")
     if limits.memory_bytes is not None:
-        told.append(f"{_binary(limits.memory_bytes)} of memory with its page cache")
+        texts.append(f"{_binary(limits.memory_bytes)} of memory with its page cache")
     if limits.cpus is not None:
-        told.append(f"{limits.cpus:g} CPU{'' if limits.cpus == 1 else 's'}")
-    return ", ".join(told)
+        texts.append(f"{limits.cpus:g} CPU{'' if limits.cpus == 1 else 's'}")
+    return ", ".join(texts)
 
 
 def _binary(count: int) -> str:
@@ -308,13 +290,12 @@ def _binary(count: int) -> str:
 
 def limit_exceeded(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
     """Returns why this start exceeded its limits, or None if it did not, as far as reads were counted."""
-    told = (
+    for limit, count, what in (
         (limits.read_iops, read_requests, "reads"),
         (limits.read_bps, read_bytes, "bytes read"),
-    )
-    for limit, count, what in told:
+    ):
         if limit is not None and count is not None and count > OVERRUN_FACTOR * limit * (seconds + READ_SLICE_S):
-            return f"{count / seconds:,.0f} {what} a second under a limit of {limit:,}: it was not held to it"
+            return f"{count / seconds:,.0f} {what} a second, although the limit was {limit:,}"
     return None
 
 
@@ -343,7 +324,7 @@ class Setting:
 class ControllerSettings:
     """The settings for one controller."""
 
-    asked: str
+    option: str
     """The user's option, for error messages: `READ_IOPS`."""
     hierarchy: Hierarchy
     controller: str
@@ -352,56 +333,50 @@ class ControllerSettings:
     """The disk for which reads are limited and counted."""
 
 
-@dataclass(frozen=True)
-class _ControllerRequest:
-    asked: str
-    controllers: tuple[str, str]
-    """The controller's names in version 1 and version 2."""
-    settings: tuple[tuple[Setting, ...], tuple[Setting, ...]]
-    disk: str | None = None
-
-
 def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was asked for."""
-    found = hierarchies(mounts)
-    return tuple(_unit(wish, found) for wish in _wishes(limits, data))
+    return tuple(_each_controller(limits, data, hierarchies(mounts)))
 
 
-def _unit(wish: _ControllerRequest, found: tuple[Hierarchy, ...]) -> ControllerSettings:
+def _settings_for(
+    option: str, found: Sequence[Hierarchy], *versions: tuple[str, Sequence[Setting]], disk: str | None = None
+) -> ControllerSettings:
+    """Returns the settings for the first hierarchy that has the controller. `versions` are the controller's name and
+    the settings in version 1, and those in version 2."""
     if is_refused(RootStep.CGROUPS):
         raise HostUnfitError(
-            f"{wish.asked} cannot be set: it takes a control group, {refusal_text(RootStep.CGROUPS)}",
-            "leave out one of them",
+            f"{option} cannot be set: it needs a control group, {REFUSED_TEXT}",
+            "leave out the limit or --unprivileged",
         )
-    for hierarchy in sorted(found, key=lambda one: one.version):
-        controller = wish.controllers[hierarchy.version - 1]
+    for hierarchy in found:
+        controller, settings = versions[hierarchy.version - 1]
         if controller in hierarchy.controllers:
             break
     else:
         raise HostUnfitError(
-            f"{wish.asked} cannot be set: this host offers no control group with '{wish.controllers[1]}'",
+            f"{option} cannot be set: this host has no control group hierarchy with '{versions[1][0]}'",
             f"run it on a host with cgroup v1 or v2, not in an unprivileged container, {_LEAVE_OUT}",
         )
     if not os.access(hierarchy.root, os.W_OK):
         raise HostUnfitError(
-            f"{wish.asked} cannot be set: this user may not make a control group in {hierarchy.root}",
+            f"{option} cannot be set: this user may not create a control group in {hierarchy.root}",
             f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
         )
-    return ControllerSettings(wish.asked, hierarchy, controller, wish.settings[hierarchy.version - 1], wish.disk)
+    return ControllerSettings(option, hierarchy, controller, tuple(settings), disk)
 
 
-def _wishes(limits: Limits, data: Path) -> Iterator[_ControllerRequest]:
-    asked = [name for name, value in (("READ_IOPS", limits.read_iops), ("READ_BPS", limits.read_bps)) if value]
-    if asked:
-        yield _reads(limits, " and ".join(asked), _disk(asked[0], data))
+def _each_controller(limits: Limits, data: Path, found: Sequence[Hierarchy]) -> Iterator[ControllerSettings]:
+    reads = [name for name, value in (("READ_IOPS", limits.read_iops), ("READ_BPS", limits.read_bps)) if value]
+    if reads:
+        yield _read_settings(limits, " and ".join(reads), _disk(reads[0], data), found)
     if limits.memory_bytes is not None:
-        yield _memory_wish(limits.memory_bytes)
+        yield _memory_settings(limits.memory_bytes, found)
     if limits.cpus is not None:
-        yield _cpu_wish(limits.cpus)
+        yield _cpu_settings(limits.cpus, found)
 
 
-def _reads(limits: Limits, asked: str, disk: str) -> _ControllerRequest:
+def _read_settings(limits: Limits, option: str, disk: str, found: Sequence[Hierarchy]) -> ControllerSettings:
     old, new = [], []
     if limits.read_iops:
         old.append(Setting("blkio.throttle.read_iops_device", f"{disk} {limits.read_iops}"))
@@ -409,10 +384,10 @@ def _reads(limits: Limits, asked: str, disk: str) -> _ControllerRequest:
     if limits.read_bps:
         old.append(Setting("blkio.throttle.read_bps_device", f"{disk} {limits.read_bps}"))
         new.append(Setting("io.max", f"{disk} rbps={limits.read_bps}"))
-    return _ControllerRequest(asked, ("blkio", "io"), (tuple(old), tuple(new)), disk)
+    return _settings_for(option, found, ("blkio", old), ("io", new), disk=disk)
 
 
-def _memory_wish(limit: int) -> _ControllerRequest:
+def _memory_settings(limit: int, found: Sequence[Hierarchy]) -> ControllerSettings:
     """Returns the memory limit. The group gets no swap: data that does not fit must not be measured as slow memory."""
     there = procfs.memory_bytes()
     if limit > there:
@@ -425,40 +400,38 @@ def _memory_wish(limit: int) -> _ControllerRequest:
         Setting("memory.limit_in_bytes", str(limit)),
         Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
     )
-    return _ControllerRequest("MEMORY", ("memory", "memory"), (old, (Setting("memory.max", str(limit)), _NO_SWAP)))
+    new = (Setting("memory.max", str(limit)), Setting("memory.swap.max", "0", vital=False))
+    return _settings_for("MEMORY", found, ("memory", old), ("memory", new))
 
 
-_NO_SWAP = Setting("memory.swap.max", "0", vital=False)
-
-
-def _cpu_wish(cpus: float) -> _ControllerRequest:
+def _cpu_settings(cpus: float, found: Sequence[Hierarchy]) -> ControllerSettings:
     there = os.cpu_count() or 1
     if cpus > there:
         raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
     quota = round(cpus * _PERIOD_US)
     old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
-    return _ControllerRequest("CPUS", ("cpu", "cpu"), (old, (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+    return _settings_for("CPUS", found, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
-def _disk(asked: str, data: Path) -> str:
+def _disk(option: str, data: Path) -> str:
     """Returns the device number of the whole disk, since the kernel accepts no limit for a partition."""
     device = device_of(data)
     why = _not_limitable(device)
     if why is None and device.disk is not None:
         return device.disk
     raise HostUnfitError(
-        f"{asked} cannot be set on {data}: {why}",
-        f"give DATA= a folder on a plain disk with ext4 or XFS, {_LEAVE_OUT}",
+        f"{option} cannot be set on {data}: {why}",
+        f"name a folder on a plain disk with ext4 or XFS in DATA=, {_LEAVE_OUT}",
     )
 
 
 def _not_limitable(device: Device) -> str | None:
     if device.disk is None:
-        return f"no single block device is behind it ({device.filesystem or 'unknown'})"
+        return f"its filesystem ({device.filesystem or 'unknown'}) is not on a single block device"
     if device.filesystem in _READ_BY_OTHERS:
-        return f"{device.filesystem} reads by means of its own"
+        return f"{device.filesystem} reads in other processes or from several devices"
     if device.stacked:
-        return f"{device.device} is made of other devices, which the limit is not known to hold for"
+        return f"{device.device} is built from other devices, to which the limit may not apply"
     return None
 
 
@@ -486,7 +459,7 @@ class GroupUsage:
 class LimitGroup:
     """The control group of a session.
 
-    Every server process of the session is put into it, one Life after the other. What an earlier one has read into the
+    Every server process of the session is put into it, one after the other. What an earlier one has read into the
     page cache stays charged to the group, so that MEMORY limits the page cache of all of them together."""
 
     def __init__(self, limits: Limits, name: str, units: Sequence[ControllerSettings]) -> None:
@@ -510,7 +483,7 @@ class LimitGroup:
                         (folder / setting.file).write_text(setting.text)
             except OSError as error:
                 raise HostUnfitError(
-                    f"{unit.asked} cannot be set: {error.filename or folder}: {error.strerror}",
+                    f"{unit.option} cannot be set: {error.filename or folder}: {error.strerror}",
                     "run as root on the host itself, or leave it out",
                 ) from error
 
@@ -526,7 +499,7 @@ class LimitGroup:
             except OSError as error:
                 raise RecoveryError(
                     f"the server cannot be put into its control group {folder}: {error.strerror}",
-                    "see whether another program removes control groups on this host",
+                    "check whether another program removes control groups on this host",
                 ) from error
 
     def counted(self) -> GroupUsage:
@@ -547,7 +520,7 @@ class LimitGroup:
             folder = unit.hierarchy.root / self.name
             for setting in unit.settings:
                 if setting.vital and not _is_set(folder, setting):
-                    return f"{unit.asked} was taken away meanwhile: {folder / setting.file} does not say it any more"
+                    return f"{unit.option} was removed during the run: {folder / setting.file} no longer contains it"
         return None
 
     def remove(self) -> None:
@@ -587,14 +560,6 @@ def _is_set(folder: Path, setting: Setting) -> bool:
 
 
 # --- Usage of a process and its storage
-#
-# The values come from small files in /proc. A value that is not available is None.
-
-_MEMINFO = Path("/proc/meminfo")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_AFTER_NAME_UTIME = 11
-"""Index of utime in /proc/PID/stat, counted after the process name. The name itself may contain blanks and
-parentheses."""
 
 
 class UsageMeter:
@@ -611,96 +576,22 @@ class UsageMeter:
         return ResourceUsage(
             read_bytes=read,
             read_requests=requests if own_requests is None else own_requests,
-            cpu_s=None if ticks is None else ticks / _TICKS_PER_S,
+            cpu_s=None if ticks is None else ticks / procfs.TICKS_PER_S,
             cache_grown_bytes=cached,
             group_memory_bytes=self._group.counted().memory_bytes if self._group else None,
         )
 
     def _now(self) -> tuple[int | None, ...]:
-        io, ticks = _io(self._pid), _ticks(self._pid)
+        io = procfs.process_io_bytes(self._pid)
         counted = self._group.counted() if self._group else GroupUsage()
         return (
-            io.get("read_bytes") if io else None,
+            io[0] if io else None,
             completed_reads(self._device),
-            sum(ticks) if ticks else None,
-            cached_bytes(),
+            procfs.process_cpu_ticks(self._pid),
+            procfs.cached_bytes(),
             counted.read_requests,
         )
 
 
 def _difference(now: int | None, before: int | None) -> int | None:
     return None if now is None or before is None else now - before
-
-
-def process_cpu_s(pid: int) -> float | None:
-    """Returns the CPU time of the process since it was created."""
-    ticks = _ticks(pid)
-    return None if ticks is None else sum(ticks) / _TICKS_PER_S
-
-
-def process_io_bytes(pid: int) -> tuple[int, int] | None:
-    """Returns the bytes that storage has read for the process, and the bytes that the process has caused to be written,
-    since it was created."""
-    io = _io(pid)
-    return None if io is None else (io["read_bytes"], io["write_bytes"])
-
-
-def process_resident_bytes(pid: int) -> int | None:
-    """Returns how much of the process's memory is resident."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return None
-
-
-@dataclass(frozen=True)
-class ProcessActivity:
-    """CPU time and I/O of a process so far."""
-
-    cpu_s: float
-    io: tuple[int, ...] | None
-    """Bytes and calls; None if the process belongs to another user."""
-
-
-def process_activity(pid: int) -> ProcessActivity | None:
-    """Returns what the process has computed, read and written so far, or None once it has ended."""
-    ticks, io = _ticks(pid), _io(pid)
-    return (
-        None
-        if ticks is None
-        else ProcessActivity(sum(ticks) / _TICKS_PER_S, None if io is None else tuple(io.values()))
-    )
-
-
-def cached_bytes() -> int | None:
-    """Returns the size of the host's page cache without shared memory and tmpfs, which the kernel includes in its
-    count."""
-    try:
-        lines = _MEMINFO.read_text().splitlines()
-    except OSError:
-        return None
-    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    if "Cached" not in kib:
-        return None
-    return (kib["Cached"] + kib.get("Buffers", 0) - kib.get("Shmem", 0)) * 1024
-
-
-def peak_memory_bytes() -> int:
-    """Returns the peak memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _io(pid: int) -> dict[str, int] | None:
-    try:
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    except OSError:  # the process has ended, or belongs to another user
-        return None
-    return {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _ticks(pid: int) -> tuple[int, int] | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return int(fields[_AFTER_NAME_UTIME]), int(fields[_AFTER_NAME_UTIME + 1])

@@ -21,7 +21,7 @@ from recovery.errors import HostUnfitError
 from recovery.linux.files import parse_json
 from recovery.linux.page_cache import DROP_CACHES, CacheKind
 from recovery.linux.privileges import RootStep, is_refused
-from recovery.linux.process_marks import is_owner_gone, process_id
+from recovery.linux.procfs import is_owner_gone, process_id
 from recovery.linux.signals import defer_signals
 
 # --- Labels
@@ -50,13 +50,12 @@ OWNER = LABEL + "owner"
 
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ANSWER_S = 60
-_START_HINT = "start one (as root: `dockerd`), or take ENGINE=local"
-_SOCKET_HINT = "if it is this host's, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or take ENGINE=local"
+_START_HINT = "start one (as root: `dockerd`), or use ENGINE=local"
+_SOCKET_HINT = "if it runs on this host, name its socket: DOCKER_HOST=unix:///var/run/docker.sock; or use ENGINE=local"
 _MAPS_USERS = {"name=rootless": "is rootless", "name=userns": "maps users to others"}
 """Security options with which no container can run as the owner of the data directory."""
 ENGINE_HOST_HINT = (
-    "run this tool on the engine's own host: the page cache, the log and the process figures are of that host; "
-    "or take ENGINE=local"
+    "run this tool on the engine's host, where the page cache, the log and the processes are, or use ENGINE=local"
 )
 
 
@@ -89,7 +88,7 @@ def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
         meta = _read_json(folder / "contexts" / "meta" / digest / "meta.json")
         url = meta.get("Endpoints", {}).get("docker", {}).get("Host", "")
         if not url:
-            raise NoEngineError(f"the docker context '{name}' names no engine", "see `docker context ls`")
+            raise NoEngineError(f"the docker context '{name}' has no engine address", "check `docker context ls`")
         return Endpoint(url, f"the context {name}")
     own = Path(environment.get("XDG_RUNTIME_DIR", "/nowhere")) / "docker.sock"
     if not Path(_DEFAULT_URL.removeprefix("unix://")).exists() and own.exists():
@@ -102,7 +101,7 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
     at = at or endpoint()
     if not at.url.startswith("unix://"):
         hint = _SOCKET_HINT if urlsplit(at.url).hostname in ("localhost", "127.0.0.1", "::1") else ENGINE_HOST_HINT
-        raise NoEngineError(f"the Docker engine {at} is not reached by a socket of this host", hint)
+        raise NoEngineError(f"the Docker engine {at} has no socket on this host", hint)
     try:
         client = docker.DockerClient(base_url=at.url, timeout=_ANSWER_S)
         info = client.info()
@@ -119,8 +118,8 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
         if (why := _MAPS_USERS.get(str(option).partition(",")[0])) is not None:
             client.close()
             raise NoEngineError(
-                f"the Docker engine {at} {why}: no container of it can be given the data directory",
-                "take an engine of the system's own, or ENGINE=local",
+                f"the Docker engine {at} {why}: its containers cannot use the data directory",
+                "use an engine of the system, or ENGINE=local",
             )
     return client
 
@@ -143,7 +142,7 @@ def _no_engine(at: Endpoint, error: Exception) -> NoEngineError:
     if not os.access(socket, os.W_OK):
         return NoEngineError(
             f"the Docker engine {at} may not be used by this user",
-            "run as root, or join the group docker and log in anew",
+            "run as root, or join the group docker and log in again",
         )
     return NoEngineError(f"the Docker engine {at} does not answer: {' '.join(str(error).split())}", _START_HINT)
 
@@ -154,11 +153,13 @@ def engine_errors() -> Iterator[None]:
     try:
         yield
     except DockerException as error:
-        said = " ".join(str(getattr(error, "explanation", None) or error).split())
-        raise HostUnfitError(f"the Docker engine says: {said}", "see the engine's log and its space") from error
+        text = " ".join(str(getattr(error, "explanation", None) or error).split())
+        raise HostUnfitError(
+            f"the Docker engine failed: {text}", "check the engine's log and its disk space"
+        ) from error
     except requests.RequestException as error:
         raise HostUnfitError(
-            f"the Docker engine does not answer any more: {' '.join(str(error).split())}", "see that it runs"
+            f"the Docker engine stopped answering: {' '.join(str(error).split())}", "check that it runs"
         ) from error
 
 

@@ -21,7 +21,7 @@ from inotify_simple import flags as inotify_flags
 
 from recovery.errors import HostUnfitError
 from recovery.linux.files import TableFiles
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 
 # --- fanotify
 #
@@ -57,7 +57,7 @@ def open_fanotify(path: Path) -> int:
     """Returns a descriptor that reports every open and read on the filesystem of `path`. Raises OSError if that is not
     allowed."""
     if is_refused(RootStep.FANOTIFY):
-        raise OSError(errno.EPERM, refusal_text(RootStep.FANOTIFY))
+        raise OSError(errno.EPERM, REFUSED_TEXT)
     descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
         raise _last_error()
@@ -172,8 +172,8 @@ class _ByInotify:
             if event.mask & inotify_flags.Q_OVERFLOW:
                 queue = _QUEUE.read_text().strip()
                 raise HostUnfitError(
-                    f"more files were opened at once than the kernel keeps word of ({queue})",
-                    f"trace as root, or raise fs.inotify.max_queued_events (sysctl), now {queue}",
+                    f"more files were opened at once than the kernel's event queue holds ({queue})",
+                    "trace as root, or raise fs.inotify.max_queued_events (sysctl)",
                 )
             if self._files.holds(event.name):
                 yield None, event.mask, f"{self._names[event.wd]}/{event.name}"
@@ -191,7 +191,7 @@ def _open_source(files: TableFiles) -> _Source:
         except OSError as error:
             raise HostUnfitError(
                 f"what a server opens cannot be traced here: {error.strerror}",
-                "run as root, or leave --trace out; see fs.inotify in `sysctl -a`",
+                "run as root, or leave --trace out; the limits are fs.inotify in `sysctl -a`",
             ) from error
 
 
@@ -228,8 +228,8 @@ class OpenTrace:
         self.stop()
         if self._failure is not None:
             raise HostUnfitError(
-                f"what the server opened could not be kept: {self._failure.strerror}",
-                f"make room in {tempfile.gettempdir()}, or leave --trace out",
+                f"the trace of opened files could not be written: {self._failure.strerror}",
+                f"free space in {tempfile.gettempdir()}, or leave --trace out",
             )
         files: set[str] = set()
         read: set[str] = set()

@@ -1,23 +1,20 @@
-"""Contains the file operations that the whole tool uses: trust checks, atomic writes, stored JSON, process marks,
-temporary folders, the tool's own folders, walks over large trees, and the tables' files."""
+"""Contains the file operations that the whole tool uses: trust checks, atomic writes, stored JSON, the
+tool's own folders, walks over large trees, and the tables' files."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import grp
-import itertools
 import json
 import os
 import pwd
 import re
-import secrets
 import shutil
 import site
 import stat
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +26,6 @@ import platformdirs
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.process_marks import is_orphan, is_owner_gone, name_with_process_id, process_id
 from recovery.model import Layout, Schema
 
 # --- Trusted paths
@@ -58,7 +54,7 @@ def why_not_trusted(path: Path) -> str | None:
     trusted, path = trusted_users(), path.absolute()
     for one, about in _path_components(path):
         if about.st_uid not in trusted:
-            return f"{_path_words(one, path)} belongs to {user_name(about.st_uid)}"
+            return f"{'it' if one == path else one} belongs to {user_name(about.st_uid)}"
         if (who := _who_else_may_write(about, trusted)) is not None:
             return f"{who} may write there" if one == path else f"{who} may write to {one}"
     return None
@@ -68,10 +64,6 @@ def refuse_untrusted(path: Path, hint: str) -> None:
     """Raises HostUnfitError if another user can change what the path leads to."""
     if (why := why_not_trusted(path)) is not None:
         raise HostUnfitError(f"{path} is not used: {why}", hint)
-
-
-def _path_words(one: Path, path: Path) -> str:
-    return "it" if one == path else str(one)
 
 
 def _path_components(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -163,8 +155,6 @@ def remove_write_permissions(tree: Path) -> None:
 
 # --- Atomic writes and drafts
 
-_ANY_FILE = r".+\.\w+"
-
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replaces the file's content so that a power loss leaves the old or the new content, and never a part of one. The
@@ -228,36 +218,16 @@ def draft_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
-def sweep_drafts(folder: Path, names: str = _ANY_FILE) -> None:
-    """Removes the drafts that ended processes have left in the folder. Use it only for a folder in which nothing but
-    this tool creates files of such names."""
-    draft = re.compile(rf"\.(?:{names})\.(\d+)")
-    with suppress(OSError):
-        for entry in sorted(folder.iterdir()):
-            match = draft.fullmatch(entry.name)
-            if match is not None and _is_abandoned(int(match[1])):
-                _remove_entry(entry)
+def numbered_names(name: str) -> Iterator[str]:
+    """Yields the name, and then the name with a number appended, for the case that another process has used it."""
+    yield name
+    yield from (f"{name}-{number}" for number in range(2, 1000))
 
 
-def _is_abandoned(process: int) -> bool:
-    """Returns whether the process that left a draft has ended. A draft with our own pid is from an earlier process with
-    that number, since this process is not writing any draft when it sweeps."""
-    return process == os.getpid() or not Path(f"/proc/{process}").exists()
-
-
-def _remove_entry(entry: Path) -> None:
-    if entry.is_dir() and not entry.is_symlink():
-        shutil.rmtree(entry, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            entry.unlink()
-
-
-def rename_to_free_name(draft: Path, name: str) -> Path:
-    """Renames a finished folder within its parent, and returns the new path. Where the name is taken, a number is
-    appended."""
-    for number in range(1, 1000):
-        folder = draft.with_name(name if number == 1 else f"{name}-{number}")
+def rename_to_free_name(draft: Path, names: Iterable[str]) -> Path:
+    """Renames a finished folder within its parent to the first of the names that is free, and returns the new path."""
+    for name in names:
+        folder = draft.with_name(name)
         try:
             draft.rename(folder)
         except OSError as error:
@@ -265,24 +235,23 @@ def rename_to_free_name(draft: Path, name: str) -> Path:
                 raise
         else:
             return folder
-    raise _too_many_folders(draft.parent, name)
+    raise _no_free_name(draft.parent)
 
 
 def new_folder(parent: Path, name: str) -> Path:
     """Creates a folder that did not exist before, and returns it. A number is appended where another process has used
     the name in the same second."""
-    for number in range(1, 1000):
-        folder = parent / (name if number == 1 else f"{name}-{number}")
+    for folder in map(parent.joinpath, numbered_names(name)):
         try:
             folder.mkdir()
         except FileExistsError:
             continue
         return folder
-    raise _too_many_folders(parent, name)
+    raise _no_free_name(parent)
 
 
-def _too_many_folders(parent: Path, name: str) -> RecoveryError:
-    return RecoveryError(f"{parent} is full of folders called {name}", "try again in a second")
+def _no_free_name(parent: Path) -> RecoveryError:
+    return RecoveryError(f"no name is free for a new folder in {parent}", "remove folders there, or try again later")
 
 
 def sync_folder(folder: Path) -> None:
@@ -324,7 +293,7 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
     try:
         content = read_limited(path, _MOST_JSON_BYTES)
         stored = json.loads(content, parse_float=_checked_float, parse_int=_checked_int, parse_constant=_reject_number)
-        if not isinstance(stored, dict) or not isinstance(stored.get("format"), int):
+        if not isinstance(stored, dict) or type(stored.get("format")) is not int:
             raise ValueError("it has no format number")
         if stored["format"] > STORED_FORMAT:
             raise RecoveryError(
@@ -334,7 +303,7 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
         # Strict mode rejects a number in quotes, which the range checks above have not seen.
         return adapter.validate_json(content, strict=True)
     except OSError as error:
-        raise RecoveryError(f"cannot read {path}: {error.strerror}", "look at its permissions") from error
+        raise RecoveryError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
 
@@ -357,7 +326,7 @@ def _checked_int(text: str) -> int:
 
 
 def _reject_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:40]} is no figure that can be measured")
+    raise ValueError(f"{text[:40]} is outside the range of measured values")
 
 
 def _reason(error: Exception) -> str:
@@ -365,118 +334,6 @@ def _reason(error: Exception) -> str:
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return str(error)
-
-
-# --- Temporary folders
-#
-# Each folder contains the mark of its owner, so that the next run removes the folders of a killed run. A folder is
-# never without a mark: it gets its short name once the mark is in it, and a folder that is being removed is first
-# renamed to a name that contains the mark of the remover.
-
-TEMP_PREFIX = "recovery-"
-_OWNER = "owner"
-_MOST_OWNER_BYTES = 1000
-_LONGEST_BASE_BYTES = 60
-"""The path of a socket holds at most 107 bytes; the rest is for our own names."""
-_TRIES = 100
-_numbers = itertools.count(1)
-
-
-def make_temp_folder(base: str | None = None) -> Path:
-    """Creates a private temporary folder with a short name, and returns it. Raises HostUnfitError if another user could
-    put a different folder in its place."""
-    parent = Path(base or tempfile.gettempdir())
-    refuse_untrusted(parent, "name a folder of your own in TMPDIR; where everybody may write, chmod +t helps")
-    draft = parent / name_with_process_id(next(_numbers))
-    draft.mkdir(mode=0o700)
-    try:
-        (draft / _OWNER).write_text(process_id(), encoding="ascii")
-        return _randomly_named(draft)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-
-
-def _randomly_named(draft: Path) -> Path:
-    for _ in range(_TRIES):
-        folder = draft.with_name(f"{TEMP_PREFIX}{secrets.token_hex(4)}")
-        try:
-            draft.rename(folder)
-        except OSError as error:
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                raise
-        else:
-            return folder
-    raise FileExistsError(errno.EEXIST, "no name is free for a folder", str(draft.parent))
-
-
-@contextmanager
-def temp_folder() -> Iterator[Path]:
-    """Yields a temporary folder, and removes it at the end of the block."""
-    made = make_temp_folder()
-    try:
-        yield made
-    finally:
-        remove_temp_folder(made)
-
-
-def socket_temp_base() -> str:
-    """Returns the folder for temporary folders with sockets: the default one, or /tmp if its path is too long for a
-    socket."""
-    base = tempfile.gettempdir()
-    return base if len(os.fsencode(base)) <= _LONGEST_BASE_BYTES else "/tmp"  # noqa: S108 - private folders in it
-
-
-def remove_temp_folder(made: Path) -> bool:
-    """Removes a temporary folder. Returns False if it belongs to another user or no longer exists."""
-    if not _is_ours(made):
-        return False
-    doomed = made.with_name(name_with_process_id(next(_numbers)))
-    try:
-        made.rename(doomed)
-    except OSError:
-        return False
-    shutil.rmtree(doomed, ignore_errors=True)
-    return True
-
-
-def sweep_temp_folders() -> None:
-    """Sweeps the default temporary folder and the folder that is used for sockets."""
-    for base in dict.fromkeys((tempfile.gettempdir(), socket_temp_base())):
-        sweep_temp_folders_in(Path(base))
-
-
-def sweep_temp_folders_in(base: Path) -> int:
-    """Removes the temporary folders of ended owners, and returns how many were removed. Folders without a mark and
-    those of other users are left alone."""
-    left = [
-        found for found in base.glob(f"{TEMP_PREFIX}*") if is_abandoned_temp_folder(found) and remove_temp_folder(found)
-    ]
-    half = [found for found in base.glob("*") if is_orphan(found.name) and _is_ours(found)]
-    for found in half:
-        shutil.rmtree(found, ignore_errors=True)
-    return len(left) + len(half)
-
-
-def _is_ours(found: Path) -> bool:
-    with suppress(OSError):
-        return found.lstat().st_uid == os.geteuid()
-    return False
-
-
-def is_abandoned_temp_folder(found: Path) -> bool:
-    """Returns whether this is a temporary folder of an owner that has ended."""
-    if not found.name.startswith(TEMP_PREFIX):
-        return False
-    with suppress(OSError):
-        # The mark must belong to the folder's owner: in a shared folder anybody can create a folder of such a name.
-        marked = read_untrusted(found / _OWNER, _MOST_OWNER_BYTES)
-        return (
-            marked is not None
-            and marked[1] == found.lstat().st_uid
-            and is_owner_gone(marked[0].decode(errors="replace"))
-        )
-    return False
 
 
 # --- The tool's own folders
@@ -505,7 +362,7 @@ def _tool_folder(name: str, holds: str) -> Path:
         if (folder / holds).is_file():
             return folder
     raise RecoveryError(
-        f"the tool's own {name} folder is missing", "install it again, or run it from a checkout of its repository"
+        f"the tool's own {name} folder is missing", "reinstall the tool, or run it from a checkout of its repository"
     )
 
 
@@ -523,9 +380,9 @@ def expand_path(path: Path) -> Path:
     try:
         found = path.expanduser()
     except RuntimeError as error:
-        raise UsageError(f"{path}: nobody here has that home folder", "write the path out") from error
+        raise UsageError(f"{path}: there is no such home folder on this host", "write the full path") from error
     if any(len(os.fsencode(part)) > _MOST_IN_A_NAME for part in found.parts) or len(os.fsencode(found)) > _MOST_IN_ALL:
-        raise UsageError(f"{str(path)[:40]}… is longer than any path", "check the path")
+        raise UsageError(f"{str(path)[:40]}… is too long for a path", "give a shorter path")
     return found
 
 
@@ -547,7 +404,7 @@ def _trusted_cache_folder(name: str) -> Path:
     """Returns a folder of the cache. Raises HostUnfitError if another user can write there, since the tool runs or
     believes its contents."""
     folder = cache_dir() / name
-    refuse_untrusted(folder, "name a folder of your own in RECOVERY_CACHE; where everybody may write, chmod o-w helps")
+    refuse_untrusted(folder, "name a folder of your own in RECOVERY_CACHE, or let nobody else write there (chmod go-w)")
     return folder
 
 

@@ -7,9 +7,10 @@ import platform
 import re
 import resource
 import tempfile
-import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,11 +19,11 @@ import psutil
 
 from recovery import __version__
 from recovery.linux import cgroups
+from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.file_opens import open_fanotify
-from recovery.linux.orphans import SERVER_NAMES
 from recovery.linux.page_cache import cold_method, direct_cache_dropper
-from recovery.linux.procfs import DMI, Fact, ebs_volume, ec2_instance_type, machine_facts, read_line
-from recovery.linux.storage import Device, device_of, nearest_existing
+from recovery.linux.procfs import Fact, machine_facts, read_text
+from recovery.linux.storage import Device, call_with_timeout, device_of, nearest_existing
 
 # --- EC2 instance
 #
@@ -32,7 +33,8 @@ from recovery.linux.storage import Device, device_of, nearest_existing
 METADATA_URL = "http://169.254.169.254"
 METADATA_LIMIT_S = 0.3
 """Time limit for all requests together. The service is one hop away, and a container or a firewall may block it."""
-_DMI = Path("/sys/class/dmi/id")
+DMI = Path("/sys/class/dmi/id")
+_EBS_MODEL = "Amazon Elastic Block Store"
 _HYPERVISOR = Path("/sys/hypervisor")
 _NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
 _TOKEN = ("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
@@ -49,35 +51,29 @@ class Ec2Instance:
     zone: str | None = None
 
 
-def looks_like_ec2(dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR) -> bool:
+def looks_like_ec2(dmi: Path = DMI, hypervisor: Path = _HYPERVISOR) -> bool:
     """Returns whether this host appears to be an EC2 instance. Nitro shows it in the vendor, Xen in the BIOS version or
     in an id that begins with `ec2`."""
-    if any("amazon" in _read_text(dmi / name).lower() for name in _NAMES):
+    if any("amazon" in (read_text(dmi / name) or "").lower() for name in _NAMES):
         return True
-    ids = (_read_text(hypervisor / "uuid"), _read_text(dmi / "product_uuid"))
-    return any(one.lower().startswith("ec2") for one in ids)
+    ids = (read_text(hypervisor / "uuid"), read_text(dmi / "product_uuid"))
+    return any((one or "").lower().startswith("ec2") for one in ids)
 
 
 def is_xen_guest(hypervisor: Path = _HYPERVISOR) -> bool:
     """Returns whether this is a Xen guest, which has disks without model and serial number."""
-    return _read_text(hypervisor / "type") == "xen"
+    return read_text(hypervisor / "type") == "xen"
 
 
 def ec2_instance(
-    address: str = METADATA_URL, *, limit_s: float = METADATA_LIMIT_S, dmi: Path = _DMI, hypervisor: Path = _HYPERVISOR
+    address: str = METADATA_URL, *, limit_s: float = METADATA_LIMIT_S, dmi: Path = DMI, hypervisor: Path = _HYPERVISOR
 ) -> Ec2Instance:
-    """Returns what the metadata service (IMDSv2) reports within the time limit.
-
-    The requests run in a thread, which is abandoned if it takes longer: name resolution or a connection may hang in
-    ways that no timeout covers."""
-    found: list[Ec2Instance] = []
+    """Returns what the metadata service (IMDSv2) reports within the time limit. A connection may hang in ways that no
+    timeout of its own covers."""
     if looks_like_ec2(dmi, hypervisor):
-        asking = threading.Thread(
-            target=lambda: found.append(_ask(address, limit_s)), name="instance-metadata", daemon=True
-        )
-        asking.start()
-        asking.join(limit_s)
-    return found[0] if found else Ec2Instance()
+        with suppress(TimeoutError):
+            return call_with_timeout(limit_s, partial(_ask, address, limit_s))
+    return Ec2Instance()
 
 
 def _ask(address: str, limit_s: float) -> Ec2Instance:
@@ -106,11 +102,18 @@ def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float
         connection.close()
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+def ec2_instance_type(dmi: Path = DMI) -> str | None:
+    """Returns the EC2 instance type. On Nitro it is the product name; elsewhere that is something else, and the result
+    is None."""
+    return read_text(dmi / "product_name") if read_text(dmi / "sys_vendor") == "Amazon EC2" else None
+
+
+def ebs_volume(device: Device) -> str | None:
+    """Returns the id of the EBS volume, which is the device's serial number without its dash."""
+    serial = device.serial or ""
+    if device.model != _EBS_MODEL or not serial.startswith("vol"):
+        return None
+    return "vol-" + serial.removeprefix("vol").removeprefix("-")
 
 
 # --- Kernel settings
@@ -134,7 +137,7 @@ def kernel_facts(folder: Path) -> dict[str, Fact]:
 
 
 def read_number(path: Path) -> int | None:
-    text = read_line(path)
+    text = read_text(path)
     return int(text) if text is not None and text.isdigit() else None
 
 
@@ -143,8 +146,8 @@ def cgroup_controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
     by_version: dict[int, set[str]] = {}
     for one in cgroups.hierarchies(mounts):
         by_version.setdefault(one.version, set()).update(one.controllers)
-    told = (f"v{version}: {' '.join(sorted(names))}" for version, names in sorted(by_version.items()) if names)
-    return "; ".join(told) or None
+    texts = (f"v{version}: {' '.join(sorted(names))}" for version, names in sorted(by_version.items()) if names)
+    return "; ".join(texts) or None
 
 
 def own_cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
@@ -186,9 +189,9 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
 
 def _ec2_facts() -> dict[str, Fact]:
     """Returns the EC2 instance type and zone, from the metadata service where the firmware does not show them."""
-    firmware = ec2_instance_type(DMI)
-    told = ec2_instance()
-    return {"ec2_instance_type": firmware or told.type, "ec2_zone": told.zone}
+    firmware = ec2_instance_type()
+    service = ec2_instance()
+    return {"ec2_instance_type": firmware or service.type, "ec2_zone": service.zone}
 
 
 def _tool_facts() -> dict[str, Fact]:
@@ -226,8 +229,8 @@ def public_mount_options(device: Device) -> str | None:
     """Returns the mount options without those that show folders (an overlay's layers), users or addresses."""
     if device.mount_options is None:
         return None
-    told = (option.partition("=") for option in device.mount_options.split(","))
-    return ",".join("".join(option) for option in told if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
+    options = (option.partition("=") for option in device.mount_options.split(","))
+    return ",".join("".join(option) for option in options if option[0] not in _PRIVATE_OPTIONS and "/" not in option[2])
 
 
 def _process_facts() -> dict[str, Fact]:

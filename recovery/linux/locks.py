@@ -41,6 +41,7 @@ def wait_for_lock(lock: Path, waiting: Callable[[], None] = lambda: None) -> Ite
 
 # --- Locks with a named holder
 
+_UNKNOWN = "another process"
 _PATIENCE_S = 0.3
 _POLL_S = 0.02
 _MOST_BYTES = 65536
@@ -59,11 +60,8 @@ class LockOwner:
     uid: int | None = None
 
     def __str__(self) -> str:
-        return f"pid {self.pid}{self._of()}, `{self.command}`, since {self.since}"
-
-    def _of(self) -> str:
-        """Returns the owner's user for the message, or nothing if that is the current user."""
-        return "" if self.uid in (None, os.geteuid()) else f" of {user_name(self.uid or 0)}"
+        user = "" if self.uid is None or self.uid == os.geteuid() else f" of {user_name(self.uid)}"
+        return f"pid {self.pid}{user}, `{self.command}`, since {self.since}"
 
 
 class Lock:
@@ -108,11 +106,12 @@ def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
                 raise
         else:
             if _try_flock(fd) and _is_same_file(fd, path):
-                if not _is_lock_file(fd):
+                # Only an empty file or a lock's signature may be overwritten.
+                if (text := os.pread(fd, _MOST_BYTES, 0)) and _parse_owner(text) is None:
                     os.close(fd)
                     raise HostUnfitError(
-                        f"{path} is not a lock file of this tool",
-                        "it is left as it is: move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
+                        f"{path} is not a lock file of this tool, and was not changed",
+                        "move it away, or name another one (RECOVERY_HOST_LOCK=, DATA=)",
                     )
                 _write_owner(fd)
                 return Lock(fd, path)
@@ -129,7 +128,8 @@ def lock_holder(path: Path) -> str | None:
     except OSError:
         return None
     try:
-        return None if _try_flock(fd, fcntl.LOCK_SH) else _holder_text(fd)
+        # A lock that was just taken may not have a signature yet.
+        return None if _try_flock(fd, fcntl.LOCK_SH) else str(_parse_owner(os.pread(fd, _MOST_BYTES, 0)) or _UNKNOWN)
     finally:
         os.close(fd)
 
@@ -137,10 +137,10 @@ def lock_holder(path: Path) -> str | None:
 def is_own_lock(path: Path) -> bool:
     """Returns whether this user has taken the lock and never released it: the holder was killed, or still holds it."""
     try:
-        told = read_untrusted(path, _MOST_BYTES)
+        found = read_untrusted(path, _MOST_BYTES)
     except OSError:
         return False
-    return told is not None and told[1] == os.geteuid() and _parse_owner(told[0]) is not None
+    return found is not None and found[1] == os.geteuid() and _parse_owner(found[0]) is not None
 
 
 def _open(path: Path, mode: int) -> int:
@@ -171,7 +171,7 @@ def _require_regular_file(fd: int, path: Path) -> int:
     if stat.S_ISREG(about.st_mode) and about.st_nlink <= 1:
         return fd
     os.close(fd)
-    raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    raise OSError(errno.EINVAL, "it is not a regular file with a single name", str(path))
 
 
 def _try_flock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
@@ -193,12 +193,6 @@ def _is_same_file(fd: int, path: Path) -> bool:
         return False
 
 
-def _is_lock_file(fd: int) -> bool:
-    """Returns whether the file is empty or contains exactly a lock's signature. Only then may it be overwritten."""
-    held = os.pread(fd, _MOST_BYTES, 0)
-    return not held or _parse_owner(held) is not None
-
-
 def _write_owner(fd: int) -> None:
     owner = LockOwner(os.getpid(), _command(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"), os.geteuid())
     with suppress(OSError):  # the disk is full: the lock counts anyway, since a command that frees space must get it
@@ -213,11 +207,6 @@ def _command() -> str:
     return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])[:_MOST_LETTERS]
 
 
-def _holder_text(fd: int) -> str:
-    """Returns the holder's description from the file. A lock that was just taken may not have a signature yet."""
-    return str(_parse_owner(os.pread(fd, _MOST_BYTES, 0)) or "another process")
-
-
 def _parse_owner(signature: bytes) -> LockOwner | None:
     """Returns the owner that a signature describes, or None if it is invalid, or may be longer than the part that was
     read.
@@ -229,16 +218,16 @@ def _parse_owner(signature: bytes) -> LockOwner | None:
         owner = LockOwner(**parse_json(signature))
     except (ValueError, TypeError):  # not JSON, or with other keys
         return None
-    texts, numbers = (owner.command, owner.since), (owner.pid, 0 if owner.uid is None else owner.uid)
-    if not all(isinstance(one, str) for one in texts) or not all(type(one) is int for one in numbers):
+    if not (isinstance(owner.command, str) and isinstance(owner.since, str)):
         return None
-    if owner.pid < 1 or not all(0 <= one <= _MOST_NUMBER for one in numbers):
+    if not (_is_number(owner.pid, least=1) and (owner.uid is None or _is_number(owner.uid, least=0))):
         return None
-    return replace(owner, command=_safe_text(owner.command), since=_safe_text(owner.since))
+    command, since = (escape_control(text[:_MOST_LETTERS]) for text in (owner.command, owner.since))
+    return replace(owner, command=command, since=since)
 
 
-def _safe_text(text: str) -> str:
-    return escape_control(text[:_MOST_LETTERS])
+def _is_number(value: object, *, least: int) -> bool:
+    return type(value) is int and least <= value <= _MOST_NUMBER
 
 
 # --- The lock of timed runs
@@ -258,13 +247,12 @@ def host_lock() -> Iterator[None]:
     except OSError as error:
         raise HostUnfitError(
             f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
-            "name another file in RECOVERY_HOST_LOCK, or remove that one",
+            "remove that file, or name another one in RECOVERY_HOST_LOCK",
         ) from error
     if lock is None:
-        who = lock_holder(path) or "another process"
         raise HostUnfitError(
-            f"another timed run is going on: {who}",
-            "wait until it ends: two runs at once would measure each other; `recovery status` tells where it is",
+            f"another timed run is in progress: {lock_holder(path) or _UNKNOWN}",
+            "wait until it ends, since two runs at once would disturb each other; `recovery status` shows its progress",
         )
     try:
         yield

@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
-from recovery.linux import files
-from recovery.linux.privileges import RootStep, is_refused, refusal_text
+from recovery.linux import cleanup
+from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.signals import defer_signals
 
 # --- The disk
@@ -34,7 +34,7 @@ _PROGRAMS = ("mkfs.ext4", "mount", "umount")
 _BUSY_S = 60.0
 _RETRY_S = 0.05
 _KEPT_FREE = 64 << 10
-_LEAVE_OUT = "root and loop devices are needed; leave power-loss and full-disk out of QUESTION= without"
+_LEAVE_OUT = "root and loop devices are needed; without them leave power-loss and full-disk out of QUESTION="
 _CLONE_FS, _CLONE_NEWNS = 0x200, 0x20000
 _MS_REC, _MS_SLAVE = 0x4000, 0x80000
 
@@ -62,7 +62,7 @@ class LoopDisk:
         try:
             if _image_behind(os.fstat(folder).st_dev) != self._image.resolve():
                 raise TrialVoidError(
-                    f"{self._image.name} is not mounted at {self._place}: the host's own disk is there"
+                    f"{self._image.name} is not mounted at {self._place}, which is on the host's own disk"
                 )
             yield folder
         finally:
@@ -90,7 +90,7 @@ class LoopDisk:
         until_s = time.monotonic() + _BUSY_S
         while _image_behind(device) == self._image.resolve():
             if time.monotonic() > until_s:
-                raise TrialVoidError(f"{self._image.name} is unmounted, but still held by {_holders(device)}")
+                raise TrialVoidError(f"{self._image.name} is unmounted, but still in use by {_holders(device)}")
             time.sleep(_RETRY_S)
         self.mount()
 
@@ -111,11 +111,12 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
     """Yields a mounted disk, with its image file next to `place`. Other processes see it only if it is made for
     containers."""
     _require_mount_right(
-        f"nothing may be mounted at {place}", "leave power-loss and full-disk out of QUESTION=, or allow it"
+        f"nothing may be mounted at {place}",
+        "leave power-loss and full-disk out of QUESTION=, or leave out --unprivileged",
     )
     for program in _PROGRAMS:
         if shutil.which(program) is None:
-            raise HostUnfitError(f"there is no {program}", "apt-get install e2fsprogs mount")
+            raise HostUnfitError(f"{program} is missing", "apt-get install e2fsprogs mount")
     image = image_path(place)
     with nullcontext() if for_containers else private_mount_namespace():
         try:
@@ -139,13 +140,13 @@ def private_mount_namespace() -> Iterator[None]:
     folder, before = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (".", "/proc/thread-self/ns/mnt"))
     try:
         if libc.unshare(_CLONE_NEWNS) != 0:
-            raise HostUnfitError(f"no mount namespace can be had: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT)
+            raise HostUnfitError(f"no mount namespace can be created: {os.strerror(ctypes.get_errno())}", _LEAVE_OUT)
         # As a slave, the namespace follows unmounts on a host with shared mounts, and none of its own mounts reach the
         # host.
         slave = ctypes.c_ulong(_MS_REC | _MS_SLAVE)
         try:
             if libc.mount(b"none", b"/", None, slave, None) != 0:
-                raise HostUnfitError("mounts of a new namespace cannot be kept from the host", _LEAVE_OUT)
+                raise HostUnfitError("a new mount namespace cannot be separated from the host", _LEAVE_OUT)
             yield
         finally:
             libc.unshare(_CLONE_FS)  # setns fails while threads that were started inside share the filesystem state
@@ -181,7 +182,7 @@ def _holders(device: int) -> str:
             mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
             if _has_open(process, device) or (namespace != own and wanted in mounts and namespace not in found):
                 found[namespace] = f"{(process / 'comm').read_text().strip()} (pid {process.name})"
-    return ", ".join(found.values()) or "a process that cannot be seen from here"
+    return ", ".join(found.values()) or "a process that is not visible from here"
 
 
 def _has_open(process: Path, device: int) -> bool:
@@ -194,9 +195,9 @@ def _has_open(process: Path, device: int) -> bool:
 
 def attached_images() -> Iterator[Path]:
     """Yields the image files that are attached to loop devices now. A loop device is released with its last mount."""
-    for told in Path("/sys/block").glob("loop*/loop/backing_file"):
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):  # the device has just been released
-            yield Path(told.read_text(encoding="utf-8").rstrip("\n"))
+            yield Path(file.read_text(encoding="utf-8").rstrip("\n"))
 
 
 def image_path(place: Path) -> Path:
@@ -207,7 +208,9 @@ def remove_loop_disk(place: Path) -> None:
     """Unmounts the disk if necessary, and removes its image file and mount point. It also works on the remains of a
     killed run."""
     if os.path.ismount(place):
-        _require_mount_right(f"{place} is mounted, and may not be unmounted", f"allow it once, or `umount {place}`")
+        _require_mount_right(
+            f"{place} is mounted, and may not be unmounted", f"leave out --unprivileged once, or `umount {place}`"
+        )
         unmount(place)
     if place.is_dir():
         place.rmdir()
@@ -216,7 +219,7 @@ def remove_loop_disk(place: Path) -> None:
 
 def _require_mount_right(what: str, hint: str) -> None:
     if is_refused(RootStep.MOUNT):
-        raise HostUnfitError(f"{what}: {refusal_text(RootStep.MOUNT)}", hint)
+        raise HostUnfitError(f"{what}: {REFUSED_TEXT}", hint)
 
 
 def unmount(place: Path) -> None:
@@ -231,7 +234,7 @@ def unmount(place: Path) -> None:
             if time.monotonic() > until_s:
                 holders = _holders(place.stat().st_dev)
                 raise HostUnfitError(
-                    f"{error.message} (held by {holders})", f"end that, then `umount {place}`"
+                    f"{error.message} (in use by {holders})", f"end these processes, then `umount {place}`"
                 ) from error
             time.sleep(_RETRY_S)
 
@@ -239,8 +242,8 @@ def unmount(place: Path) -> None:
 def _run(*command: str) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
-        told = " ".join(ran.stderr.split()) or f"code {ran.returncode}"
-        raise HostUnfitError(f"{command[0]} failed: {told[:200]}", _LEAVE_OUT)
+        reason = " ".join(ran.stderr.split()) or f"code {ran.returncode}"
+        raise HostUnfitError(f"{command[0]} failed: {reason[:200]}", _LEAVE_OUT)
 
 
 # --- Support on this host
@@ -265,7 +268,7 @@ def why_no_power_cut() -> str | None:
 def _why_not_allowed() -> str | None:
     """Returns why mounting is not even tried: because the user refused the step, or because this is not root."""
     if is_refused(RootStep.MOUNT):
-        return refusal_text(RootStep.MOUNT)
+        return REFUSED_TEXT
     return None if os.geteuid() == 0 else "only root may mount"
 
 
@@ -284,18 +287,18 @@ def _probe() -> _ProbeResult:
     Signals are deferred until everything is cleaned up, which takes less than a second."""
     with defer_signals():
         try:
-            folder = files.make_temp_folder()
+            folder = cleanup.make_temp_folder()
         except OSError as error:
             return _ProbeResult(f"no temporary folder can be made: {error.strerror}")
         place = folder / _PROBE_NAME
         try:
             return _probe_disk(place)
         except (RecoveryError, OSError) as error:
-            told = error.message if isinstance(error, RecoveryError) else str(error)
-            return _ProbeResult(told.replace(f"{folder}/", ""))
+            text = error.message if isinstance(error, RecoveryError) else str(error)
+            return _ProbeResult(text.replace(f"{folder}/", ""))
         finally:
             if not os.path.ismount(place):
-                files.remove_temp_folder(folder)
+                cleanup.remove_temp_folder(folder)
 
 
 def _probe_disk(place: Path) -> _ProbeResult:

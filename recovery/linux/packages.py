@@ -27,5 +27,5 @@ def install_advice(package: str) -> str:
     """Returns the advice, such as `install it: dnf install perf`. `package` is the name in Debian."""
     manager = next(filter(shutil.which, _MANAGERS), None)
     if manager is None:
-        return f"install it with this host's own means: the package {package}, or how it is called here"
+        return f"install it with this host's package manager; in Debian its package is {package}"
     return f"install it: {_MANAGERS[manager]} {_ELSEWHERE.get(package, {}).get(manager, package)}"

@@ -19,7 +19,7 @@ from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.linux import files as tree_files
 from recovery.linux.files import TableFiles
 from recovery.linux.privileges import RootStep, is_refused
-from recovery.linux.storage import _TEST_BYTES, IN_MEMORY, device_of
+from recovery.linux.storage import IN_MEMORY, device_of
 from recovery.model import ColdProof
 
 # --- Dropping the host's caches
@@ -241,7 +241,7 @@ def check_can_be_cold(folder: Path) -> None:
     filesystem = device_of(folder).filesystem
     if filesystem in IN_MEMORY:
         raise HostUnfitError(
-            f"{folder} lies in memory ({filesystem}) and cannot be made cold", "give DATA= a folder on a disk"
+            f"{folder} is in memory ({filesystem}) and cannot be made cold", "name a folder on a disk in DATA="
         )
 
 
@@ -328,11 +328,13 @@ def _require_cold(folder: Path, left: Residency, *, what: str = "", tolerated: f
         return
     raise TrialVoidError(
         f"{resident:,} of {left.total_bytes:,} bytes of {what}{folder} stay in the page cache (dirty or locked pages)",
-        "end what still writes or maps files there; `recovery doctor` lists servers that run",
+        "end the processes that write or map files there; `recovery doctor` lists running servers",
     )
 
 
 # --- Test of cachestat
+
+_TEST_BYTES = 64 << 10
 
 
 def cachestat_works(folder: Path) -> bool | None:

@@ -5,19 +5,12 @@ like a right that it does not have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
-from recovery.errors import UsageError
-
-# --- Steps and their names
-
-REFUSE_OPTION = "--no-root-steps"
-ALL = "all"
-_EVERY = (ALL, "1", "true", "yes")
-_NONE = ("0", "false", "no")
-"""The values that are accepted for a flag."""
+REFUSED_TEXT = "refused by --unprivileged"
+"""The reason for an error message or a report."""
 
 
 class RootStep(StrEnum):
@@ -34,49 +27,14 @@ class RootStep(StrEnum):
 Steps = frozenset[RootStep]
 NO_STEPS: Steps = frozenset()
 EVERY_STEP: Steps = frozenset(RootStep)
-_DROP_CACHES_ONLY: Steps = frozenset({RootStep.DROP_CACHES})
-
-
-def parse_steps(text: str | None) -> Steps:
-    """Returns the refused steps from the user's text: all of them, or some by name."""
-    if text is None or text.strip().lower() in _NONE:
-        return NO_STEPS
-    if text.strip().lower() in _EVERY:
-        return EVERY_STEP
-    known = {step.value: step for step in RootStep}
-    words = text.replace(",", " ").split()
-    unknown = [word for word in words if word not in known]
-    if unknown or not words:
-        raise UsageError(
-            f"{REFUSE_OPTION}={text}: there is no step '{(unknown or [text])[0]}'",
-            f"there are: {', '.join(known)}; without a name it refuses all of them",
-        )
-    return frozenset(known[word] for word in words)
-
-
-def steps_text(steps: Set[RootStep]) -> str | None:
-    """Returns the text that is written after the option, or None if nothing is refused."""
-    if steps == EVERY_STEP:
-        return ALL
-    return ",".join(step for step in RootStep if step in steps) or None
-
-
-def refused_steps(named: str | None, *, no_drop_caches: bool) -> Steps:
-    """Returns the steps that both options refuse; --no-drop-caches is the older option, for one of them."""
-    return parse_steps(named) | (_DROP_CACHES_ONLY if no_drop_caches else NO_STEPS)
-
-
-def step_options(refused: Steps) -> tuple[tuple[str, object], ...]:
-    """Returns the options for the command that repeats a session."""
-    if refused == _DROP_CACHES_ONLY:
-        return (("--no-drop-caches", True),)
-    told = steps_text(refused)
-    return ((f"{REFUSE_OPTION}={told}", True),) if told else ()
-
-
-# --- Refused steps of this process
-
 _refused: Steps = NO_STEPS
+
+
+def refused_steps(*, unprivileged: bool, no_drop_caches: bool = False) -> Steps:
+    """Returns the steps that these two options refuse."""
+    if unprivileged:
+        return EVERY_STEP
+    return frozenset({RootStep.DROP_CACHES}) if no_drop_caches else NO_STEPS
 
 
 @contextmanager
@@ -93,8 +51,3 @@ def refuse_steps(steps: Steps) -> Iterator[None]:
 
 def is_refused(step: RootStep) -> bool:
     return step in _refused
-
-
-def refusal_text(step: RootStep) -> str:
-    """Returns the reason for an error message or a report."""
-    return f"refused by {REFUSE_OPTION} ({step})"

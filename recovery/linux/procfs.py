@@ -1,9 +1,14 @@
-"""Reads facts about the machine, its CPU cores and its CPU time from /proc and /sys, and pins processes to CPUs."""
+"""Reads facts about the machine, its CPUs and single processes from /proc and /sys, marks what a process creates, and
+pins processes to CPUs.
+
+A value that is not available is None."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence, Set
@@ -11,13 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.linux.storage import Device
-
 # --- The machine
 
 Fact = str | int | float | None
 
-DMI = Path("/sys/class/dmi/id")
+_DMI = Path("/sys/class/dmi/id")
 _MEMINFO = Path("/proc/meminfo")
 _CPUINFO = Path("/proc/cpuinfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -25,10 +28,10 @@ _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SWAPPINESS = Path("/proc/sys/vm/swappiness")
 _DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
-_EBS_MODEL = "Amazon Elastic Block Store"
 
 
-def read_line(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
+    """Returns the text of a small file, or None if it is empty or cannot be read."""
     try:
         return path.read_text(errors="replace").strip() or None
     except OSError:
@@ -36,21 +39,21 @@ def read_line(path: Path) -> str | None:
 
 
 def machine_facts() -> dict[str, Fact]:
-    swappiness = read_line(_SWAPPINESS)
+    swappiness = read_text(_SWAPPINESS)
     return {
         "cpu_model": _cpuinfo("model name") or platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
-        "cpu_governor": read_line(_GOVERNOR),
+        "cpu_governor": read_text(_GOVERNOR),
         "memory_bytes": memory_bytes(),
-        "memory_available_bytes": _available_bytes(),
+        "memory_available_bytes": _meminfo().get("MemAvailable"),
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "os": _os_name(),
         "virtualisation": _virtualisation(),
         "cgroup_version": cgroup_version(),
-        "machine_vendor": read_line(DMI / "sys_vendor"),
-        "machine_product": read_line(DMI / "product_name"),
-        "thp": _selected(read_line(_THP)),
+        "machine_vendor": read_text(_DMI / "sys_vendor"),
+        "machine_product": read_text(_DMI / "product_name"),
+        "thp": selected_value(read_text(_THP)),
         "swappiness": int(swappiness) if swappiness else None,
         "idle_pageout": idle_pageout(),
     }
@@ -64,9 +67,9 @@ def idle_pageout(admin: Path = _DAMON) -> str | None:
     warm."""
     for scheme in sorted(admin.glob("*/contexts/*/schemes/*")):
         monitor = scheme.parents[3]
-        if read_line(monitor / "state") == "on" and read_line(scheme / "action") in ("pageout", "reclaim"):
-            age = read_line(scheme / "access_pattern/age/min")
-            aggregation_us = read_line(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
+        if read_text(monitor / "state") == "on" and read_text(scheme / "action") in ("pageout", "reclaim"):
+            age = read_text(scheme / "access_pattern/age/min")
+            aggregation_us = read_text(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
             if age is None or aggregation_us is None:
                 return "DAMON pages out idle memory"
             return f"DAMON pages out what is idle for {int(age) * int(aggregation_us) / 1e6:.0f} s"
@@ -77,30 +80,23 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _available_bytes() -> int | None:
-    """Returns the memory that is available without swapping, including the reclaimable part of the page cache."""
-    for text in (read_line(_MEMINFO) or "").splitlines():
-        if text.startswith("MemAvailable:"):
-            return int(text.split()[1]) * 1024
-    return None
-
-
-def ec2_instance_type(dmi: Path) -> str | None:
-    """Returns the EC2 instance type. On Nitro it is the product name; elsewhere that is something else, and the result
-    is None."""
-    return read_line(dmi / "product_name") if read_line(dmi / "sys_vendor") == "Amazon EC2" else None
-
-
-def ebs_volume(device: Device) -> str | None:
-    """Returns the id of the EBS volume, which is the device's serial number without its dash."""
-    serial = device.serial or ""
-    if device.model != _EBS_MODEL or not serial.startswith("vol"):
+def cached_bytes() -> int | None:
+    """Returns the size of the host's page cache without shared memory and tmpfs, which the kernel includes in its
+    count."""
+    found = _meminfo()
+    if "Cached" not in found:
         return None
-    return "vol-" + serial.removeprefix("vol").removeprefix("-")
+    return found["Cached"] + found.get("Buffers", 0) - found.get("Shmem", 0)
+
+
+def _meminfo() -> dict[str, int]:
+    """Returns the sizes in /proc/meminfo in bytes. Available memory includes the reclaimable part of the page cache."""
+    lines = (line.partition(":") for line in (read_text(_MEMINFO) or "").splitlines())
+    return {name: int(rest.split()[0]) * 1024 for name, _, rest in lines}
 
 
 def _cpuinfo(name: str) -> str | None:
-    for text in (read_line(_CPUINFO) or "").splitlines():
+    for text in (read_text(_CPUINFO) or "").splitlines():
         key, _, value = text.partition(":")
         if key.strip() == name:
             return value.strip()
@@ -124,10 +120,10 @@ def _virtualisation() -> str | None:
 
 def _detect(kind: str) -> str | None:
     try:  # its exit code is 1 when it prints "none"
-        asked = subprocess.run(["systemd-detect-virt", kind], capture_output=True, text=True, timeout=5, check=False)
+        ran = subprocess.run(["systemd-detect-virt", kind], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return asked.stdout.strip() or None
+    return ran.stdout.strip() or None
 
 
 def cgroup_version() -> int | None:
@@ -136,10 +132,135 @@ def cgroup_version() -> int | None:
     return 1 if (_CGROUP / "memory").exists() else None
 
 
-def _selected(text: str | None) -> str | None:
-    """Returns the selected value: `always [madvise] never` → `madvise`"""
+def selected_value(text: str | None) -> str | None:
+    """Returns the selected one of several values: `always [madvise] never` → `madvise`"""
     chosen = (text or "").partition("[")[2].partition("]")[0]
     return chosen or text
+
+
+# --- Processes
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_UTIME, _STIME, _STARTTIME = 11, 12, 19
+"""Indexes in /proc/PID/stat, counted after the process name. The name itself may contain blanks and parentheses."""
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """Returns the fields of /proc/PID/stat after the process name, or an empty list if there is no such process."""
+    return (read_text(Path(f"/proc/{pid}/stat")) or "").rpartition(")")[2].split()
+
+
+def is_stopped(pid: int) -> bool:
+    """Returns whether the process is stopped, by Ctrl-Z or by another stop signal."""
+    return _stat_fields(pid)[:1] in (["T"], ["t"])
+
+
+def process_cpu_ticks(pid: int) -> int | None:
+    """Returns the CPU time of the process since it was created, in units of 1 / TICKS_PER_S."""
+    fields = _stat_fields(pid)
+    return int(fields[_UTIME]) + int(fields[_STIME]) if fields else None
+
+
+def process_cpu_s(pid: int) -> float | None:
+    """Returns the CPU time of the process since it was created."""
+    ticks = process_cpu_ticks(pid)
+    return None if ticks is None else ticks / TICKS_PER_S
+
+
+def process_io_bytes(pid: int) -> tuple[int, int] | None:
+    """Returns the bytes that storage has read for the process, and the bytes that the process has caused to be written,
+    since it was created."""
+    io = _io(pid)
+    return None if io is None else (io["read_bytes"], io["write_bytes"])
+
+
+def process_resident_bytes(pid: int) -> int | None:
+    """Returns how much of the process's memory is resident."""
+    pages = (read_text(Path(f"/proc/{pid}/statm")) or "").split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else None
+
+
+@dataclass(frozen=True)
+class ProcessActivity:
+    """CPU time and I/O of a process so far."""
+
+    cpu_s: float
+    io: tuple[int, ...] | None
+    """Bytes and calls; None if the process belongs to another user."""
+
+
+def process_activity(pid: int) -> ProcessActivity | None:
+    """Returns what the process has computed, read and written so far, or None once it has ended."""
+    cpu_s, io = process_cpu_s(pid), _io(pid)
+    return None if cpu_s is None else ProcessActivity(cpu_s, None if io is None else tuple(io.values()))
+
+
+def _io(pid: int) -> dict[str, int] | None:
+    text = read_text(Path(f"/proc/{pid}/io"))
+    if text is None:  # the process has ended, or belongs to another user
+        return None
+    return {name: int(value) for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+def peak_memory_bytes() -> int:
+    """Returns the peak memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# --- Process marks
+#
+# A mark identifies the process that created something, and shows whether that process has ended. A process id alone is
+# not enough, since the kernel reuses it.
+
+_PROCESS_PREFIX = "mysql-recovery-"
+_NAME = re.compile(rf"{_PROCESS_PREFIX}(.+)-\d+")
+_NUMBER = re.compile(r"[0-9]{1,10}")
+
+
+def process_id() -> str:
+    """Returns the mark of this process: boot id, pid namespace, pid and start time, separated by dots."""
+    return f"{boot_id()}.{_namespace()}.{os.getpid()}.{_start_ticks(os.getpid())}"
+
+
+def is_owner_gone(made_by: str) -> bool:
+    """Returns whether the process with this mark has ended. Returns False if that cannot be determined from here: what
+    a process in another pid namespace created is for that namespace to remove."""
+    boot, _, rest = made_by.partition(".")
+    namespace, _, rest = rest.partition(".")
+    pid, _, began = rest.partition(".")
+    if not _NUMBER.fullmatch(pid):
+        return False
+    if boot != boot_id():
+        return True
+    return namespace == _namespace() and _start_ticks(int(pid)) != began
+
+
+def name_with_process_id(number: int) -> str:
+    """Returns a name that contains the mark of this process, for things that have only a name and no labels."""
+    return f"{_PROCESS_PREFIX}{process_id()}-{number}"
+
+
+def is_orphan(name: str) -> bool:
+    """Returns whether the name was made by name_with_process_id in a process that has ended. Returns False for all
+    other names."""
+    found = _NAME.fullmatch(name)
+    return found is not None and is_owner_gone(found[1])
+
+
+def boot_id() -> str:
+    """Returns the id of the host's current boot, which changes with every boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def _start_ticks(pid: int) -> str | None:
+    """Returns the start time of the process in clock ticks since boot, or None if there is no such process or only a
+    zombie."""
+    fields = _stat_fields(pid)
+    return None if not fields or fields[0] == "Z" else fields[_STARTTIME]
 
 
 # --- Cores for server and clients
@@ -281,7 +402,7 @@ def pin_process(pid: int, cpus: frozenset[int]) -> str | None:
         except OSError as error:
             if before is not None:
                 _unpin(pid, before)
-            return f"a process cannot be put on CPUs of its own ({error.strerror})"
+            return f"a process cannot be pinned to CPUs ({error.strerror})"
     return None
 
 
@@ -301,7 +422,6 @@ def _tasks(pid: int) -> list[int]:
 # --- CPU time of the host
 
 STAT = Path("/proc/stat")
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -325,4 +445,4 @@ def _parse_cpu_line(line: str) -> HostCpuTime:
     """Parses the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
     time of guests is already included in user and nice."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
-    return HostCpuTime((user + nice + system + irq + softirq) / _TICKS_PER_S, steal / _TICKS_PER_S)
+    return HostCpuTime((user + nice + system + irq + softirq) / TICKS_PER_S, steal / TICKS_PER_S)

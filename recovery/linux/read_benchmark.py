@@ -29,7 +29,7 @@ from recovery.model import MIN_PROBED_BLOCKS
 
 # Measured ratios of the first to the second read: 1.1 to 1.6 for blocks that a hypervisor had in its cache both times
 # (26 tries on a busy host), 2.6 to 3.1 for files that nobody had read for a long time (6 tries). With only a few blocks
-# the ratio is arbitrary; therefore at least LEAST_PROBED_BLOCKS are needed.
+# the ratio is arbitrary; therefore at least MIN_PROBED_BLOCKS are needed.
 
 _MIB = 1 << 20
 SIZES = {"4k": 4096, "16k": 16384}
@@ -44,6 +44,7 @@ _ONE_FILE_IN = 100
 changed by that."""
 _MOST_LISTED = 50_000
 """Limit on the number of these files that are listed; listing a million takes seconds."""
+_UNTRUSTED = os.O_NOFOLLOW | os.O_NONBLOCK
 _KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
@@ -97,22 +98,22 @@ class ReadProbe:
         """Returns the results for the report, with one flat name for each value."""
         if not self.speeds:
             return {"probe": f"none: {self.why_not}"}
-        told: dict[str, str | int | float | None] = {
+        facts: dict[str, str | int | float | None] = {
             "probe": "O_DIRECT reads at random of a file just written, by 1 and by 16 threads, without limits",
             "probe_file_bytes": self.effort.file_bytes,
             "probe_seconds_each": self.effort.seconds,
         }
         for name, speed in self.speeds.items():
-            told |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
+            facts |= {f"probe_{name}_{figure}": value for figure, value in vars(speed).items()}
         if self.again is not None:
-            told |= {
+            facts |= {
                 "probe_again_over": self.again.over,
                 "probe_again_blocks": self.again.blocks,
                 "probe_first_read_ms": self.again.first_ms,
                 "probe_read_again_ms": self.again.again_ms,
                 "probe_again_times_faster": self.again.times_faster,
             }
-        return told
+        return facts
 
 
 NOT_PROBED = ReadProbe(SHORT_EFFORT, {}, "left out, as asked")
@@ -132,7 +133,7 @@ def probe_reads(folder: Path, effort: ProbeEffort) -> ReadProbe:
     place = nearest_existing(folder)
     filesystem = device_of(place).filesystem
     if filesystem in IN_MEMORY:
-        return ReadProbe(effort, {}, f"{filesystem} lies in memory")
+        return ReadProbe(effort, {}, f"{filesystem} is in memory")
     try:
         if free_space(place).bytes < 2 * effort.file_bytes:
             return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
@@ -166,13 +167,10 @@ def _temporary_file(folder: Path, size: int) -> Iterator[int]:
 def _direct_descriptor(file: int) -> Iterator[int]:
     """Yields a descriptor for reads of the same file without the page cache. Raises OSError (EINVAL) if the filesystem
     does not support that."""
-    descriptor = os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-    try:
+    with _open_direct(f"/proc/self/fd/{file}") as descriptor:
         with mmap.mmap(-1, max(SIZES.values())) as page:
             os.preadv(descriptor, [page], 0)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _reread_kept_files(data: Path) -> RereadTimes | None:
@@ -182,13 +180,13 @@ def _reread_kept_files(data: Path) -> RereadTimes | None:
         files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
             chosen = chance.sample(files, min(count, _MOST_BLOCKS))
-            return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path)), 0) for path in chosen])
+            return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path, _UNTRUSTED)), 0) for path in chosen])
     return None
 
 
 @contextmanager
-def _open_direct(path: str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+def _open_direct(path: str, flags: int = 0) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | flags)
     try:
         yield descriptor
     finally:

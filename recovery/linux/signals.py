@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from recovery.linux.process_marks import is_stopped
+from recovery.linux.procfs import is_stopped
 
 # --- Signals that end the process
 
@@ -51,7 +51,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def use_signal_handler(handler: Handler) -> Iterator[None]:
-    """Gives these signals to the handler inside the block, provided that `end_like_an_interrupt` was called.
+    """Gives these signals to the handler inside the block, provided that `raise_interrupt_on_signals` was called.
 
     Signals are delivered to the main thread; in another thread the function does nothing."""
     if threading.current_thread() is not threading.main_thread():
@@ -152,12 +152,12 @@ class ClockGuard:
         self._continued, self._servers_stopped = _resume_count, len(_servers_stopped)
         self._asleep_s, self._set_s = _asleep_s(), _wall_s()
 
-    def told(self) -> str | None:
+    def pause(self) -> str | None:
         """Returns a description of the pause, or None if there was none."""
         if _resume_count != self._continued:
-            return "this tool was stopped meanwhile, and went on later: it cannot tell when what it waited for came"
+            return "this tool was stopped meanwhile: it could not see when the event that it waited for happened"
         if stopped := _servers_stopped[self._servers_stopped :]:
-            return f"{stopped[0]}: the time is not its own"
+            return f"{stopped[0]}: the time is not the server's alone"
         slept_s = _asleep_s() - self._asleep_s
         return f"the host slept for {slept_s:.0f} s meanwhile" if slept_s > _ASLEEP_S else None
 

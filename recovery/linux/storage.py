@@ -16,9 +16,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, ServerFailedError, StorageFailedError
 from recovery.linux.files import allocated_bytes, expand_path, user_name, walk_files
+from recovery.linux.procfs import read_text, selected_value
 from recovery.model import Flavor, Layout, Schema, Version, can
 
 # --- Device and filesystem
@@ -116,31 +118,18 @@ def _block_device(link: Path) -> Device:
         return Device()
     own = link.resolve()
     disk = own.parent if (own / "partition").exists() else own  # a partition uses the queue of its disk
-    read_ahead, rotational = _line(disk / "queue/read_ahead_kb"), _line(disk / "queue/rotational")
+    read_ahead, rotational = read_text(disk / "queue/read_ahead_kb"), read_text(disk / "queue/rotational")
     return Device(
         device=f"/dev/{own.name.replace('!', '/')}",
-        model=_line(disk / "device/model"),
-        serial=_line(disk / "device/serial") or _line(disk / "serial"),
-        scheduler=_selected_scheduler(_line(disk / "queue/scheduler")),
+        model=read_text(disk / "device/model"),
+        serial=read_text(disk / "device/serial") or read_text(disk / "serial"),
+        scheduler=selected_value(read_text(disk / "queue/scheduler")),
         read_ahead_kb=int(read_ahead) if read_ahead else None,
         rotational=rotational == "1" if rotational else None,
         stat_path=own / "stat",
-        disk=_line(disk / "dev"),
+        disk=read_text(disk / "dev"),
         stacked=any((disk / "slaves").glob("*")),
     )
-
-
-def _line(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
-
-
-def _selected_scheduler(text: str | None) -> str | None:
-    """Returns the selected scheduler: `none [mq-deadline] kyber` → `mq-deadline`"""
-    match = re.search(r"\[(.+?)\]", text or "")
-    return match[1] if match else text
 
 
 @dataclass(frozen=True)
@@ -157,7 +146,7 @@ class DeviceCounters:
 
 
 def read_device_counters(device: Device) -> DeviceCounters | None:
-    text = _line(device.stat_path) if device.stat_path else None
+    text = read_text(device.stat_path) if device.stat_path else None
     if text is None:
         return None
     fields = [int(field) for field in text.split()]
@@ -193,7 +182,8 @@ _WRITTEN_BYTES = 64 << 10
 _LEAST_BYTES = 1 << 20
 _PATIENCE_S = 30.0
 _MOST_FOLDERS = 300
-_MOST_SAID = 160
+_Answer = TypeVar("_Answer")
+_MOST_MESSAGE_LETTERS = 160
 _ERROR_MESSAGE = re.compile(
     r"(?:errcode|errno|error number)[: ]+(?P<number>5|28|30|122)\b|(?P<full>no space left on device|disk is full)",
     re.IGNORECASE,
@@ -243,10 +233,12 @@ def find_storage_problem(chosen: WritableFolder) -> StorageProblem | None:
     needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
     for folder in islice(_folders(chosen), _MOST_FOLDERS):
         try:
-            error = _call_with_timeout(_PATIENCE_S, partial(_try_write, folder, needed))
+            error = call_with_timeout(_PATIENCE_S, partial(_try_write, folder, needed))
         except TimeoutError:
-            what = f"the storage hangs: {folder} has not taken {_WRITTEN_BYTES >> 10} KB within {_PATIENCE_S:.0f} s"
-            return StorageProblem(what, f"`dmesg` tells more; {_or_another(chosen.setting)}")
+            what = (
+                f"the storage hangs: writing {_WRITTEN_BYTES >> 10} KB to {folder} took more than {_PATIENCE_S:.0f} s"
+            )
+            return StorageProblem(what, f"check `dmesg`, {_or_another(chosen.setting)}")
         if error is not None and error.errno in _STORAGE_ERRNOS:
             return _explain(folder, error, chosen.setting)
     return None
@@ -262,11 +254,11 @@ def as_storage_error(error: BaseException, *folders: WritableFolder) -> StorageF
     failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     for chosen in folders:
         if (found := find_storage_problem(chosen)) is not None:
-            told = found.what if isinstance(error, OSError) else f"{found.what}; so {_shorten(failed)}"
-            return StorageFailedError(told, f"{found.remedy}; {_KEPT_HINT}", log_tail=tail)
+            message = found.what if isinstance(error, OSError) else f"{found.what}; so {_shorten(failed)}"
+            return StorageFailedError(message, f"{found.remedy}; {_KEPT_HINT}", log_tail=tail)
     number = _errno_in((failed, *tail)) if isinstance(error, ServerFailedError) else getattr(error, "errno", None)
     if number in _PAST_ERRORS:
-        hint = f"see what else takes room there, and `dmesg`; {_KEPT_HINT}"
+        hint = f"check what else uses that disk, and `dmesg`; {_KEPT_HINT}"
         return StorageFailedError(f"{_PAST_ERRORS[number]} meanwhile: {_shorten(failed)}", hint, log_tail=tail)
     return None
 
@@ -277,10 +269,10 @@ def storage_errors(*folders: WritableFolder) -> Iterator[None]:
     try:
         yield
     except (RecoveryError, OSError) as error:
-        told = as_storage_error(error, *folders)
-        if told is None or told is error:
+        cause = as_storage_error(error, *folders)
+        if cause is None or cause is error:
             raise
-        raise told from error
+        raise cause from error
 
 
 def find_full_folder(folders: Iterable[Path]) -> str | None:
@@ -314,15 +306,21 @@ def _folders(chosen: WritableFolder) -> Iterator[Path]:
             yield from (Path(folder, name) for name in names)
 
 
-def _call_with_timeout(seconds: float, ask: Callable[[], OSError | None]) -> OSError | None:
-    """Returns the result of `ask`, which runs in a thread. Raises TimeoutError after the given time: a call on a disk
-    that hangs blocks its thread, and no signal ends it."""
-    answers: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
-    threading.Thread(target=lambda: answers.put(ask()), name="ailing", daemon=True).start()
+def call_with_timeout(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
+    """Returns the result of `ask`, which runs in a thread. Raises TimeoutError after the given time, and abandons the
+    thread: a call on a disk that hangs blocks it, and so may a name resolution, and no signal ends them."""
+    answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+    threading.Thread(target=lambda: answers.put(ask()), name="with-timeout", daemon=True).start()
     try:
         return answers.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
+
+
+def can_write(folder: Path) -> bool:
+    """Returns whether a small temporary file can be written and synced in the folder. It is tried, because permissions
+    do not show a read-only mount, a quota or a full disk."""
+    return _try_write(folder, _WRITTEN_BYTES) is None
 
 
 def _try_write(folder: Path, needed: int, *, sync: bool = True) -> OSError | None:
@@ -345,18 +343,20 @@ def _explain(folder: Path, error: OSError, setting: str) -> StorageProblem:
                 f"no inodes are left for {folder}", f"remove files there, {another} with more of them"
             )
         case errno.ENOSPC:
-            return StorageProblem(f"the disk of {folder} is full ({_free_text(folder)})", f"make room there, {another}")
+            return StorageProblem(
+                f"the disk of {folder} is full ({_free_text(folder)})", f"free space there, {another}"
+            )
         case errno.EDQUOT:
-            return StorageProblem(f"the quota for {folder} is used up", f"have it raised, {another}")
+            return StorageProblem(f"the quota for {folder} is used up", f"raise the quota, {another}")
         case errno.EROFS:
-            remedy = f"`dmesg` tells whether the kernel made it so, after an error; mount it anew, {another}"
+            remedy = f"check `dmesg` for an error after which the kernel made it so; mount it again, {another}"
             return StorageProblem(f"the filesystem of {folder} is read-only", remedy)
         case errno.EACCES | errno.EPERM:
-            remedy = f"see its owner, mode and attributes (ls -ld, lsattr -d), {another}"
+            remedy = f"check its owner, mode and attributes (ls -ld, lsattr -d), {another}"
             return StorageProblem(f"the user {user_name(os.geteuid())} may not write to {folder}", remedy)
         case _:
             why = error.strerror or str(error)
-            return StorageProblem(f"the storage of {folder} fails: {why}", f"`dmesg` tells more; {another}")
+            return StorageProblem(f"the storage of {folder} fails: {why}", f"check `dmesg`, {another}")
 
 
 def _or_another(setting: str) -> str:
@@ -375,15 +375,17 @@ def _free_text(folder: Path) -> str:
     try:
         status = os.statvfs(nearest_existing(folder))
     except OSError:
-        return "and does not say by how much"
+        return "its free space is unknown"
     free = status.f_bavail * status.f_frsize
     # A thin volume may report more space than the storage below it has.
-    return f"{free / 1e6:.1f} MB free" + (" as it says, so it is what lies below it" if free > _AT_ONCE_BYTES else "")
+    return f"{free / 1e6:.1f} MB free" + (
+        " as it reports, so the storage below it is full" if free > _AT_ONCE_BYTES else ""
+    )
 
 
 def _shorten(message: str) -> str:
     """Returns a shortened message. What a server writes about a full disk is long, and also in the log below."""
-    return message if len(message) <= _MOST_SAID else f"{message[:_MOST_SAID]}…"
+    return message if len(message) <= _MOST_MESSAGE_LETTERS else f"{message[:_MOST_MESSAGE_LETTERS]}…"
 
 
 def _errno_in(lines: Iterable[str]) -> int | None:
@@ -412,7 +414,7 @@ _BASE_INODES = 1000
 MAX_USED_SHARE = 0.85
 """Share of the free space that may be used: a full disk is slow, and results and logs need space, too."""
 SPACE_HINT = (
-    "ask for fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or give DATA= another disk"
+    "use fewer tables (TABLES=), remove kept data directories (`recovery datadirs`), or name another disk in DATA="
 )
 
 
@@ -473,9 +475,9 @@ def estimate_space(
 
 def page_bytes(settings: Mapping[str, str]) -> int:
     """Returns the page size of a server with these settings. Whether the size is valid is left to the server."""
-    asked = settings.get(_PAGE_SIZE, settings.get(f"loose_{_PAGE_SIZE}", "")).lower()
-    number = asked.removesuffix("k")
-    return int(number) * (_KIB if asked.endswith("k") else 1) if number.isdecimal() else _USUAL_PAGE_BYTES
+    text = settings.get(_PAGE_SIZE, settings.get(f"loose_{_PAGE_SIZE}", "")).lower()
+    number = text.removesuffix("k")
+    return int(number) * (_KIB if text.endswith("k") else 1) if number.isdecimal() else _USUAL_PAGE_BYTES
 
 
 def _file_bytes(version: Version, page: int, block: int, indexes: float) -> int:
@@ -523,22 +525,3 @@ def check_space(folder: Path, need: DiskSpace) -> None:
     room = free_space(folder)
     if not need.fits(room):
         raise HostUnfitError(f"{folder} needs {need} and has {room} free", SPACE_HINT)
-
-
-# --- Write test
-
-_TEST_BYTES = 1 << 16
-
-
-def can_write(folder: Path) -> bool:
-    """Returns whether a small temporary file can be written and synced in the folder.
-
-    It is tried, because permissions do not show a read-only mount, a quota or a full disk."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_TEST_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        return False
-    return True

@@ -27,7 +27,7 @@ from testcontainers.core.container import DockerContainer
 
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.linux.signals import record_server_stop
 from recovery.mysqld.launcher import Exit, Launch
 from recovery.mysqld.local import PidfdProcess, create_log, environment, open_files_limit, write_options

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import files, locks, loop_device
+from recovery.linux.cleanup import SERVER_NAMES, kill_servers_in, sweep_drafts
 from recovery.linux.files import (
     allocated_bytes,
     create_private_folder,
@@ -31,7 +32,6 @@ from recovery.linux.files import (
     parse_json,
     read_untrusted,
     refuse_untrusted,
-    sweep_drafts,
     sync_folder,
     table_files,
     trusted_users,
@@ -40,7 +40,6 @@ from recovery.linux.files import (
     write_atomically,
 )
 from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk
-from recovery.linux.orphans import SERVER_NAMES, kill_servers_in
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
 from recovery.model import Build, Layout, Schema
 
@@ -198,7 +197,7 @@ def load_state(folder: Path) -> State:
     except (ValueError, OSError) as error:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} cannot be read", hint) from error
     number = stored.get("format") if isinstance(stored, dict) else None
-    if isinstance(number, int) and number > FORMAT:
+    if type(number) is int and number > FORMAT:
         raise HostUnfitError(
             f"the data directory {folder.name} was made by a newer version of this tool (format {number})",
             f"use that version, or {hint}",
@@ -206,7 +205,7 @@ def load_state(folder: Path) -> State:
     try:
         state = _ADAPTER.validate_python(stored)
     except ValidationError as error:
-        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} makes no sense", hint) from error
+        raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} is invalid", hint) from error
     if state.status not in STATUSES:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
     return state

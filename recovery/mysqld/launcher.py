@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recovery.errors import HostUnfitError
-from recovery.linux import files
+from recovery.linux import cleanup
 from recovery.linux.cgroups import LimitGroup
 from recovery.model import Build
 
@@ -105,9 +105,9 @@ class RunDirs:
         self._lives = 0
 
     def _make(self) -> Path:
-        base = files.socket_temp_base()
+        base = cleanup.socket_temp_base()
         try:
-            return files.make_temp_folder(base)
+            return cleanup.make_temp_folder(base)
         except OSError as error:
             raise HostUnfitError(
                 f"no folder for temporary files can be made in {base}: {error.strerror}", "set TMPDIR to one that can"
@@ -122,4 +122,4 @@ class RunDirs:
         return self.root / str(self._lives)
 
     def remove(self) -> None:
-        files.remove_temp_folder(self.root)
+        cleanup.remove_temp_folder(self.root)

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from recovery.errors import ServerFailedError, ServerKilledError
-from recovery.linux import cgroups
-from recovery.linux.cgroups import ProcessActivity, format_bytes, process_activity
-from recovery.linux.procfs import HostCpuTime, host_cpu_time
+from recovery.linux import cgroups, procfs
+from recovery.linux.cgroups import format_bytes
+from recovery.linux.procfs import HostCpuTime, ProcessActivity, host_cpu_time, process_activity
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import Device, completed_reads, device_io_bytes, find_full_folder
 from recovery.model import HostActivity, Timeline, Version, can
@@ -277,8 +277,8 @@ class BackgroundLoadMeter:
             time.process_time(),
             host_cpu_time(),
             device_io_bytes(self._device),
-            cgroups.process_cpu_s(self._pid),
-            cgroups.process_io_bytes(self._pid),
+            procfs.process_cpu_s(self._pid),
+            procfs.process_io_bytes(self._pid),
             {folder: seconds for folder, seconds in counted.items() if seconds is not None},
         )
 
@@ -392,8 +392,8 @@ class StartupSampler:
 
     def look(self) -> StartupSample:
         server_s, moved, requests = (
-            cgroups.process_cpu_s(self._pid),
-            cgroups.process_io_bytes(self._pid),
+            procfs.process_cpu_s(self._pid),
+            procfs.process_io_bytes(self._pid),
             completed_reads(self._device),
         )
         now = time.monotonic()

@@ -15,7 +15,7 @@ from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError, UsageError
 from recovery.experiments.bench import Bench, Conditions
 from recovery.linux.cgroups import LimitGroup
-from recovery.linux.orphans import kill_servers_in
+from recovery.linux.cleanup import kill_servers_in
 from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals

@@ -14,8 +14,9 @@ from pathlib import Path
 import recovery
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import locks
-from recovery.linux.files import read_stored, sweep_drafts, why_not_trusted
-from recovery.linux.process_marks import boot_id
+from recovery.linux.cleanup import sweep_drafts
+from recovery.linux.files import read_stored, why_not_trusted
+from recovery.linux.procfs import boot_id
 from recovery.model import Session
 from recovery.report.stored_session import (
     LATEST_LINK,

@@ -22,14 +22,15 @@ from recovery.errors import (
 from recovery.experiments import find_scenario
 from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.experiments.experiment import StartMeasurement, WorkMeasurement
-from recovery.linux import files
-from recovery.linux.cgroups import LimitGroup, limit_exceeded, peak_memory_bytes, server_limits
+from recovery.linux import cleanup
+from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
+from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.files import copy_atomically, write_atomically
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
-from recovery.linux.orphans import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.page_cache import cold_method
 from recovery.linux.privileges import refuse_steps
+from recovery.linux.procfs import peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
@@ -309,11 +310,11 @@ class TrialLoop:
         except (ServerFailedError, TrialVoidError) as error:
             if (ailing := as_storage_error(error, storage, temporary_folder())) is not None:
                 return failed_run(trial, ailing), None, ailing
-            if (stood := standstill.told()) is not None:
+            if (stood := standstill.pause()) is not None:
                 # This includes trials that were aborted because of the standstill: error.message says so.
                 return failed_run(trial, PausedError(f"{stood}; {error.message}")), None, None
             return failed_run(trial, error), None, None
-        run, stood = run_from_outcome(trial, outcome), standstill.told()
+        run, stood = run_from_outcome(trial, outcome), standstill.pause()
         doubt = stood or limit_violation(bench.server.group, run)
         verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
         ailing = None
@@ -332,7 +333,7 @@ class TrialLoop:
         standstill = ClockGuard()
         try:
             floor = floor_from_reads(trial, self.prepared.plan, measure_storage_floor(bench))
-            if (told := standstill.told()) is not None:
+            if (told := standstill.pause()) is not None:
                 raise TrialVoidError(told)
         except RecoveryError as error:
             self._note(f"{trial.version}: there is no floor: {error.message}")
@@ -420,7 +421,7 @@ def _run_locked(
         resumed = stack.enter_context(open_resumed(goes_on))
         _remove_leftovers(narrator, request.data)
         # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
-        stack.callback(files.sweep_temp_folders)
+        stack.callback(cleanup.sweep_temp_folders)
         # Before the builds, which can take an hour: a limit that cannot be set is refused at once.
         group = stack.enter_context(server_limits(request.limits, request.data))
         engine, prepared, programs_at_work = _set_up(request, engine, narrator, resumed=resumed)
@@ -428,8 +429,8 @@ def _run_locked(
         if resumed is not None:
             there = resumed.store.session
             narrator.gone_on(run for run in there.runs if run.number in there.done)
-        scratch = files.make_temp_folder()
-        stack.callback(files.remove_temp_folder, scratch)
+        scratch = cleanup.make_temp_folder()
+        stack.callback(cleanup.remove_temp_folder, scratch)
         stagehand = stack.enter_context(
             DatadirPool(
                 request,
@@ -502,7 +503,7 @@ def _set_up(
     is_tried = request.probe and resumed is None
     standstill = ClockGuard()
     tried = probe_reads(request.data, effort_for(request.most_tables)) if is_tried else NOT_PROBED
-    if is_tried and (stood := standstill.told()) is not None:
+    if is_tried and (stood := standstill.pause()) is not None:
         tried = replace(NOT_PROBED, why_not=stood)
     for told in (*request.unasked, *unsupported_questions([build.version for build in builds], request.measured)):
         narrator.warn(told)

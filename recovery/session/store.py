@@ -20,16 +20,17 @@ from recovery.errors import PausedError, RecoveryError, ServerKilledError, Stora
 from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text, limits_to_settings
+from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     STORED_FORMAT,
     draft_path,
+    numbered_names,
     refuse_untrusted,
     rename_to_free_name,
-    sweep_drafts,
     sync_folder,
     write_atomically,
 )
-from recovery.linux.privileges import RootStep, steps_text
+from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
     Axis,
     Load,
@@ -94,7 +95,7 @@ class SessionStore:
                 if plan is not None:
                     store.keep_plan(plan)
                 store._write_report()
-                store._moved(rename_to_free_name(store.folder, name))
+                store._moved(rename_to_free_name(store.folder, numbered_names(name)))
             except BaseException:
                 store.discard()
                 raise
@@ -412,7 +413,7 @@ def session_from_request(
             "stacks": request.stacks,
             "floor": request.floor,
             "no_drop_caches": RootStep.DROP_CACHES in request.refused,
-            "no_root_steps": steps_text(request.refused),
+            "unprivileged": request.refused == EVERY_STEP,
             "baseline": _baseline(request, plan),
             "fail_over": request.fail_over,
             "order": plan.order,

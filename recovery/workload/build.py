@@ -610,7 +610,7 @@ def _run_script(
         before_s = ground.target.state.build_s
         # The build time is unknown if an earlier part was built by a version of this tool that did not record it, or if
         # a process or the host was suspended meanwhile.
-        known = (before_s is not None or not done) and standstill.told() is None
+        known = (before_s is not None or not done) and standstill.pause() is None
         build_s = took_s + (before_s or 0) if known else None
         ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pymysql
 
 from recovery.errors import RecoveryError
-from recovery.linux import cgroups
+from recovery.linux import procfs
 from recovery.linux.files import write_atomically
 from recovery.linux.procfs import host_cpu_time
 from recovery.linux.storage import Device, read_device_counters
@@ -418,12 +418,12 @@ class Sampler:
         """Returns the values that do not come from the server: process, device, host, clients and this tool.
 
         Values that are not available are left out."""
-        host, device, moved = host_cpu_time(), read_device_counters(self._device), cgroups.process_io_bytes(self._pid)
+        host, device, moved = host_cpu_time(), read_device_counters(self._device), procfs.process_io_bytes(self._pid)
         figures = {
-            "process.cpu_s": cgroups.process_cpu_s(self._pid),
+            "process.cpu_s": procfs.process_cpu_s(self._pid),
             "process.read_bytes": moved[0] if moved else None,
             "process.written_bytes": moved[1] if moved else None,
-            "process.resident_bytes": cgroups.process_resident_bytes(self._pid),
+            "process.resident_bytes": procfs.process_resident_bytes(self._pid),
             **({f"device.{name}": value for name, value in asdict(device).items()} if device else {}),
             **({f"host.{name}": value for name, value in asdict(host).items()} if host else {}),
             "clients.cpu_s": self._clients(),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux import cgroups
+from recovery.linux import procfs
 from recovery.linux.files import expand_path
 from recovery.linux.signals import defer_signals
 from recovery.model import Load
@@ -319,7 +319,7 @@ class Client:
 
     def cpu_s(self) -> float | None:
         """Returns the CPU time used so far; None if unknown."""
-        return cgroups.process_cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
+        return procfs.process_cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
 
     def has_ended(self, timeout_s: float = 0) -> bool:
         """Returns whether the program ends within that time."""

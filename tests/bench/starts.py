@@ -23,7 +23,7 @@ from recovery.experiments.bench import Bench, Conditions
 from recovery.experiments.crash_recovery import insert_and_kill, start_insert_and_kill
 from recovery.linux import docker_engine
 from recovery.linux.page_cache import direct_cache_dropper
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.model import Build, Cache, Schema, Trial, Variant
 from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher

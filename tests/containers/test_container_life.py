@@ -25,7 +25,7 @@ from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
 from recovery.linux.page_cache import CacheKind, cold_method, make_cold, measure_residency
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 from recovery.linux.signals import ClockGuard
 from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, Schema, startup_specs
@@ -170,16 +170,16 @@ def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: 
     meanwhile = ClockGuard()
     server.start()
     (container,) = of_this_test(client)
-    assert meanwhile.told() is None
+    assert meanwhile.pause() is None
     container.pause()
     assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
     assert of_this_test(client) == []
-    told = "somebody paused the server's container meanwhile (`docker pause`): the time is not its own"
-    assert meanwhile.told() == told
+    told = "somebody paused the server's container meanwhile (`docker pause`): the time is not the server's alone"
+    assert meanwhile.pause() == told
     server.start()
     afterwards = ClockGuard()
     server.stop()
-    assert afterwards.told() is None
+    assert afterwards.pause() is None
 
 
 LEAVE = """
@@ -298,5 +298,5 @@ def test_an_engine_that_maps_users_is_passed_over(
     """The engine at hand does not: its own words, and that one more, stand in for one that does."""
     said = client.info() | {"SecurityOptions": ["name=seccomp,profile=default", option]}
     monkeypatch.setattr(docker.DockerClient, "info", lambda _: said)
-    with pytest.raises(docker_engine.NoEngineError, match="no container of it can be given the data directory"):
+    with pytest.raises(docker_engine.NoEngineError, match="its containers cannot use the data directory"):
         docker_engine.connect()

@@ -16,7 +16,7 @@ from recovery.analysis.stacks import parse_folded
 from recovery.builds import image_build, image_inspect
 from recovery.cli.main import run
 from recovery.linux import docker_engine
-from recovery.linux.process_marks import process_id
+from recovery.linux.procfs import process_id
 
 pytestmark = pytest.mark.containers
 TABLES = 300
@@ -108,7 +108,7 @@ def test_a_remote_engine_is_refused(
     monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
     assert run(["cold-recovery", "--engine", "docker", "--version", "5.7.22", "--runs", "1", *at]) == 3
     said = capsys.readouterr().err
-    assert "tcp://192.0.2.1:2375 (DOCKER_HOST) is not reached by a socket of this host" in said
+    assert "tcp://192.0.2.1:2375 (DOCKER_HOST) has no socket on this host" in said
     assert "run this tool on the engine's own host" in said
 
 

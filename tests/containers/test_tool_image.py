@@ -27,7 +27,7 @@ from recovery.builds.image import resolve_image
 from recovery.builds.image_build import DebianRecipe
 from recovery.builds.resolve import DEBIAN_SUITE
 from recovery.linux import docker_engine
-from recovery.linux.process_marks import is_owner_gone
+from recovery.linux.procfs import is_owner_gone
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parent.parent.parent
@@ -180,7 +180,7 @@ def test_a_run_inside_and_one_outside_exclude_each_other(call: Called) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = call(*COLD, "--runs", "1")
     assert done.returncode == 3
-    assert "another timed run is going on" in done.stderr
+    assert "another timed run is in progress" in done.stderr
 
 
 def test_a_folder_that_the_engine_does_not_see_is_refused(call: Called, here: Path, tmp_path: Path) -> None:

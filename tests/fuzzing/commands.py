@@ -47,7 +47,7 @@ interference --pollers 4 --every 0.5 --seconds 5 --warmup 0 --threads "1 4" --ta
 table-cache --option table_open_cache_instances=1,8 --load-tables "1 2" --workload "point-select read-only"
 write-scaling --question "scaling doublewrite" --memory-ratio 4 --seconds 10 --set sync_binlog=0
 crash-matrix --question "load power-loss" --option innodb_doublewrite=0,1 --seed 7 --depth 2 --runs 5
-damage --question "missing flipped" --seed 3 --no-root-steps=mount,install --tables 20
+damage --question "missing flipped" --seed 3 --unprivileged --tables 20
 """
 
 

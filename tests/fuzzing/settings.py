@@ -8,7 +8,7 @@ from zlib import crc32
 
 from fuzzing.target import Target, text_of
 from recovery.errors import RecoveryError
-from recovery.linux.cgroups import limit_options, limits_from_settings, limits_text, limits_to_settings, parse_limits
+from recovery.linux.cgroups import format_bytes, limits_from_settings, limits_text, limits_to_settings, parse_limits
 from recovery.mysqld.options import canonical_name, merge
 from recovery.session.request import (
     MAX_TABLES,
@@ -28,8 +28,8 @@ Texts = tuple[str, ...]
 
 def _limits(read_iops: str | None, read_bps: str | None, memory: str | None, cpus: str | None) -> None:
     found = parse_limits(read_iops, read_bps, memory, cpus)
-    again = [None if value is None else str(value) for _, value in limit_options(found)]
-    assert parse_limits(*again) == found
+    read_bps, memory = (None if size is None else format_bytes(size) for size in (found.read_bps, found.memory_bytes))
+    assert parse_limits(found.read_iops, read_bps, memory, found.cpus) == found
     assert limits_from_settings(limits_to_settings(found)) == found
     assert limits_text(found)
 

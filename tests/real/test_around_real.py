@@ -13,7 +13,8 @@ from datadirs import empty_datadir
 from sessions import need_limits, stored
 
 from recovery.cli.main import run
-from recovery.linux.cgroups import process_io_bytes, server_limits
+from recovery.linux.cgroups import server_limits
+from recovery.linux.procfs import process_io_bytes
 from recovery.linux.storage import device_of
 from recovery.model import Build, HostActivity, Limits
 from recovery.mysqld.local import LocalLauncher

@@ -18,7 +18,7 @@ from waiting import until
 from recovery.cli.main import run
 from recovery.linux.cgroups import LimitGroup, hierarchies, server_limits, throttled_s
 from recovery.linux.page_cache import measure_residency
-from recovery.linux.process_marks import name_with_process_id
+from recovery.linux.procfs import name_with_process_id
 from recovery.model import Limits
 
 HERE = Path(__file__).parent
@@ -212,6 +212,6 @@ def test_without_root_a_limit_is_refused(option: str, value: str) -> None:
         capture_output=True, text=True, timeout=60, check=False, cwd=HERE.parent.parent, env={"PATH": os.defpath},
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
-    assert f"error: {option} cannot be set: this user may not make a control group" in done.stderr
+    assert f"error: {option} cannot be set: this user may not create a control group" in done.stderr
     assert "hint:  run as root, or leave it out" in done.stderr
     assert "Traceback" not in done.stderr

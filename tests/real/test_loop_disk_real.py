@@ -66,7 +66,7 @@ def test_who_still_holds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
             assert holder.stdout is not None
             holder.stdout.readline()
-            with pytest.raises(TrialVoidError, match=rf"still held by .*\(pid {holder.pid}\)"):
+            with pytest.raises(TrialVoidError, match=rf"still in use by .*\(pid {holder.pid}\)"):
                 disk.replug()
             holder.communicate(b"\n")
         monkeypatch.undo()
@@ -96,7 +96,7 @@ def test_without_the_right_to_a_namespace_there_is_no_disk(monkeypatch: pytest.M
 
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Refuses())
     with (
-        pytest.raises(HostUnfitError, match="no mount namespace can be had"),
+        pytest.raises(HostUnfitError, match="no mount namespace can be created"),
         loop_disk(tmp_path / "d", size_bytes=SIZE),
     ):
         pass

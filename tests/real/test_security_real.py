@@ -139,7 +139,7 @@ def test_no_server_of_root_s_over_another_s_data(tmp_path: Path) -> None:
 
 def test_a_session_without_root_s_steps(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And over a schema that is called like a word of SQL."""
-    asked = ["--version", "5.6.24", "--runs", "1", "--database", "order", "--trace", "--no-root-steps"]
+    asked = ["--version", "5.6.24", "--runs", "1", "--database", "order", "--trace", "--unprivileged"]
     assert run(["cold-recovery", *asked, *at]) == 0
     report = stored(tmp_path)
     (one,) = report["runs"]
@@ -147,33 +147,31 @@ def test_a_session_without_root_s_steps(at: list[str], tmp_path: Path, capsys: p
     assert one["cold_means"] == "fadvise"
     assert one["traced_by"] == "inotify"
     assert one["tables"] == TABLES
-    assert report["settings"]["no_root_steps"] == "all"
+    assert report["settings"]["unprivileged"] is True
     assert report["settings"]["no_drop_caches"] is True
-    assert "--no-root-steps=all" in report["command"]
+    assert "--unprivileged" in report["command"]
     assert report["environment"]["cold_means"] == "fadvise"
     schema = next((Path(at[at.index("--data") + 1])).glob("5.6.24-order-*/mysql/order"))
     assert len(list(schema.glob("*.ibd"))) == TABLES
     assert stat.S_IMODE(schema.parent.parent.stat().st_mode) == 0o700
     capsys.readouterr()
-    refused = ["--no-root-steps=cgroups", "--memory", "1g"]
+    refused = ["--unprivileged", "--memory", "1g"]
     for dry in ([], ["--dry-run"]):
         assert run(["cold-recovery", "--version", "5.6.24", "--runs", "1", *refused, *dry, *at]) == 3
-        assert "MEMORY cannot be set: it takes a control group, refused by --no-root-steps (cgroups)" in (
-            capsys.readouterr().err
-        )
+        assert "MEMORY cannot be set: it needs a control group, refused by --unprivileged" in (capsys.readouterr().err)
 
 
 def test_the_environment_refuses_as_well(
     at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("RECOVERY_NO_ROOT_STEPS", "drop-caches,fanotify")
+    monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "1")
     assert run(["cold-recovery", "--version", "5.6.24", "--runs", "1", *at]) == 0
     report = stored(tmp_path)
-    assert report["settings"]["no_root_steps"] == "drop-caches,fanotify"
+    assert report["settings"]["unprivileged"] is True
     assert report["runs"][0]["cold_means"] == "fadvise"
     capsys.readouterr()
     assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) in (0, 3)
-    assert capsys.readouterr().out.count("refused by --no-root-steps (fanotify)") >= 1
+    assert capsys.readouterr().out.count("refused by --unprivileged") >= 1
 
 
 def test_a_folder_that_no_options_file_can_name_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from waiting import until
 
 from recovery.cli.main import run
 from recovery.experiments.bench import Bench
-from recovery.linux.process_marks import is_stopped
+from recovery.linux.procfs import is_stopped
 from recovery.model import Startup
 
 pytestmark = pytest.mark.real

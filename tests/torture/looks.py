@@ -14,7 +14,7 @@ import psutil
 from recovery.cli.main import run as cli
 from recovery.errors import RecoveryError
 from recovery.linux.cgroups import hierarchies
-from recovery.linux.process_marks import is_orphan
+from recovery.linux.procfs import is_orphan
 from recovery.model import STARTUP_METRIC, Run, Verdict
 from recovery.report.stored_session import LATEST_LINK, LOCK_FILE, REPORT_FILE, load_session
 from torture.place import RUNS, TABLES, Place, digest
