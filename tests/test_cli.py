@@ -407,12 +407,14 @@ def test_the_schema_that_is_printed_is_the_one_that_would_be_built(
     assert "insert into `shop`.table_1" in script
 
 
-def test_a_report_that_could_not_be_written_is_told_before_anything_is_measured(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize("target", ["not/there.json", "."])
+def test_a_json_report_that_cannot_be_written_is_refused_before_measuring(
+    target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, said = complaint(capsys, "cold-recovery", "--json", str(tmp_path / "not" / "there.json"), "--dry-run")
+    path = str(tmp_path / target)
+    code, said = complaint(capsys, "cold-recovery", "--json", path, "--dry-run")
     assert code == 2
-    assert "there.json cannot be written" in said
+    assert f"--json {path} cannot be written" in said
 
 
 def test_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from recovery.cli.commands import MEASURING_COMMANDS, RecoveryGroup
 from recovery.cli.options import PREFIX, SETTING_NAMES
 from recovery.cli.output import print_line
 from recovery.cli.settings import CONFIG_FILE, load_config, refuse_empty_and_unknown, refuse_empty_words
-from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
+from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.privileges import NO_STEPS, Steps, parse_steps, refuse_steps
 from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
 
@@ -60,7 +60,6 @@ def _all_values(
 
 # --- The entry point and its errors
 
-INTERRUPTED = 130
 _STDERR_FD = 2
 LOG_LINES = 10
 _MAX_LINE_LENGTH = 2000
@@ -81,7 +80,7 @@ def main() -> NoReturn:
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # a second one, while the first was being reported
-        code = INTERRUPTED
+        code = InterruptedByUserError.exit_code
     ignore_signals()
     sys.exit(code)
 
@@ -134,7 +133,7 @@ def _refused_without_option(command: click.Command | None, config: Mapping[str, 
 
 
 def _report_error(error: BaseException) -> int:
-    code = INTERRUPTED
+    code = InterruptedByUserError.exit_code
     match error:
         case RecoveryError():
             _print_error(error.message, error.hint, log_tail=getattr(error, "log_tail", ()))

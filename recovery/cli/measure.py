@@ -27,7 +27,7 @@ from recovery.cli.output import print_line
 from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
-from recovery.errors import HostUnfitError, LimitExceededError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_scenario
 from recovery.experiments.experiment import ExperimentRequest, Scenario
 from recovery.experiments.scale import SCALE
@@ -205,8 +205,12 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
 
 
 def check_json_path(json_to: str | None) -> None:
-    if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
-        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+    """Raises UsageError, before hours of measuring, if the report could not be written to this file."""
+    if not json_to or json_to == "-":
+        return
+    path = Path(json_to).absolute()
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--json {json_to} cannot be written", "name a file that you may write, in an existing folder")
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -220,12 +224,6 @@ def exit_code(request: Request, session: Session) -> int:
     if request.fail_over is not None and (told := worse_than_baseline(session, request.fail_over)):
         raise LimitExceededError("; ".join(told), "the report says where the time went")
     return 0
-
-
-class SessionInterruptedError(RecoveryError):
-    """Signals that Ctrl-C, SIGTERM or a closed terminal ended a session that can be resumed."""
-
-    exit_code = 130
 
 
 def run_and_show(
@@ -244,10 +242,10 @@ def run_and_show(
         further = _show_ended_early(Path(narrator.progress.results), json_to, narrator.say)
         if further is None:
             raise
-        if isinstance(error, KeyboardInterrupt):
-            raise SessionInterruptedError("interrupted", f"what was finished is kept; {further}") from None
-        if getattr(error, "exit_code", None) == SessionInterruptedError.exit_code:
-            raise SessionInterruptedError(str(error), f"what was finished is kept; {further}") from None
+        if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
+            raise InterruptedByUserError(
+                str(error) or "interrupted", f"the runs that have ended are stored; {further}"
+            ) from None
         narrator.say(further)
         raise
     session = _show_session(folder, json_to, narrator.say)

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TextIO
 
 from recovery.analysis.summary import run_value
-from recovery.errors import RecoveryError, escape_control
+from recovery.errors import InterruptedByUserError, escape_control
 from recovery.model import STARTUP_FIGURE, Run, Trial, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
@@ -360,7 +360,6 @@ def _is_terminal(stream: TextIO | None) -> bool:
 LOOK_EVERY_S = 0.25
 RECORD_EVERY_S = 1.0
 PLAIN_EVERY_S = 15.0
-_INTERRUPTED = 130
 
 
 class ProgressDisplay:
@@ -408,11 +407,8 @@ class ProgressDisplay:
                 looking.start()
                 yield
             status = Status.FINISHED
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, InterruptedByUserError):
             status = Status.INTERRUPTED
-            raise
-        except RecoveryError as error:
-            status = Status.INTERRUPTED if error.exit_code == _INTERRUPTED else status
             raise
         finally:
             # The terminal is restored first, and nothing is drawn later: a second Ctrl-C must not leave it unusable.

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 import click
 
 from recovery.cli.progress_view import Line, Screen, status_page
-from recovery.errors import escape_control
+from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.process_marks import is_owner_gone, is_stopped
@@ -18,7 +18,6 @@ from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, Status, from_json
 
 FORMAT = 1
-_INTERRUPTED = 130
 _INTERVAL_S = 1.0
 
 
@@ -54,7 +53,7 @@ def status(*, as_json: bool, watch: bool) -> int:
             time.sleep(_INTERVAL_S)
     except KeyboardInterrupt:
         screen.leave()
-        return _INTERRUPTED
+        return InterruptedByUserError.exit_code
     screen.leave()
     _print(_status_lines(seen, as_json=as_json))
     return 0

@@ -12,6 +12,7 @@ from recovery.builds.packages import Tool, provide_tool, provide_tools
 from recovery.builds.resolve import parse_request_or_list
 from recovery.errors import (
     HostUnfitError,
+    InterruptedByUserError,
     PausedError,
     RecoveryError,
     ServerFailedError,
@@ -56,7 +57,6 @@ from recovery.session.store import (
     with_verdict,
     without_dedicated_cpus,
 )
-from recovery.workload.build import BuildInterruptedError
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import check_template
 
@@ -182,7 +182,7 @@ class TrialLoop:
                 self._begin()
                 self._trials()
             status = "finished"
-        except (KeyboardInterrupt, BuildInterruptedError):
+        except (KeyboardInterrupt, InterruptedByUserError):
             status = "interrupted"
             raise
         except (RecoveryError, OSError) as error:
