@@ -97,7 +97,7 @@ def test_the_page_for_who_asks() -> None:
     assert told[2] == "  measuring: [5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s"
     assert told[-1] == "  results go to /results"
     last = list(status_page(replace(measuring(), status=Status.KILLED), running=False))
-    assert last[0] == "no run is going on"
+    assert last[0] == "no session is running"
     assert "killed after 34 min" in last[1]
     assert last[-1] == "  results are in /results"
 

@@ -105,7 +105,7 @@ def status_page(found: ProgressSnapshot, *, running: bool) -> Iterator[str]:
         )
         yield f"  {headline(found).partition(': ')[2]}"
     else:
-        yield "no run is going on"
+        yield "no session is running"
         ended = f"{found.status} after {duration_words(found.elapsed_s)}"
         yield f"the last session is {what}: {ended}, begun {_timestamp_text(found.started_at)}"
         yield f"  $ {found.command}"
@@ -396,11 +396,11 @@ class ProgressDisplay:
         self.screen.say(line)
 
     @contextmanager
-    def on_stage(self) -> Iterator[None]:
+    def active(self) -> Iterator[None]:
         """Displays and records the progress inside the block, for which the session has the host and the terminal.
 
         At the end it restores the terminal and records whether the session finished, was interrupted or aborted."""
-        looking = threading.Thread(target=self._look, name="narrator", daemon=True)
+        looking = threading.Thread(target=self._look, name="progress", daemon=True)
         status = Status.ABORTED
         try:
             with self.screen.given_back_when_suspended():
@@ -422,11 +422,11 @@ class ProgressDisplay:
     def planned(self, ahead: SessionEstimate) -> None:
         self.progress = self.progress.planned(ahead)
 
-    def gone_on(self, runs: Iterable[Run]) -> None:
-        self.progress = self.progress.gone_on(runs)
+    def resumed_with(self, runs: Iterable[Run]) -> None:
+        self.progress = self.progress.resumed_with(runs)
 
-    def keeping_in(self, folder: Path) -> None:
-        self.progress = self.progress.keeping_in(str(folder))
+    def set_results_folder(self, folder: Path) -> None:
+        self.progress = self.progress.set_results_folder(str(folder))
 
     @contextmanager
     def building(self, title: str) -> Iterator[Callable[[int, int], None]]:

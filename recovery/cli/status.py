@@ -37,7 +37,7 @@ class HostStatus:
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs, a line each time.")
 @click.option("--watch", is_flag=True, help="Follow it, once a second, until it ends.")
 def status(*, as_json: bool, watch: bool) -> int:
-    """Where is the run that goes on, on this host? Asked from another terminal; exit 0 whether there is one or not."""
+    """Show the running session, or how the last one ended. The exit code is 0 in both cases."""
     screen = Screen(sys.stdout)
     live = watch and screen.live and not as_json
     before: list[str] = []
@@ -85,9 +85,13 @@ def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
         body = {"format": FORMAT, "running": seen.running, "suspended": seen.suspended, "holder": seen.holder}
         return [json.dumps({**body, "session": session})]
     if seen.session is None:
-        return [f"the host is taken by {seen.holder}" if seen.running else "no run is going on, and none has left word"]
+        return [
+            f"the host is locked by {seen.holder}" if seen.running else "no session is running, and none is recorded"
+        ]
     lines = list(status_page(seen.session, running=seen.running))
-    return [*lines, "  suspended: `fg` in its terminal, or kill -CONT, lets it go on"] if seen.suspended else lines
+    return (
+        [*lines, "  suspended: continue it with `fg` in its terminal, or with kill -CONT"] if seen.suspended else lines
+    )
 
 
 def _print(lines: list[str]) -> None:

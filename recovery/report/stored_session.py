@@ -119,7 +119,7 @@ def still_running_error(folder: Path) -> HostUnfitError:
     """Returns the error for a session that another process is running."""
     who = locks.lock_holder(folder / LOCK_FILE) or "another process"
     return HostUnfitError(
-        f"the session {folder.name} is going on just now: {who}",
+        f"the session {folder.name} is still running: {who}",
         "wait until it ends; `recovery status` tells where it is",
     )
 

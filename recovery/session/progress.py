@@ -134,7 +134,7 @@ class Progress:
     figure: str = STARTUP_FIGURE
     """Figure that the session measures."""
     status: Status = Status.RUNNING
-    ahead: SessionEstimate | None = None
+    estimate: SessionEstimate | None = None
     builds: tuple[tuple[str, float], ...] = ()
     """Title and estimated seconds of the builds that have not begun."""
     building: BuildState | None = None
@@ -150,11 +150,11 @@ class Progress:
 
     # -- events
 
-    def planned(self, ahead: SessionEstimate) -> Progress:
-        versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
-        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
+    def planned(self, estimate: SessionEstimate) -> Progress:
+        versions = tuple(dict.fromkeys(str(trial.version) for trial in estimate.trials))
+        return replace(self, estimate=estimate, builds=estimate.builds, versions=versions, step=None)._foreseen(0)
 
-    def gone_on(self, runs: Iterable[Run]) -> Progress:
+    def resumed_with(self, runs: Iterable[Run]) -> Progress:
         """Adds the runs that had ended before this process began."""
         known = [(run, run_value(run, self.figure_of(run.variant))) for run in runs]
         ended = tuple(
@@ -163,7 +163,7 @@ class Progress:
         begun = replace(self, ended=ended)
         return replace(begun, cells=tuple(begun._cells()))._foreseen(0)
 
-    def keeping_in(self, folder: str) -> Progress:
+    def set_results_folder(self, folder: str) -> Progress:
         return replace(self, results=folder)
 
     def build_began(self, title: str, now_s: float) -> Progress:
@@ -205,7 +205,7 @@ class Progress:
         return self._own_figure(variant) or self.figure
 
     def _own_figure(self, variant: str) -> str | None:
-        trials = self.ahead.trials if self.ahead else ()
+        trials = self.estimate.trials if self.estimate else ()
         return next((trial.variant.figure for trial in trials if trial.variant.name == variant), None)
 
     @property
@@ -221,7 +221,7 @@ class Progress:
 
         A build under way is estimated by its rate, a trial by the ended trials of the same version and variant, or
         roughly in advance if there are none yet."""
-        if self.ahead is None or self.status is not Status.RUNNING:
+        if self.estimate is None or self.status is not Status.RUNNING:
             return None
         left_s = self.later_s
         if self.trial_began_s is not None:
@@ -236,11 +236,11 @@ class Progress:
         It is computed only when something has changed, because `left_s` is called several times a second while starts
         are timed."""
         ended = {one.number for one in self.ended}
-        later = [one for one in self.ahead.trials[begun:] if one.number not in ended] if self.ahead else []
+        later = [one for one in self.estimate.trials[begun:] if one.number not in ended] if self.estimate else []
         return replace(self, later_s=sum(map(self._trial_s, later)))
 
     def _cells(self) -> Iterator[CellSummary]:
-        names = [(str(trial.version), trial.variant.name) for trial in self.ahead.trials] if self.ahead else []
+        names = [(str(trial.version), trial.variant.name) for trial in self.estimate.trials] if self.estimate else []
         for version, variant in dict.fromkeys(names):
             ended = [one for one in self.ended if (one.version, one.variant) == (version, variant)]
             measured = [one for one in ended if one.verdict is Verdict.MEASURED]
@@ -268,7 +268,7 @@ class Progress:
         took = [one.took_s for one in alike if one.took_s is not None]
         if took:
             return fmean(took)
-        return self.ahead.trial_s.get(cell, 0.0) if self.ahead else 0.0
+        return self.estimate.trial_s.get(cell, 0.0) if self.estimate else 0.0
 
 
 # --- Snapshots: the screen, the plain output and the status file for `recovery status` show the same one
@@ -363,7 +363,7 @@ def take_snapshot(
         results=progress.results,
         status=progress.status,
         stage=progress.stage,
-        planned_runs=len(progress.ahead.trials) if progress.ahead else None,
+        planned_runs=len(progress.estimate.trials) if progress.estimate else None,
         elapsed_s=_rounded(now_s - progress.began_s),
         left_s=_rounded_or_none(progress.left_s(now_s)),
         build=_build(progress.building, now_s) if progress.building else None,

@@ -92,7 +92,7 @@ class SessionStore:
                 store.logs.mkdir()
                 (store.folder / "runs").mkdir()
                 if plan is not None:
-                    store.keep_plan(plan)
+                    store.store_plan(plan)
                 store._write_report()
                 store._moved(rename_to_free_name(store.folder, name))
             except BaseException:
@@ -102,7 +102,7 @@ class SessionStore:
         return store
 
     @classmethod
-    def go_on(cls, folder: Path) -> SessionStore:
+    def resume(cls, folder: Path) -> SessionStore:
         """Opens and locks the folder of an interrupted session, and removes its drafts; the report is not changed yet.
 
         Raises HostUnfitError if the session still runs."""
@@ -129,7 +129,7 @@ class SessionStore:
         if self._lock is not None:
             self._lock.path = folder / LOCK_FILE
 
-    def let_go(self) -> None:
+    def release_lock(self) -> None:
         """Releases the lock without storing anything, for a session that could not be resumed.
 
         The lock file of a killed session stays: it is what marks the session as killed."""
@@ -143,15 +143,15 @@ class SessionStore:
         with suppress(OSError):
             self.folder.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
-        self.let_go()
+        self.release_lock()
 
-    def is_newest(self) -> None:
+    def mark_newest(self) -> None:
         """Makes the link `latest` point at this session."""
         with writing_results(self.folder.parent):
             _point_latest(self.folder.parent, self.folder.name)
             sync_folder(self.folder.parent)
 
-    def keep_plan(self, plan: StoredPlan) -> None:
+    def store_plan(self, plan: StoredPlan) -> None:
         with writing_results(self.folder):
             write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
 
