@@ -22,7 +22,8 @@ from recovery.session.progress import Status, to_json
 
 # Holds the host and writes its status as a session does, until a line on its input ends it.
 _SESSION = """
-import sys, threading
+import os, sys, threading
+from dataclasses import replace
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.linux.locks import host_lock, lock_path
 from recovery.linux.process_marks import process_id
@@ -34,7 +35,8 @@ def record(text):
     build = from_json(text).build
     if build is not None and build.done == 3:
         written.set()
-reporter = ProgressDisplay(NEW, screen=Screen(None), owner=process_id(), record=record)
+progress = replace(NEW, pid=os.getpid(), owner=process_id())
+reporter = ProgressDisplay(progress, screen=Screen(None), record=record)
 with host_lock(), reporter.active():
     with reporter.building("5.7.22: 9 tables") as progress:
         progress(3, 10)
@@ -166,8 +168,15 @@ def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
 
 
 def test_what_is_stored_there_by_whomever_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    evil = to_json(at(after(PLANNED, 10.0).over(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
+    evil = to_json(at(after(PLANNED, 10.0).finish(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
     session_progress.write_status_file(session_progress.status_path(lock_path()), evil)
     said = told(capsys)
     assert "\x1b" not in said
     assert "aborted after" in said
+
+
+def test_json_has_the_means_of_starts_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    stored = to_json(at(after(PLANNED, 10.0).finish(Status.FINISHED), 3.0))
+    session_progress.write_status_file(session_progress.status_path(lock_path()), stored)
+    (cell,) = as_data(capsys)["session"]["cells"]
+    assert (cell["mean"], cell["last"], cell["mean_s"], cell["last_s"]) == (5.0, 5.0, 5.0, 5.0)

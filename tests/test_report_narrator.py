@@ -65,7 +65,7 @@ def make(records: list[ProgressSnapshot], clock: Clock, monkeypatch: pytest.Monk
 
     def made(progress: Progress = PLANNED, *, quiet: bool = False) -> tuple[ProgressDisplay, io.StringIO]:
         stream = io.StringIO()
-        return ProgressDisplay(progress, screen=Screen(stream), owner="mark", record=keep, quiet=quiet), stream
+        return ProgressDisplay(progress, screen=Screen(stream), record=keep, quiet=quiet), stream
 
     return made
 

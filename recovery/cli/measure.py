@@ -281,9 +281,11 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
         results=str(request.results),
         began_s=time.monotonic(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        pid=os.getpid(),
+        owner=process_id(),
     )
     record = partial(session_progress.write_status_file, session_progress.status_path(lock_path()))
-    return ProgressDisplay(progress, screen=Screen(sys.stderr), owner=process_id(), record=record, quiet=quiet)
+    return ProgressDisplay(progress, screen=Screen(sys.stderr), record=record, quiet=quiet)
 
 
 def _show_session(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:

@@ -31,9 +31,7 @@ from recovery.session.progress import (
     Progress,
     ProgressSnapshot,
     SessionEstimate,
-    SnapshotWriter,
     Status,
-    take_snapshot,
     to_json,
 )
 
@@ -370,17 +368,15 @@ class ProgressDisplay:
         progress: Progress,
         *,
         screen: Screen,
-        owner: str = "",
         record: Callable[[str], None] = lambda _: None,
         quiet: bool = False,
     ) -> None:
         self.progress = progress
         self.screen = screen
-        self._owner = owner
         self._record = record
         """Stores the snapshot, as JSON, where `recovery status` reads it."""
         self._quiet = quiet
-        self._standing: Callable[[float], CurrentPhase] | None = None
+        self._phase_at: Callable[[float], CurrentPhase] | None = None
         self._said_s = time.monotonic()
         self._recorded: tuple[object, ...] | None = None
         self._recorded_s = 0.0
@@ -416,7 +412,7 @@ class ProgressDisplay:
             self._over.set()
             if looking.ident is not None:
                 looking.join()
-            self.progress = self.progress.over(status)
+            self.progress = self.progress.finish(status)
             self._record(to_json(self._now()))
 
     def planned(self, ahead: SessionEstimate) -> None:
@@ -431,7 +427,7 @@ class ProgressDisplay:
     @contextmanager
     def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """Yields a function to call with the numbers of statements done and in total, while a datadir is built."""
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.build_began(title, time.monotonic())
 
         def built(done: int, total: int) -> None:
@@ -443,19 +439,19 @@ class ProgressDisplay:
             self.progress = self.progress.build_ended()
 
     def trial_began(self, trial: Trial) -> None:
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.trial_began(trial, time.monotonic())
 
     def doing(self, step: str) -> None:
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.doing(step, time.monotonic())
 
-    def follow(self, standing: Callable[[float], CurrentPhase]) -> None:
+    def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None:
         """Sets the function that returns the phase of the timed start under way at a time of the monotonic clock."""
-        self._standing = standing
+        self._phase_at = phase_at
 
     def trial_ended(self, run: Run, planned: int) -> None:
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
         line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
         figure = self.progress.figure_of(run.variant)
@@ -475,8 +471,8 @@ class ProgressDisplay:
             if not self._quiet:
                 self._tell(found)
             now_s = time.monotonic()
-            if found.what != self._recorded or now_s - self._recorded_s >= RECORD_EVERY_S:
-                self._recorded, self._recorded_s = found.what, now_s
+            if found.activity != self._recorded or now_s - self._recorded_s >= RECORD_EVERY_S:
+                self._recorded, self._recorded_s = found.activity, now_s
                 self._record(to_json(found))
 
     def _tell(self, found: ProgressSnapshot) -> None:
@@ -488,6 +484,6 @@ class ProgressDisplay:
             self.say(current_activity(found))
 
     def _now(self) -> ProgressSnapshot:
-        progress, standing, now_s = self.progress, self._standing, time.monotonic()
-        writer = SnapshotWriter(os.getpid(), self._owner, datetime.now(UTC).isoformat(timespec="seconds"))
-        return take_snapshot(progress, now_s, by=writer, standing=standing(now_s) if standing else None)
+        progress, phase_at, now_s = self.progress, self._phase_at, time.monotonic()
+        written_at = datetime.now(UTC).isoformat(timespec="seconds")
+        return progress.snapshot(now_s, written_at=written_at, phase=phase_at(now_s) if phase_at else None)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.process_marks import is_owner_gone, is_stopped
+from recovery.model import STARTUP_FIGURE
 from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, Status, from_json
 
@@ -81,7 +83,7 @@ def read_host_status() -> HostStatus:
 
 def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     if as_json:
-        session = asdict(seen.session) if seen.session else None
+        session = None if seen.session is None else _session_to_dict(seen.session)
         body = {"format": FORMAT, "running": seen.running, "suspended": seen.suspended, "holder": seen.holder}
         return [json.dumps({**body, "session": session})]
     if seen.session is None:
@@ -92,6 +94,15 @@ def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     return (
         [*lines, "  suspended: continue it with `fg` in its terminal, or with kill -CONT"] if seen.suspended else lines
     )
+
+
+def _session_to_dict(session: ProgressSnapshot) -> dict[str, Any]:
+    """Returns the snapshot with the means of starts under their older names, too: programs may read those."""
+    stored = asdict(session)
+    for cell in stored["cells"]:
+        starts = session.figure == STARTUP_FIGURE
+        cell |= {"mean_s": cell["mean"] if starts else None, "last_s": cell["last"] if starts else None}
+    return stored
 
 
 def _print(lines: list[str]) -> None:

@@ -167,9 +167,10 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
             results="",
             began_s=time.monotonic(),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            pid=os.getpid(),
+            owner=process_id(),
         ),
         screen=screen,
-        owner=process_id(),
         record=partial(progress.write_status_file, bench.server.logdir / "status"),
     )
     bench.server.follower, bench.tell = reporter.follow, reporter.doing
