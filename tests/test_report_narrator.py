@@ -11,7 +11,7 @@ import pytest
 from test_progress import NEW, PLANNED, run_of, trials
 from waiting import until
 
-from recovery.cli import progress_view as told_by
+from recovery.cli import progress_view
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import RecoveryError
 from recovery.model import Verdict
@@ -49,19 +49,19 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(told_by, "time", SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(progress_view, "time", SimpleNamespace(monotonic=made.monotonic))
     return made
 
 
 @pytest.fixture
 def make(records: list[ProgressSnapshot], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
     """One that looks at its clock a hundred times a second."""
-    monkeypatch.setattr(told_by, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(progress_view, "REFRESH_EVERY_S", 0.01)
 
     def keep(text: str) -> None:
-        found = from_json(text)
-        assert found is not None
-        records.append(found)
+        snapshot = from_json(text)
+        assert snapshot is not None
+        records.append(snapshot)
 
     def made(progress: Progress = PLANNED, *, quiet: bool = False) -> tuple[ProgressDisplay, io.StringIO]:
         stream = io.StringIO()

@@ -54,9 +54,9 @@ def status(*, as_json: bool, watch: bool) -> int:
             before = lines
             time.sleep(_INTERVAL_S)
     except KeyboardInterrupt:
-        screen.leave()
+        screen.clear()
         return InterruptedByUserError.exit_code
-    screen.leave()
+    screen.clear()
     _print(_status_lines(seen, as_json=as_json))
     return 0
 
