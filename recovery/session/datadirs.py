@@ -89,17 +89,17 @@ def check_schema_supported(version: Version, schema: Schema) -> None:
     if crashes_with_tables(version, schema.total_tables):
         raise HostUnfitError(
             f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
-            "take the release after it, or TABLES=8000",
+            "use the release after it, or TABLES=8000",
         )
     if schema.layout is Layout.GENERAL and not can(version, "general_tablespaces"):
         raise UsageError(
-            f"{version} has no general tablespaces, in which all tables could lie in one file",
-            "ask for MySQL 5.7.6 or later, or leave layout=general out",
+            f"{version} has no general tablespaces, which hold all tables in one file",
+            "use MySQL 5.7.6 or later, or leave layout=general out",
         )
     if schema.layout is Layout.ENCRYPTED and not (can(version, "keyring_file") or can(version, "file_key_management")):
         raise UsageError(
-            f"{version} has no plugin that takes the keys of encrypted tables from a file",
-            "ask for MySQL 5.7.11 to 8.3, or for MariaDB, or leave layout=encrypted out",
+            f"{version} has no plugin that reads the keys of encrypted tables from a file",
+            "use MySQL 5.7.11 to 8.3, or MariaDB, or leave layout=encrypted out",
         )
 
 

@@ -121,9 +121,9 @@ def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:
                 f"{_options_text(options)}"
             )
     if before.inserts != now.inserts:
-        yield "the insert script is another one now"
+        yield "the insert script has changed"
     if before.servers == now.servers and before.directories != now.directories:
-        yield "the tables are made in another way now: their template or the options that shape them have changed"
+        yield "the tables are made differently now: their template or the options that shape them have changed"
 
 
 def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
@@ -131,8 +131,8 @@ def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
         return f"the plan has {len(now.trials)} runs now, and had {len(before.trials)}"
     for old, new in zip(before.trials, now.trials, strict=True):
         if old != new:
-            return f"the plan is another one: {new} now, and was {old.version} {old.variant} {old.repeat}"
-    return "the plan is another one"
+            return f"the plan has changed: {new} now, and was {old.version} {old.variant} {old.repeat}"
+    return "the plan has changed"
 
 
 def _options_text(options: Mapping[str, str]) -> str:
@@ -356,12 +356,12 @@ def check_any_trial_left(versions: Sequence[Version], variants: Sequence[Variant
     needs = _restricted_questions(variants)
     if not datadir_specs(versions, variants):
         raise UsageError(
-            f"{' and '.join(map(str, versions))} cannot be asked {' or '.join(needs)}, and nothing else was wanted",
+            f"{' and '.join(map(str, versions))} cannot be asked {' or '.join(needs)}, and nothing else was requested",
             "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
         )
     if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
-            f"the baseline {baseline} is measured at nothing: it cannot be asked {' or '.join(needs)}",
+            f"the baseline {baseline} has no trial: it cannot be asked {' or '.join(needs)}",
             "name another BASELINE, or none",
         )
 
