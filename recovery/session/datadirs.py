@@ -5,11 +5,10 @@ The checks come before the first build, because a build can take an hour."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError, UsageError
@@ -20,7 +19,7 @@ from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, device_of, free_space
-from recovery.model import Build, Layout, Run, Schema, Trial, Version, can, crashes_with_tables
+from recovery.model import Build, Layout, Schema, Version, can, crashes_with_tables
 from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -30,11 +29,10 @@ from recovery.mysqld.options import (
     first_start_settings,
     merge,
 )
-from recovery.mysqld.phases import CurrentPhase
 from recovery.mysqld.server import Server
 from recovery.session.engine import Engine
 from recovery.session.plan import DatadirSpec, is_measured_over
-from recovery.session.progress import SessionEstimate
+from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.inserts import insert_statements
@@ -148,22 +146,6 @@ def can_alternate(needs: Iterable[DiskSpace], room: DiskSpace, *, growing: bool)
 
 
 # --- The pool of open data directories
-
-
-class ProgressReporter(Protocol):
-    """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
-
-    def say(self, line: str) -> None: ...
-    def warn(self, line: str) -> None: ...
-    def active(self) -> AbstractContextManager[None]: ...
-    def planned(self, estimate: SessionEstimate) -> None: ...
-    def resumed_with(self, runs: Iterable[Run]) -> None: ...
-    def set_results_folder(self, folder: Path) -> None: ...
-    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
-    def trial_began(self, trial: Trial) -> None: ...
-    def doing(self, step: str) -> None: ...
-    def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None: ...
-    def trial_ended(self, run: Run, planned: int) -> None: ...
 
 
 class DatadirPool:

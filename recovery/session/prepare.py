@@ -138,8 +138,7 @@ def prepare(request: Request, builds: tuple[Build, ...], earlier: PlanProgress =
         check_can_be_cold(request.data)
     versions = [build.version for build in builds]
     variants = request.measured
-    baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
-    check_any_trial_left(versions, variants, baseline=baseline)
+    check_any_trial_left(versions, variants, baseline=request.exact_baseline(versions))
     check_redo_log_options(versions, request)
     specs = datadir_specs(versions, variants)
     requirements = required_datadirs(

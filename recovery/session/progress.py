@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from glob import escape
 from pathlib import Path
 from statistics import fmean
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
@@ -355,6 +356,22 @@ def _elapsed_s(since_s: float, now_s: float) -> float:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
+
+
+class ProgressReporter(Protocol):
+    """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
+
+    def say(self, line: str) -> None: ...
+    def warn(self, line: str) -> None: ...
+    def active(self) -> AbstractContextManager[None]: ...
+    def planned(self, estimate: SessionEstimate) -> None: ...
+    def resumed_with(self, runs: Iterable[Run]) -> None: ...
+    def set_results_folder(self, folder: Path) -> None: ...
+    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+    def trial_began(self, trial: Trial) -> None: ...
+    def doing(self, step: str) -> None: ...
+    def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None: ...
+    def trial_ended(self, run: Run, planned: int) -> None: ...
 
 
 # --- The stored record: the screen, the plain lines and `recovery status` all show it

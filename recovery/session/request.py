@@ -140,6 +140,10 @@ class Request:
             versions, variants, repeats=self.runs, alternating=alternating, extras=self.extras, first=first
         )
 
+    def exact_baseline(self, versions: Sequence[Version]) -> Version | None:
+        """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
+        return None if self.baseline is None else versions[self.versions.index(self.baseline)]
+
     @property
     def most_tables(self) -> int:
         """Returns the largest number of tables in one data directory."""

@@ -39,11 +39,12 @@ from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
 from recovery.profiling.samplers import usable_programs
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
-from recovery.session.datadirs import DatadirPool, ProgressReporter, check_schema_supported
+from recovery.session.datadirs import DatadirPool, check_schema_supported
 from recovery.session.engine import Engine, resolve_builds
 from recovery.session.estimate import estimate_session
 from recovery.session.plan import NOTHING_DONE, DatadirSpec, datadir_spec, datadir_specs, unsupported_questions
 from recovery.session.prepare import RunSetup, check_options, check_table_open_cache, choose_dropper, prepare
+from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.session.resume import ResumedSession, Unfinished, current_plan, open_resumed, sweep_results
 from recovery.session.store import (

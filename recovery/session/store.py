@@ -370,15 +370,6 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
     return tuple(notes)
 
 
-def _versions(plan: Plan) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(trial.version) for trial in plan.trials))
-
-
-def _baseline(request: Request, plan: Plan) -> str | None:
-    """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
-    return None if request.baseline is None else str(plan.versions[request.versions.index(request.baseline)])
-
-
 def session_from_request(
     request: Request,
     scenario: Scenario,
@@ -388,6 +379,7 @@ def session_from_request(
     engine: str,
     tool_version: str,
 ) -> Session:
+    baseline = request.exact_baseline(plan.versions)
     return Session(
         scenario=scenario.name,
         question=scenario.question,
@@ -413,7 +405,7 @@ def session_from_request(
             "floor": request.floor,
             "no_drop_caches": RootStep.DROP_CACHES in request.refused,
             "no_root_steps": steps_text(request.refused),
-            "baseline": _baseline(request, plan),
+            "baseline": None if baseline is None else str(baseline),
             "fail_over": request.fail_over,
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
@@ -424,7 +416,7 @@ def session_from_request(
             "note": request.note,
             **_work_settings(request, plan),
         },
-        versions=_versions(plan),
+        versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
