@@ -101,16 +101,16 @@ damage: env ## what does it do and say, started after a kill on a full disk, or 
 experiments: env ## all five published experiments in a given time, held against what was published: BUDGET=30m
 	@$(RECOVERY) experiments $(ARGS)
 
-resume: env ## go on with the newest session that ended early, or ARGS=SESSION
+resume: env ## resume the newest session that ended early, or ARGS=SESSION
 	@$(RECOVERY) run --resume $(ARGS)
 
-status: env ## where is the run that goes on, on this host?
+status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)
 
 versions: env ## which servers can be had, from where, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)
 
-doctor: env ## is this host fit for it?
+doctor: env ## is this host suitable for measurements? Every check: ARGS=-v
 	@$(RECOVERY) doctor $(ARGS)
 
 datadirs: env ## the data directories that are kept, with their sizes

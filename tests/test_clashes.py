@@ -29,29 +29,29 @@ def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
     [
         ("interference", {"settings": ("table_open_cache=4000",)},
          "--set table_open_cache=4000: interference measures at several values of table_open_cache",
-         "say at which, like OPTION=table_open_cache=4000,…; or leave it out"),
+         "give the values, like OPTION=table_open_cache=4000,…; or leave it out"),
         ("interference", {"settings": ("loose-Table-Open-Cache=4000",)}, "--set loose_table_open_cache=4000",
          "OPTION=table_open_cache=4000,…"),
         ("interference", {"settings": ("table_cache=4000",)}, "several values of table_open_cache", "OPTION="),
         ("interference", {"variants": ("a:table_open_cache=1000", "b:")},
          "--variant a:table_open_cache=1000: interference measures", "OPTION=table_open_cache=1000,…"),
         ("interference", {"options": ("loose_table_open_cache=400,9000",)},
-         "--option loose_table_open_cache=400,9000: interference varies table_open_cache by itself",
-         "write it plainly, and it takes the place of these values: OPTION=table_open_cache="),
+         "--option loose_table_open_cache=400,9000: interference varies table_open_cache itself",
+         "write it without a prefix to replace these values: OPTION=table_open_cache="),
         ("interference", {"options": ("table_open_cache=400", "table-open-cache=9000")}, "is named twice",
          "--option table_open_cache=A,B"),
         ("interference", {"options": ("table_open_cache=400,9000",), "settings": ("table_open_cache=4000",)},
-         "--set table_open_cache=4000: --option table_open_cache=400,9000 says", "leave out one of the two"),
+         "--set table_open_cache=4000: --option table_open_cache=400,9000 already gives", "leave out one of the two"),
         ("table-cache", {"settings": ("table_open_cache_instances=4",)}, "several values of table_open_cache_instances",
          "OPTION=table_open_cache_instances=4,…"),
         ("table-cache", {"options": (IO,), "variants": ("a:innodb-io-capacity=9",)},
-         "--variant a:innodb_io_capacity=9: --option innodb_io_capacity=500 says", "leave out one of the two"),
+         "--variant a:innodb_io_capacity=9: --option innodb_io_capacity=500 already gives", "leave out one of the two"),
         ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_size=1G",)},
-         "--set innodb_buffer_pool_size=1G: MEMORY_RATIO=2 says how large the buffer pool is", "one of the two"),
+         "--set innodb_buffer_pool_size=1G: MEMORY_RATIO=2 sets the size of the buffer pool", "one of the two"),
         ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_chunk_size=1G",)},
-         "MEMORY_RATIO=2 says how large", "one of the two"),
-        ("table-cache", {"variants": ("a:schemas=3", "b:")}, "a load uses those of one schema", "leave layout="),
-        ("table-cache", {"variants": ("a:layout=general", "b:")}, "the variant 'a' lays tables", "and schemas= out"),
+         "MEMORY_RATIO=2 sets the size", "one of the two"),
+        ("table-cache", {"variants": ("a:schemas=3", "b:")}, "a load uses tables of one schema", "leave layout="),
+        ("table-cache", {"variants": ("a:layout=general", "b:")}, "'a' changes the layout", "and schemas= out"),
         ("metadata", {"variants": ("a:schemas=1", "b:")}, "the variant 'a' has no schema s_1", "more than one"),
         # Of write-scaling not all questions have something against it.
         (*write_scaling("compression scaling", settings=("innodb_page_size=8k",)),
@@ -137,13 +137,13 @@ def test_a_redo_log_is_not_varied_by_files_at_which_a_server_does_not_look(name:
     scenario, given = write_scaling("one-user", options=(f"{name}=4,8",))
     for versions in (("8.0.31",), BOTH):
         error = refused(scenario, **given, versions=versions)
-        assert "=4,8 makes no difference to 8.0.31" in error.message
+        assert "=4,8 has no effect on 8.0.31" in error.message
         assert "vary innodb_redo_log_capacity instead" in error.hint
     assert asked(scenario, **given, versions=("5.7.22", "8.0.15", "mariadb-10.11.5")).works
     # Without a capacity 8.0.31 makes its log as large as they say.
     assert asked("crash-recovery", **STARTS, versions=BOTH, variants=(f"a:{name}=4", "b:")).variants
     capacity = {"versions": BOTH, "variants": (f"a:{name}=4", "b:"), "settings": ("innodb_redo_log_capacity=1G",)}
-    assert "makes no difference to 8.0.31" in refused("crash-recovery", **STARTS, **capacity).message
+    assert "has no effect on 8.0.31" in refused("crash-recovery", **STARTS, **capacity).message
     assert asked(scenario, parts="one-user", settings=(f"{name}=4",), versions=BOTH).works
     assert asked(scenario, parts="one-user", options=("innodb_redo_log_capacity=128M,1G",), versions=BOTH).works
 
@@ -160,7 +160,7 @@ def test_a_server_that_tells_its_version_late_is_refused_then() -> None:
     scenario, given = write_scaling("one-user", options=("innodb_log_file_size=64M,128M",), image="mine")
     request: Request = asked(scenario, **given)
     build = Build(parse_version("8.0.31"), Path("mysqld"), Path(), "f", "own")
-    with pytest.raises(UsageError, match="makes no difference to 8"):
+    with pytest.raises(UsageError, match="has no effect on 8"):
         prepare(request, (build,))
 
 

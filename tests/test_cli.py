@@ -35,13 +35,13 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--tables", "0"], "TABLES=0 makes no sense"),
-        (["--tables=-1"], "TABLES=-1 makes no sense"),
-        (["--tables", "x"], "TABLES=x makes no sense"),
-        (["--runs", "0"], "RUNS=0 makes no sense"),
-        (["--schemas", "0"], "SCHEMAS=0 makes no sense"),
-        (["--columns=-2"], "--columns=-2 makes no sense"),
-        (["--database", "a`b"], "no plain SQL name"),
+        (["--tables", "0"], "TABLES=0 is not valid"),
+        (["--tables=-1"], "TABLES=-1 is not valid"),
+        (["--tables", "x"], "TABLES=x is not valid"),
+        (["--runs", "0"], "RUNS=0 is not valid"),
+        (["--schemas", "0"], "SCHEMAS=0 is not valid"),
+        (["--columns=-2"], "--columns=-2 is not valid"),
+        (["--database", "a`b"], "not a plain SQL name"),
         (["--set", "datadir=/elsewhere"], "datadir"),
         (["--set", "=1"], "names no option"),
         (["--engine", "podman"], "podman"),
@@ -53,8 +53,8 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--memory", ""], "--memory is set but empty"),
         (["--cpus", "0"], 'invalid CPUS "0"'),
         (["--note", "x" * 501], "NOTE is 501 characters long"),
-        (["--note", "io2\n5000"], "is no line of plain text"),
-        (["--note", "\x1b[31m"], "is no line of plain text"),
+        (["--note", "io2\n5000"], "is not a line of plain text"),
+        (["--note", "\x1b[31m"], "is not a line of plain text"),
         (["--stall", "nan"], "stall"),
         (["--stall", "inf"], "stall"),
         (["--frobnicate"], "--frobnicate"),
@@ -67,13 +67,13 @@ def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int,
         (["--set", "innodb_force_recovery=6"], "can damage the data directory"),
         (["--version", "5.6.24 5.7.22", "--mysqld", "/opt/x"], "MYSQLD is one server"),
         (["--template", "missing.j2"], "missing.j2"),
-        (["--layout", "heap"], "LAYOUT=heap makes no sense"),
-        (["--layout", "general", "--template", "own.j2"], "says by itself how its tables lie"),
+        (["--layout", "heap"], "LAYOUT=heap is not valid"),
+        (["--layout", "general", "--template", "own.j2"], "determines the layout of its tables"),
         (["--tables", "10", "--variant", "many:schemas=4"], "cannot divide 10 tables among 4 schemas"),
         (["--version", "5.7.5", "--layout", "general"], "5.7.5 has no general tablespaces"),
         (["--version", "5.7.22 mariadb-10.11.5", "--variant", "x:layout=general"], "mariadb-10.11.5 has no general"),
-        (["--version", "5.6.24", "--layout", "encrypted"], "5.6.24 has no plugin that takes the keys"),
-        (["--version", "8.4.0", "--variant", "x:layout=encrypted"], "8.4.0 has no plugin that takes the keys"),
+        (["--version", "5.6.24", "--layout", "encrypted"], "5.6.24 has no plugin that reads the keys"),
+        (["--version", "8.4.0", "--variant", "x:layout=encrypted"], "8.4.0 has no plugin that reads the keys"),
     ],
 )
 def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -407,12 +407,14 @@ def test_the_schema_that_is_printed_is_the_one_that_would_be_built(
     assert "insert into `shop`.table_1" in script
 
 
-def test_a_report_that_could_not_be_written_is_told_before_anything_is_measured(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize("target", ["not/there.json", "."])
+def test_a_json_report_that_cannot_be_written_is_refused_before_measuring(
+    target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, said = complaint(capsys, "cold-recovery", "--json", str(tmp_path / "not" / "there.json"), "--dry-run")
+    path = str(tmp_path / target)
+    code, said = complaint(capsys, "cold-recovery", "--json", path, "--dry-run")
     assert code == 2
-    assert "there.json cannot be written" in said
+    assert f"--json {path} cannot be written" in said
 
 
 def test_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,8 @@ from recovery.session.progress import Status, to_json
 
 # Holds the host and writes its status as a session does, until a line on its input ends it.
 _SESSION = """
-import sys, threading
+import os, sys, threading
+from dataclasses import replace
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.linux.locks import host_lock, lock_path
 from recovery.linux.procfs import process_id
@@ -34,9 +35,10 @@ def record(text):
     build = from_json(text).build
     if build is not None and build.done == 3:
         written.set()
-narrator = ProgressDisplay(NEW, screen=Screen(None), owner=process_id(), record=record)
-with host_lock(), narrator.on_stage():
-    with narrator.building("5.7.22: 9 tables") as progress:
+progress = replace(NEW, pid=os.getpid(), owner=process_id())
+reporter = ProgressDisplay(progress, screen=Screen(None), record=record)
+with host_lock(), reporter.active():
+    with reporter.building("5.7.22: 9 tables") as progress:
         progress(3, 10)
         written.wait()
         print("building", flush=True)
@@ -75,7 +77,7 @@ def as_data(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_nobody_has_run_yet(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys) == "no run is going on, and none has left word\n"
+    assert told(capsys) == "no session is running, and none is recorded\n"
     assert as_data(capsys) == {"format": 1, "running": False, "suspended": False, "holder": None, "session": None}
 
 
@@ -88,11 +90,11 @@ def test_a_session_runs_is_suspended_and_ends(
     assert "suspended" not in said
     suspend(session)
     assert as_data(capsys)["suspended"]
-    assert "  suspended: `fg` in its terminal" in told(capsys)
+    assert "  suspended: continue it with `fg` in its terminal" in told(capsys)
     session.send_signal(signal.SIGCONT)
     session.communicate("end\n", timeout=DEADLINE_S)
     said = told(capsys)
-    assert said.startswith("no run is going on\nthe last session is crash-recovery of 5.7: finished after ")
+    assert said.startswith("no session is running\nthe last session is crash-recovery of 5.7: finished after ")
 
 
 def test_a_killed_session_is_told_from_one_that_runs(
@@ -141,7 +143,7 @@ def test_another_lock_is_another_host(
 ) -> None:
     assert session.poll() is None
     monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "other.lock"))
-    assert told(capsys).startswith("no run is going on, and none")
+    assert told(capsys).startswith("no session is running, and none")
 
 
 def test_who_holds_the_host_without_a_word_is_named(
@@ -150,7 +152,7 @@ def test_who_holds_the_host_without_a_word_is_named(
     """Another user's session, whose file is not ours to read."""
     suspend(session)
     session_progress.status_path(lock_path()).unlink(missing_ok=True)
-    assert told(capsys).startswith(f"the host is taken by pid {session.pid}, `")
+    assert told(capsys).startswith(f"the host is locked by pid {session.pid}, `")
 
 
 def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
@@ -162,12 +164,19 @@ def test_a_file_of_a_dead_session_is_not_taken_for_the_one_that_runs(
     session_progress.write_status_file(
         session_progress.status_path(lock_path()), to_json(dead).replace('"mark"', '"boot.1.2.3"')
     )
-    assert told(capsys).startswith("the host is taken by")
+    assert told(capsys).startswith("the host is locked by")
 
 
 def test_what_is_stored_there_by_whomever_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    evil = to_json(at(after(PLANNED, 10.0).over(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
+    evil = to_json(at(after(PLANNED, 10.0).finish(Status.ABORTED), 3.0)).replace("recovery crash", "\\u001b[2Jrecovery")
     session_progress.write_status_file(session_progress.status_path(lock_path()), evil)
     said = told(capsys)
     assert "\x1b" not in said
     assert "aborted after" in said
+
+
+def test_json_has_the_means_of_starts_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    stored = to_json(at(after(PLANNED, 10.0).finish(Status.FINISHED), 3.0))
+    session_progress.write_status_file(session_progress.status_path(lock_path()), stored)
+    (cell,) = as_data(capsys)["session"]["cells"]
+    assert (cell["mean"], cell["last"], cell["mean_s"], cell["last_s"]) == (5.0, 5.0, 5.0, 5.0)

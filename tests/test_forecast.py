@@ -20,10 +20,10 @@ REQUEST = Request(
 )
 
 
-def stage(place: DatadirSpec, *, whole: bool = False) -> DatadirRequirement:
+def requirement(spec: DatadirSpec, *, whole: bool = False) -> DatadirRequirement:
     build = cast(Build, SimpleNamespace(version=VERSION))
     nothing = cast("object", None)
-    return DatadirRequirement(place, build, place.schema(ASKED), {}, "key", whole=whole, size=nothing, need=nothing)  # type: ignore[arg-type]
+    return DatadirRequirement(spec, build, spec.schema(ASKED), {}, "key", whole=whole, size=nothing, need=nothing)  # type: ignore[arg-type]
 
 
 def plan_of(*points: int) -> Plan:
@@ -34,27 +34,27 @@ def plan_of(*points: int) -> Plan:
 
 def test_every_trial_and_every_build_that_is_not_there() -> None:
     plan = plan_of()
-    place = datadir_spec(VERSION, plan.trials[0].variant)
-    ahead = estimate_session(REQUEST, plan, [stage(place)])
-    assert ahead.trials == plan.trials
-    assert ahead.builds == (("5.7.22: 1,000 tables", build_seconds(VERSION, ASKED)),)
-    assert ahead.trial_s["5.7.22", "cold"] > ahead.trial_s["5.7.22", "warm"]
-    whole_s = sum(seconds for _, seconds in ahead.builds) + 2 * sum(ahead.trial_s.values())
+    spec = datadir_spec(VERSION, plan.trials[0].variant)
+    estimate = estimate_session(REQUEST, plan, [requirement(spec)])
+    assert estimate.trials == plan.trials
+    assert estimate.builds == (("5.7.22: 1,000 tables", build_seconds(VERSION, ASKED)),)
+    assert estimate.trial_s["5.7.22", "cold"] > estimate.trial_s["5.7.22", "warm"]
+    whole_s = sum(seconds for _, seconds in estimate.builds) + 2 * sum(estimate.trial_s.values())
     assert whole_s == version_seconds(VERSION, ASKED, runs=2, variants=REQUEST.measured), "as --dry-run says"
-    assert estimate_session(REQUEST, plan, [stage(place, whole=True)]).builds == ()
+    assert estimate_session(REQUEST, plan, [requirement(spec, whole=True)]).builds == ()
 
 
 def test_a_resumed_session_needs_no_directory_of_finished_trials() -> None:
     plan = plan_of(100, 1000)
-    ahead = estimate_session(REQUEST, plan, [stage(plan.places[-1])])
-    assert ahead.trials == plan.trials
-    assert [title for title, _ in ahead.builds] == ["5.7.22: 1,000 tables"]
+    estimate = estimate_session(REQUEST, plan, [requirement(plan.specs[-1])])
+    assert estimate.trials == plan.trials
+    assert [title for title, _ in estimate.builds] == ["5.7.22: 1,000 tables"]
 
 
 def test_what_grows_has_only_the_rest_to_be_built() -> None:
     plan = plan_of(100, 1000)
-    ahead = estimate_session(REQUEST, plan, [stage(place) for place in plan.places])
-    (small, small_s), (large, large_s) = ahead.builds
+    estimate = estimate_session(REQUEST, plan, [requirement(spec) for spec in plan.specs])
+    (small, small_s), (large, large_s) = estimate.builds
     assert (small, large) == ("5.7.22: 100 tables", "5.7.22: 1,000 tables")
     assert small_s + large_s == build_seconds(VERSION, ASKED)
 
@@ -94,6 +94,6 @@ def test_a_session_of_loads_is_foreseen_with_its_own_pool(tmp_path: Path) -> Non
             "table-cache", works, ("5.7.22",), schema, 1, tmp_path, tmp_path, own_settings=((POOL, str(pool)),)
         )
         plan = make_plan([VERSION], request.measured, repeats=1, alternating=False)
-        ahead = estimate_session(request, plan, [stage(plan.places[0])])
-        ahead_s.append(next(iter(ahead.trial_s.values())))
+        estimate = estimate_session(request, plan, [requirement(plan.specs[0])])
+        ahead_s.append(next(iter(estimate.trial_s.values())))
     assert ahead_s[0] > ahead_s[1] + 5

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from waiting import until
 
-from recovery.cli.doctor import Check, examine
+from recovery.cli.doctor import Check, examine, summary_lines
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import cgroups, procfs, storage
@@ -293,9 +293,13 @@ def test_the_doctor_tells_what_it_is_given(tmp_path: Path) -> None:
 
 def test_the_page_of_the_doctor_is_narrow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["doctor", "--no-probe", "--data", str(tmp_path)])
+    summary = capsys.readouterr().out.splitlines()
+    assert len(summary) <= 12
+    assert (code, summary[0][:16]) in ((0, "This host is fit"), (3, "This host is not"))
+    assert run(["doctor", "--no-probe", "-v", "--data", str(tmp_path)]) == code
     lines = capsys.readouterr().out.splitlines()
-    assert "Storage" in lines
-    assert (code, lines[-1][:3]) in ((0, "Fit"), (3, "Not"))
+    assert lines[0] == summary[0]
+    assert "Storage" in lines[len(summary) :]
     assert all(len(line) <= 80 or str(tmp_path) in line for line in lines)
     assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) == code
     told = json.loads(capsys.readouterr().out)
@@ -303,6 +307,20 @@ def test_the_page_of_the_doctor_is_narrow(tmp_path: Path, capsys: pytest.Capture
     assert all(check["why"] and check["detail"] for check in told["checks"])
     assert told["environment"]["kernel"] == platform.release()
     assert told["environment"]["probe"] == "none: left out, as asked"
+
+
+def test_the_summary_has_what_is_bad_first_and_at_most_12_lines() -> None:
+    fine = Check("disk", True, "9 GB free", "x")
+    few = summary_lines({"Room": (fine, Check("memory", False, "1 GB", "y", "use fewer tables"))})
+    assert few == [
+        "This host is not fit for measurements: 1 BAD.",
+        "BAD   memory: 1 GB",
+        "     -> use fewer tables",
+        "ok    disk: 9 GB free",
+        "2 checks: 1 BAD, 0 notes. `recovery doctor -v` shows all of them.",
+    ]
+    many = summary_lines({"Room": tuple(Check(f"c{number}", False, "x", "y", "z") for number in range(20))})
+    assert (len(many), many[-1][:9]) == (12, "20 checks")
 
 
 def test_the_doctor_sees_other_servers(tmp_path: Path) -> None:

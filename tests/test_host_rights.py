@@ -203,7 +203,7 @@ def test_no_debootstrap(called: Path) -> None:
 
 def test_the_doctor_tells_each() -> None:
     assert [check.name for check in root_step_checks()] == list(RootStep)
-    taken = "would be taken" if os.geteuid() == 0 else "not this user's to take"
+    taken = "would be taken" if os.geteuid() == 0 else "needs root"
     with refuse_steps(only(RootStep.FANOTIFY)):
         told = {check.name: check.detail for check in root_step_checks()}
     assert told.pop(RootStep.FANOTIFY) == "refused by --unprivileged"

@@ -90,7 +90,7 @@ def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None
         ("5.6.24", 10, 1), ("5.6.24", 10, 2), ("5.6.24", 100, 1), ("5.6.24", 100, 2),
         ("5.7.22", 10, 1), ("5.7.22", 10, 2), ("5.7.22", 100, 1), ("5.7.22", 100, 2),
     ]  # fmt: skip
-    assert plan.places == (DatadirSpec(OLD, 10), DatadirSpec(OLD, 100), DatadirSpec(NEW, 10), DatadirSpec(NEW, 100))
+    assert plan.specs == (DatadirSpec(OLD, 10), DatadirSpec(OLD, 100), DatadirSpec(NEW, 10), DatadirSpec(NEW, 100))
     assert DatadirSpec(NEW, 10).schema(Schema(100, rows=3)) == Schema(10, rows=3)
 
 
@@ -101,7 +101,7 @@ def test_variants_of_one_server_take_turns_over_the_same_files() -> None:
     )
     plan = make_plan([NEW], build_variants(startup_specs((Cache.COLD,)), named, []), repeats=2, alternating=False)
     assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
-    assert len(plan.places) == 1
+    assert len(plan.specs) == 1
 
 
 LAYOUTS = (NamedSettings("files"), NamedSettings("one-file", layout=Layout.GENERAL), NamedSettings("many", schemas=10))
@@ -111,10 +111,10 @@ def test_a_directory_for_each_way_in_which_tables_lie() -> None:
     common = NamedSettings("", (), Layout.FILES, 1)
     found = datadir_specs([NEW], build_variants(startup_specs((Cache.COLD, Cache.WARM)), LAYOUTS, common=common))
     assert found == (DatadirSpec(NEW), DatadirSpec(NEW, layout=Layout.GENERAL), DatadirSpec(NEW, schemas=10))
-    files, one_file, many = (place.schema(Schema(200)) for place in found)
+    files, one_file, many = (spec.schema(Schema(200)) for spec in found)
     assert [schema.files for schema in (files, one_file, many)] == [200, 1, 200]
     assert (many.databases, many.tables, many.total_tables) == (10, 20, 200), "as many in all"
-    assert [" ".join(place.words) for place in found] == ["", "layout=general", "schemas=10"]
+    assert [" ".join(spec.words) for spec in found] == ["", "layout=general", "schemas=10"]
 
 
 def test_ways_to_lie_at_several_numbers_of_tables() -> None:
@@ -130,15 +130,15 @@ def test_ways_to_lie_at_several_numbers_of_tables() -> None:
 
 def test_the_layout_of_a_session_is_no_variants_own() -> None:
     named = (NamedSettings("same", layout=Layout.GENERAL, schemas=2), NamedSettings("files", layout=Layout.FILES))
-    asked = Schema(8, databases=2, layout=Layout.GENERAL)
+    requested = Schema(8, databases=2, layout=Layout.GENERAL)
     found = datadir_specs(
         [NEW],
         build_variants(
-            startup_specs((Cache.COLD,)), named, common=NamedSettings("", (), asked.layout, asked.databases)
+            startup_specs((Cache.COLD,)), named, common=NamedSettings("", (), requested.layout, requested.databases)
         ),
     )
     assert found == (DatadirSpec(NEW), DatadirSpec(NEW, layout=Layout.FILES))
-    assert [place.schema(asked).layout for place in found] == [Layout.GENERAL, Layout.FILES]
+    assert [spec.schema(requested).layout for spec in found] == [Layout.GENERAL, Layout.FILES]
 
 
 def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:
@@ -147,7 +147,9 @@ def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:
     assert len(datadir_specs([NEW], build_variants(startup_specs((Cache.COLD,)), named, common=common))) == 1
 
 
-def stage(version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None) -> DatadirRequirement:
+def requirement(
+    version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None
+) -> DatadirRequirement:
     build = Build(version, Path("mysqld"), Path("/"), fingerprint="0", source="none")
     need = DiskSpace(gigabytes * 10**9, 1000)
     return DatadirRequirement(
@@ -156,20 +158,22 @@ def stage(version: Version, gigabytes: int, *, whole: bool = False, tables: int 
 
 
 def test_what_can_never_fit_is_refused_before_anything_is_built() -> None:
-    stages = [stage(OLD, 22), stage(NEW, 23)]
-    check_disk_space(stages, DiskSpace(30 * 10**9, 10_000), keep=False)  # the first makes room for the second
-    check_disk_space(stages, DiskSpace(46 * 10**9, 10_000), keep=True)
-    check_disk_space([stage(OLD, 99, whole=True), stage(NEW, 23)], DiskSpace(24 * 10**9, 10_000), keep=False)
+    requirements = [requirement(OLD, 22), requirement(NEW, 23)]
+    check_disk_space(requirements, DiskSpace(30 * 10**9, 10_000), keep=False)  # the first makes room for the second
+    check_disk_space(requirements, DiskSpace(46 * 10**9, 10_000), keep=True)
+    check_disk_space(
+        [requirement(OLD, 99, whole=True), requirement(NEW, 23)], DiskSpace(24 * 10**9, 10_000), keep=False
+    )
     with pytest.raises(HostUnfitError, match=r"5\.7\.22 needs 23\.0 GB .* does not fit: 22\.5 GB"):
-        check_disk_space(stages, DiskSpace(225 * 10**8, 10_000), keep=False)
+        check_disk_space(requirements, DiskSpace(225 * 10**8, 10_000), keep=False)
     with pytest.raises(HostUnfitError, match="which --keep keeps"):
-        check_disk_space(stages, DiskSpace(30 * 10**9, 10_000), keep=True)
+        check_disk_space(requirements, DiskSpace(30 * 10**9, 10_000), keep=True)
     with pytest.raises(HostUnfitError, match="inodes"):
-        check_disk_space(stages, DiskSpace(10**12, 900), keep=False)
+        check_disk_space(requirements, DiskSpace(10**12, 900), keep=False)
 
 
 def test_a_directory_that_grows_needs_the_room_of_the_largest() -> None:
-    growing = [stage(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)]
+    growing = [requirement(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)]
     check_disk_space(growing, DiskSpace(21 * 10**9, 10_000), keep=True)
     with pytest.raises(HostUnfitError):
         check_disk_space(growing, DiskSpace(19 * 10**9, 10_000), keep=False)
@@ -180,9 +184,11 @@ def test_what_a_data_directory_needs_follows_from_its_pages_and_its_template(tmp
     text = f"create schema s;{{% for n in range(tables) %}}{table}{{% endfor %}}"
     (tmp_path / "own.sql.j2").write_text(text)
     build = Build(NEW, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    asked = Schema(1000, database="s", template=tmp_path / "own.sql.j2")
-    places = [DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "8k"),))]
-    small, more = required_datadirs(places, [build], asked=asked, data=tmp_path, settings={"innodb_page_size": "4096"})
+    requested = Schema(1000, database="s", template=tmp_path / "own.sql.j2")
+    specs = [DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "8k"),))]
+    small, more = required_datadirs(
+        specs, [build], requested=requested, data=tmp_path, settings={"innodb_page_size": "4096"}
+    )
     # six pages and one for the index, in whole blocks, and the .frm
     assert small.size == estimate_space(NEW, Schema(1000), {"innodb_page_size": "4k"}, indexes=1000)
     assert (more.size - small.size).bytes == 1000 * (60 - 32) * 1024

@@ -14,18 +14,18 @@ from recovery.session.progress import (
     Progress,
     ProgressSnapshot,
     SessionEstimate,
-    SnapshotWriter,
     Stage,
     Status,
     from_json,
-    take_snapshot,
     to_json,
 )
 
 VERSIONS = [parse_version("5.7.22"), parse_version("8.0.31")]
 GUESS = {("5.7.22", "cold"): 50.0, ("5.7.22", "warm"): 20.0, ("8.0.31", "cold"): 60.0, ("8.0.31", "warm"): 30.0}
 BUILDS = (("5.7.22: 9 tables", 100.0), ("8.0.31: 9 tables", 300.0))
-NEW = Progress("crash-recovery", ("5.7",), "recovery crash-recovery", "/results", 1000.0, "2026-01-01T00:00:00+00:00")
+NEW = Progress(
+    "crash-recovery", ("5.7",), "recovery crash-recovery", "/results", 1000.0, "2026-01-01T00:00:00+00:00", 7, "mark"
+)
 
 
 def trials(runs: int = 2) -> tuple[Trial, ...]:
@@ -49,8 +49,8 @@ def after(progress: Progress, *took_s: float) -> Progress:
     return progress
 
 
-def at(progress: Progress, now_s: float, standing: CurrentPhase | None = None) -> ProgressSnapshot:
-    return take_snapshot(progress, now_s, by=SnapshotWriter(7, "mark", "2026-01-01T00:01:00+00:00"), standing=standing)
+def at(progress: Progress, now_s: float, phase: CurrentPhase | None = None) -> ProgressSnapshot:
+    return progress.snapshot(now_s, written_at="2026-01-01T00:01:00+00:00", phase=phase)
 
 
 def test_nothing_is_known_before_the_plan() -> None:
@@ -68,12 +68,12 @@ def test_a_build_has_a_rate_and_goes_on_where_it_stopped() -> None:
     assert building.stage is Stage.BUILDING
     assert building.left_s(1040.0) == 60 + 300 + 320, "until it has a rate: by the guess"
     building = building.built(500, 1000, 1040.0)
-    assert building.building is not None
-    assert building.building.rate_per_s is None, "what an earlier session has done tells no rate"
+    assert building.build is not None
+    assert building.build.rate_per_s is None, "what an earlier session has done tells no rate"
     building = building.built(700, 1000, 1050.0)
-    assert building.building is not None
-    assert building.building.rate_per_s == 20.0
-    assert building.building.left_s(1052.0) == 13.0
+    shown = at(building, 1052.0).build
+    assert shown is not None
+    assert (shown.elapsed_s, shown.rate_per_s, shown.left_s) == (52.0, 20.0, 13.0)
     assert building.left_s(1052.0) == 13 + 300 + 320
     assert building.build_ended().left_s(1060.0) == 300 + 320
     assert building.build_ended().stage is Stage.PREPARING
@@ -106,8 +106,8 @@ def test_results_by_version_and_variant() -> None:
     progress = progress.trial_began(last, 0.0).trial_ended(run_of(last, 1.0, Verdict.VOID), 9.0)
     cold, warm, *others = progress.cells
     assert (cold.version, cold.variant, cold.ended, cold.planned) == ("5.7.22", "cold", 2, 2)
-    assert (cold.mean_s, cold.last_s) == (7.5, 10.0)
-    assert (warm.ended, warm.void, warm.mean_s) == (2, 1, 3.0), "a void run is counted, and in no mean"
+    assert (cold.mean, cold.last) == (7.5, 10.0)
+    assert (warm.ended, warm.void, warm.mean) == (2, 1, 3.0), "a void run is counted, and in no mean"
     assert [one.version for one in others] == ["8.0.31", "8.0.31"]
 
 
@@ -134,7 +134,7 @@ def test_what_is_written_is_read_again() -> None:
     assert found.trial is not None
     assert found.trial.elapsed_s == 50.0
     assert from_json(to_json(found)) == found
-    ended = at(running.over(Status.INTERRUPTED), 3060.0)
+    ended = at(running.finish(Status.INTERRUPTED), 3060.0)
     assert (ended.stage, ended.trial, ended.left_s) == (Stage.ENDED, None, None)
     assert from_json(to_json(ended)) == ended
 
@@ -147,5 +147,5 @@ def test_what_no_session_has_written_is_none(text: str) -> None:
 def test_another_stage_is_told_from_the_same_one_later() -> None:
     first = trials()[0]
     trial = PLANNED.trial_began(first, 0.0)
-    assert at(trial, 1.0).what == at(trial, 9.0).what
-    assert len({at(one, 1.0).what for one in (PLANNED, trial, trial.doing("inserting", 1.0))}) == 3
+    assert at(trial, 1.0).activity == at(trial, 9.0).activity
+    assert len({at(one, 1.0).activity for one in (PLANNED, trial, trial.doing("inserting", 1.0))}) == 3

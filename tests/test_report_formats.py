@@ -175,7 +175,7 @@ def test_a_finding_of_the_doctor_does_not_steer_the_terminal(
 ) -> None:
     found = {"host": (Check(OBEYED, None, OBEYED, OBEYED, OBEYED),)}
     monkeypatch.setattr("recovery.cli.doctor.examine", lambda *_, **__: found)
-    assert run(["doctor", "--no-probe"]) == 0
+    assert run(["doctor", "--no-probe", "-v"]) == 0
     assert not set(capsys.readouterr().out) & set(OBEYED)
 
 

@@ -11,7 +11,7 @@ import pytest
 from test_progress import NEW, PLANNED, run_of, trials
 from waiting import until
 
-from recovery.cli import progress_view as told_by
+from recovery.cli import progress_view
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import RecoveryError
 from recovery.model import Verdict
@@ -49,41 +49,41 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(told_by, "time", SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(progress_view, "time", SimpleNamespace(monotonic=made.monotonic))
     return made
 
 
 @pytest.fixture
 def make(records: list[ProgressSnapshot], clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
     """One that looks at its clock a hundred times a second."""
-    monkeypatch.setattr(told_by, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(progress_view, "REFRESH_EVERY_S", 0.01)
 
     def keep(text: str) -> None:
-        found = from_json(text)
-        assert found is not None
-        records.append(found)
+        snapshot = from_json(text)
+        assert snapshot is not None
+        records.append(snapshot)
 
     def made(progress: Progress = PLANNED, *, quiet: bool = False) -> tuple[ProgressDisplay, io.StringIO]:
         stream = io.StringIO()
-        return ProgressDisplay(progress, screen=Screen(stream), owner="mark", record=keep, quiet=quiet), stream
+        return ProgressDisplay(progress, screen=Screen(stream), record=keep, quiet=quiet), stream
 
     return made
 
 
-def go_through_a_trial(narrator: ProgressDisplay, clock: Clock, *pauses_s: float) -> None:
+def go_through_a_trial(reporter: ProgressDisplay, clock: Clock, *pauses_s: float) -> None:
     trial, began_s = trials()[0], clock.now_s
-    narrator.trial_began(trial)
-    narrator.doing("timed start")
-    narrator.follow(lambda _: CurrentPhase("validation", began_s))
+    reporter.trial_began(trial)
+    reporter.doing("timed start")
+    reporter.follow(lambda _: CurrentPhase("validation", began_s))
     for seconds in pauses_s:
         clock.go_on(seconds)
-    narrator.trial_ended(run_of(trial), 8)
+    reporter.trial_ended(run_of(trial), 8)
 
 
 def test_a_long_start_is_told_now_and_then(make: Make, clock: Clock, records: list[ProgressSnapshot]) -> None:
-    narrator, stream = make()
-    with narrator.on_stage():
-        go_through_a_trial(narrator, clock, 14, 2, 14, 2)
+    reporter, stream = make()
+    with reporter.active():
+        go_through_a_trial(reporter, clock, 14, 2, 14, 2)
     assert stream.getvalue().splitlines() == [
         "[1/8] 5.7.22 cold run 1: timed start 16 s, validation 16 s",
         "[1/8] 5.7.22 cold run 1: timed start 32 s, validation 32 s",
@@ -96,13 +96,13 @@ def test_a_long_start_is_told_now_and_then(make: Make, clock: Clock, records: li
 def test_the_state_is_kept_at_each_stage_and_else_rarely(
     make: Make, clock: Clock, records: list[ProgressSnapshot]
 ) -> None:
-    narrator, _ = make()
+    reporter, _ = make()
     kept = []
-    with narrator.on_stage():
+    with reporter.active():
         for seconds in (0, 0.9, 0.2, 0.5):
             clock.go_on(seconds)
             kept.append(len(records))
-        narrator.trial_began(trials()[0])
+        reporter.trial_began(trials()[0])
         clock.go_on(0)
         kept.append(len(records))
     assert kept == [1, 1, 2, 2, 3], "once a second, and at once where it is another stage"
@@ -110,13 +110,13 @@ def test_the_state_is_kept_at_each_stage_and_else_rarely(
 
 
 def test_the_quiet_hear_of_failures_alone(make: Make, clock: Clock, records: list[ProgressSnapshot]) -> None:
-    narrator, stream = make(quiet=True)
-    with narrator.on_stage():
-        narrator.say("a message")
-        go_through_a_trial(narrator, clock, 60)
-        narrator.warn("this is not well")
+    reporter, stream = make(quiet=True)
+    with reporter.active():
+        reporter.say("a message")
+        go_through_a_trial(reporter, clock, 60)
+        reporter.warn("this is not well")
         failed = replace(run_of(trials()[1], None, Verdict.FAILED), reason="it did not start")
-        narrator.trial_ended(failed, 8)
+        reporter.trial_ended(failed, 8)
     assert stream.getvalue().splitlines() == [
         "this is not well",
         "[2/8] 5.7.22 warm run 1:  FAILED: it did not start",
@@ -125,11 +125,11 @@ def test_the_quiet_hear_of_failures_alone(make: Make, clock: Clock, records: lis
 
 
 def test_a_build_is_told_and_nothing_before_there_is_something_to_tell(make: Make, clock: Clock) -> None:
-    narrator, stream = make(NEW)
-    with narrator.on_stage():
+    reporter, stream = make(NEW)
+    with reporter.active():
         clock.go_on(60)
         assert stream.getvalue() == ""
-        with narrator.building("5.7.22: 9 tables") as progress:
+        with reporter.building("5.7.22: 9 tables") as progress:
             progress(0, 10)
             clock.go_on(5)
             progress(5, 10)
@@ -149,7 +149,7 @@ def test_a_build_is_told_and_nothing_before_there_is_something_to_tell(make: Mak
 def test_how_it_ended_is_kept(
     error: BaseException, status: Status, make: Make, records: list[ProgressSnapshot]
 ) -> None:
-    narrator, _ = make()
-    with pytest.raises(type(error)), narrator.on_stage():
+    reporter, _ = make()
+    with pytest.raises(type(error)), reporter.active():
         raise error
     assert records[-1].status is status

@@ -60,7 +60,7 @@ def test_lines_are_replaced_and_messages_scroll_above(terminal: Terminal) -> Non
     shown = Emulator(80).feed(terminal.read())
     assert shown.lines == ["a message", "four"]
     assert not shown.cursor_shown
-    screen.leave()
+    screen.clear()
     shown = Emulator(80).feed(terminal.read())
     assert shown.lines == ["a message"]
     assert shown.cursor_shown
@@ -124,7 +124,7 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(
     screen = Screen(terminal.stream)
     screen.draw([Line("one", STRONG)])
     screen.say("a message", FAINT)
-    screen.leave()
+    screen.clear()
     assert terminal.read() == "a message\r\n"
 
 
@@ -135,7 +135,7 @@ def test_a_file_gets_plain_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         screen = Screen(file)
         screen.draw([Line("one", STRONG)])
         screen.say("a \x1b[31mred message", FAINT)
-        screen.leave()
+        screen.clear()
     assert (tmp_path / "err").read_text() == "a ?[31mred message\n"
 
 
@@ -158,7 +158,7 @@ def test_a_stream_that_is_closed_or_never_was() -> None:
         assert not screen.live
         screen.say("nobody hears it")
         screen.draw([Line("one")])
-        screen.leave()
+        screen.clear()
         assert screen.size == (80, 24)
     os.close(reader)
 

@@ -13,9 +13,9 @@ from recovery.mysqld.phases import CurrentPhase
 from recovery.session.progress import ProgressSnapshot, Status
 
 
-def measuring(standing: CurrentPhase | None = None) -> ProgressSnapshot:
+def measuring(phase: CurrentPhase | None = None) -> ProgressSnapshot:
     progress = after(PLANNED, 10.0, 6.0, 8.0, 4.0).trial_began(trials()[4], 3000.0)
-    return at(progress.doing("timed start", 3010.0), 3055.0, standing or CurrentPhase("validation", 3017.0))
+    return at(progress.doing("timed start", 3010.0), 3055.0, phase or CurrentPhase("validation", 3017.0))
 
 
 def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[str]:
@@ -81,7 +81,7 @@ def test_it_is_nearly_done_rather_than_over_with_no_time_left() -> None:
 
 def test_failures_are_counted() -> None:
     found = measuring()
-    cell = replace(found.cells[0], mean_s=None, last_s=None, mean=None, last=None, failed=2)
+    cell = replace(found.cells[0], mean=None, last=None, failed=2)
     assert texts(replace(found, cells=(cell,)))[-1] == "5.7.22 cold  1/2  mean - s  last - s  2 failed"
 
 
@@ -97,7 +97,7 @@ def test_the_page_for_who_asks() -> None:
     assert told[2] == "  measuring: [5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s"
     assert told[-1] == "  results go to /results"
     last = list(status_page(replace(measuring(), status=Status.KILLED), running=False))
-    assert last[0] == "no run is going on"
+    assert last[0] == "no session is running"
     assert "killed after 34 min" in last[1]
     assert last[-1] == "  results are in /results"
 

@@ -109,11 +109,11 @@ def test_variants_and_back() -> None:
         ((":a=1",), "has no name"),
         (("a b:x=1",), "has no name"),
         (("a:x=1", "a:y=2"), "two variants are called 'a'"),
-        (("a:sql_mode=A,B",), "'B' in the variant 'a' is no OPTION=VALUE"),
+        (("a:sql_mode=A,B",), "'B' in the variant 'a' is not OPTION=VALUE"),
         (("a:datadir=/x",), "reserved for the tool itself"),
-        (("a:layout",), "'layout' in the variant 'a' is no OPTION=VALUE"),
-        (("a:layout=heap",), "LAYOUT=heap makes no sense"),
-        (("a:schemas=0",), "schemas=0 makes no sense"),
+        (("a:layout",), "'layout' in the variant 'a' is not OPTION=VALUE"),
+        (("a:layout=heap",), "LAYOUT=heap is not valid"),
+        (("a:schemas=0",), "schemas=0 is not valid"),
     ],
 )
 def test_variants_that_are_refused(texts: tuple[str, ...], said: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from test_runner import VERSION, SilentNarrator, session_of
+from test_runner import VERSION, SilentReporter, session_of
 
 from recovery.cli.main import run
 from recovery.cli.measure import request_to_resume
@@ -64,50 +64,50 @@ def began(tmp_path: Path, script: list[Any]) -> Unfinished:
     return find_unfinished(tmp_path / "results", None)
 
 
-def goes_on(left: Unfinished, tmp_path: Path, script: list[Any]) -> Session:
+def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any]) -> Session:
     """With as many trials as it had, of which those that are missing do what the script says."""
-    planned_runs = left.session.planned_runs
-    with open_resumed(left) as resumed:
+    planned_runs = unfinished.session.planned_runs
+    with open_resumed(unfinished) as resumed:
         assert resumed is not None
-        loop, _, stagehand = session_of(tmp_path, script)
+        loop, _, pool = session_of(tmp_path, script)
         plan = make_plan(
             [VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=planned_runs, alternating=False
         )
         TrialLoop(
             replace(loop.request, runs=planned_runs),
-            replace(loop.prepared, plan=plan, begun=resumed.begun),
-            stagehand=cast(DatadirPool, stagehand),
+            replace(loop.setup, plan=plan, earlier=resumed.earlier),
+            pool=cast(DatadirPool, pool),
             scratch=loop.scratch,
-            narrator=SilentNarrator(),
+            reporter=SilentReporter(),
             resumed=resumed,
         ).run()
-    return load_session(left.folder)
+    return load_session(unfinished.folder)
 
 
 def test_only_what_is_missing_is_measured_and_what_there_is_stays_as_it_is(tmp_path: Path) -> None:
-    left = began(tmp_path, [GOOD, ServerFailedError("it did not start"), KeyboardInterrupt(), GOOD])
-    assert (left.session.status, left.missing) == ("interrupted", 2)
-    before = {path: path.read_bytes() for path in (left.folder / "runs").iterdir()}
+    unfinished = began(tmp_path, [GOOD, ServerFailedError("it did not start"), KeyboardInterrupt(), GOOD])
+    assert (unfinished.session.status, unfinished.missing) == ("interrupted", 2)
+    before = {path: path.read_bytes() for path in (unfinished.folder / "runs").iterdir()}
     assert len(before) == 2
-    session = goes_on(left, tmp_path, [GOOD, GOOD])
+    session = resume(unfinished, tmp_path, [GOOD, GOOD])
     assert session.status == "finished"
     assert [one.number for one in session.runs] == [1, 2, 3, 4]
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.FAILED, *[Verdict.MEASURED] * 2]
     assert {path: path.read_bytes() for path in before} == before
-    (note,) = (note for note in session.notes if "went on" in note)
-    assert note.startswith("The session was interrupted when 2 of 4 runs had ended (last word: ")
-    assert note.endswith(", in the same boot of the host, with the 2 that it lacked.")
-    assert not (left.folder / LOCK_FILE).exists()
-    assert (tmp_path / "results" / "latest").resolve() == left.folder
+    (note,) = (note for note in session.notes if "was resumed" in note)
+    assert note.startswith("The session was interrupted when 2 of 4 runs had ended (last write: ")
+    assert note.endswith(", in the same boot of the host, with 2 runs missing.")
+    assert not (unfinished.folder / LOCK_FILE).exists()
+    assert (tmp_path / "results" / "latest").resolve() == unfinished.folder
 
 
 def test_after_a_reboot_a_reader_is_told(tmp_path: Path) -> None:
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((left.folder / PLAN_FILE).read_text())
-    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "boot": "another"}))
-    session = goes_on(left, tmp_path, [GOOD])
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    plan = json.loads((unfinished.folder / PLAN_FILE).read_text())
+    (unfinished.folder / PLAN_FILE).write_text(json.dumps({**plan, "boot": "another"}))
+    session = resume(unfinished, tmp_path, [GOOD])
     assert any("after a reboot of the host" in note for note in session.notes)
-    assert json.loads((left.folder / PLAN_FILE).read_text())["boot"] != "another"
+    assert json.loads((unfinished.folder / PLAN_FILE).read_text())["boot"] != "another"
 
 
 def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_path: Path) -> None:
@@ -116,21 +116,21 @@ def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_
     with pytest.raises(StorageFailedError):
         loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    left = find_unfinished(tmp_path / "results", None)
-    assert [one.verdict for one in left.session.runs] == [Verdict.MEASURED, Verdict.VOID, Verdict.VOID]
-    assert (left.session.status, left.missing) == ("aborted", 2)
-    before = {path: path.read_bytes() for path in (left.folder / "runs").iterdir() if path.stem != "003"}
-    session = goes_on(left, tmp_path, [GOOD, GOOD])
+    unfinished = find_unfinished(tmp_path / "results", None)
+    assert [one.verdict for one in unfinished.session.runs] == [Verdict.MEASURED, Verdict.VOID, Verdict.VOID]
+    assert (unfinished.session.status, unfinished.missing) == ("aborted", 2)
+    before = {path: path.read_bytes() for path in (unfinished.folder / "runs").iterdir() if path.stem != "003"}
+    session = resume(unfinished, tmp_path, [GOOD, GOOD])
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID, *[Verdict.MEASURED] * 2]
     assert {path: path.read_bytes() for path in before} == before
-    assert any("with the 2 that it lacked" in note for note in session.notes)
+    assert any("with 2 runs missing" in note for note in session.notes)
     told = "To be measured again: run 3 (5.7.22 cold), which was void: a disk was full meanwhile: errno 28."
     assert session.notes.count(told) == 1
 
 
 def stands_still(loop: TrialLoop, error: Exception | None) -> None:
     """While each of its trials is measured, which then ends as it would have, or so."""
-    measure = loop.prepared.scenario.measure
+    measure = loop.setup.scenario.measure
 
     def stopped(*given: Any) -> Any:
         record_server_stop("somebody stopped it")
@@ -138,7 +138,7 @@ def stands_still(loop: TrialLoop, error: Exception | None) -> None:
             raise error
         return measure(*given)
 
-    loop.prepared = replace(loop.prepared, scenario=replace(loop.prepared.scenario, measure=stopped))
+    loop.setup = replace(loop.setup, scenario=replace(loop.setup.scenario, measure=stopped))
 
 
 @pytest.mark.parametrize("error", [None, ServerFailedError("the server hangs")])
@@ -149,13 +149,13 @@ def test_what_stood_still_is_measured_again_though_the_session_came_to_its_end(
     stands_still(loop, error)
     loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    left = find_unfinished(tmp_path / "results", None)
-    assert (left.session.status, left.missing, left.has_ended) == ("finished", 1, False)
-    (void,) = left.session.runs
+    unfinished = find_unfinished(tmp_path / "results", None)
+    assert (unfinished.session.status, unfinished.missing, unfinished.has_ended) == ("finished", 1, False)
+    (void,) = unfinished.session.runs
     assert (void.verdict, void.reason) == (Verdict.VOID, f"{STOOD}; the server hangs" if error else STOOD)
-    session = goes_on(left, tmp_path, [GOOD])
+    session = resume(unfinished, tmp_path, [GOOD])
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED]
-    with pytest.raises(UsageError, match="that ended early"):
+    with pytest.raises(UsageError, match="that can be resumed"):
         find_unfinished(tmp_path / "results", None)
 
 
@@ -164,11 +164,11 @@ def test_killed_before_its_report_had_the_run_that_was_measured_again(tmp_path: 
     with pytest.raises(StorageFailedError):
         loop.run()
     (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    left = find_unfinished(tmp_path / "results", None)
-    before = (left.folder / "report.json").read_bytes()
-    goes_on(left, tmp_path, [GOOD, GOOD])
-    (left.folder / "report.json").write_bytes(before)
-    assert [one.verdict for one in load_session(left.folder).runs] == [Verdict.MEASURED] * 2
+    unfinished = find_unfinished(tmp_path / "results", None)
+    before = (unfinished.folder / "report.json").read_bytes()
+    resume(unfinished, tmp_path, [GOOD, GOOD])
+    (unfinished.folder / "report.json").write_bytes(before)
+    assert [one.verdict for one in load_session(unfinished.folder).runs] == [Verdict.MEASURED] * 2
 
 
 def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
@@ -183,8 +183,8 @@ def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
     monkeypatch.setattr(bench, "settle", over_a_full_disk)
     with pytest.raises(StorageFailedError, match="a disk was full meanwhile"):
         loop.run()
-    left = find_unfinished(tmp_path / "results", None)
-    assert (left.session.status, left.missing) == ("aborted", 1)
+    unfinished = find_unfinished(tmp_path / "results", None)
+    assert (unfinished.session.status, unfinished.missing) == ("aborted", 1)
 
 
 def killed(tmp_path: Path, after: str) -> Unfinished:
@@ -195,9 +195,9 @@ from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_runner import session_of
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-loop, bench, stagehand = session_of(Path({str(tmp_path)!r}), ["good", "good", "good"])
-if {after!r} == "begin": stagehand.bench = die
-if {after!r} == "one": loop.narrator.trial_ended = die
+loop, bench, pool = session_of(Path({str(tmp_path)!r}), ["good", "good", "good"])
+if {after!r} == "begin": pool.bench = die
+if {after!r} == "one": loop.reporter.trial_ended = die
 loop.run()
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -207,47 +207,47 @@ loop.run()
 
 
 def test_a_tool_that_was_killed_before_its_first_trial_leaves_something_to_go_on_with(tmp_path: Path) -> None:
-    left = killed(tmp_path, "begin")
-    assert left.session.runs == ()
+    unfinished = killed(tmp_path, "begin")
+    assert unfinished.session.runs == ()
     assert not (tmp_path / "results" / "latest").exists(), "there is nothing to be seen in it"
-    session = goes_on(left, tmp_path, [GOOD, GOOD, GOOD])
+    session = resume(unfinished, tmp_path, [GOOD, GOOD, GOOD])
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3
     assert any(note.startswith("The tool was killed when 0 of 3 runs had ended") for note in session.notes)
 
 
 def test_the_run_that_was_stored_last_is_not_measured_again(tmp_path: Path) -> None:
     """Its tool was killed between two lines."""
-    left = killed(tmp_path, "one")
-    assert left.session.status == "aborted"
-    assert [one.number for one in left.session.runs] == [1]
-    assert left.session.servers == {"5.7.22": {"source": "a fake"}}
-    session = goes_on(left, tmp_path, [GOOD, GOOD])
+    unfinished = killed(tmp_path, "one")
+    assert unfinished.session.status == "aborted"
+    assert [one.number for one in unfinished.session.runs] == [1]
+    assert unfinished.session.servers == {"5.7.22": {"source": "a fake"}}
+    session = resume(unfinished, tmp_path, [GOOD, GOOD])
     assert [one.number for one in session.runs] == [1, 2, 3]
     assert not any("what had ended until then is kept" in note for note in session.notes)
 
 
 def test_what_could_not_begin_leaves_no_session(tmp_path: Path) -> None:
-    loop, _, stagehand = session_of(tmp_path, [GOOD])
+    loop, _, pool = session_of(tmp_path, [GOOD])
 
     def unfit(*_: object) -> Any:
         raise HostUnfitError("the disk is full")
 
-    stagehand.bench = unfit  # type: ignore[method-assign]
+    pool.bench = unfit  # type: ignore[method-assign]
     with pytest.raises(HostUnfitError):
         loop.run()
     assert list((tmp_path / "results").iterdir()) == []
 
 
 def test_it_is_refused_where_its_runs_could_not_be_compared(tmp_path: Path) -> None:
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    before = {path: path.read_bytes() for path in left.folder.rglob("*") if path.is_file()}
-    report = json.loads((left.folder / "report.json").read_text())
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    before = {path: path.read_bytes() for path in unfinished.folder.rglob("*") if path.is_file()}
+    report = json.loads((unfinished.folder / "report.json").read_text())
     host = {**report["environment"], "kernel": "2.4.18", "memory_bytes": report["environment"]["memory_bytes"] + 4096}
-    (left.folder / "report.json").write_text(json.dumps({**report, "environment": host}))
-    with pytest.raises(HostUnfitError, match=r"cannot go on: this host's kernel is .* now, and was 2\.4\.18$"):
-        goes_on(left, tmp_path, [GOOD])
-    (left.folder / "report.json").write_bytes(before[left.folder / "report.json"])
-    assert {path: path.read_bytes() for path in left.folder.rglob("*") if path.is_file()} == before
+    (unfinished.folder / "report.json").write_text(json.dumps({**report, "environment": host}))
+    with pytest.raises(HostUnfitError, match=r"cannot be resumed: this host's kernel is .* now, and was 2\.4\.18$"):
+        resume(unfinished, tmp_path, [GOOD])
+    (unfinished.folder / "report.json").write_bytes(before[unfinished.folder / "report.json"])
+    assert {path: path.read_bytes() for path in unfinished.folder.rglob("*") if path.is_file()} == before
 
 
 def planned(**changed: Any) -> StoredPlan:
@@ -269,8 +269,8 @@ def planned(**changed: Any) -> StoredPlan:
         ({"trials": planned().trials[:2]}, "the plan has 2 runs now, and had 4"),
         ({"trials": planned().trials[::-1]}, "run 4 is 5.7.22 warm 2 now, and was 5.7.22 cold 1"),
         ({"settings": {"cold": {"a": "1"}, "warm": {}}}, "the options of cold are a=1 now, and were none"),
-        ({"inserts": "j"}, "the insert script is another one"),
-        ({"directories": ("l",)}, "the tables are made in another way now"),
+        ({"inserts": "j"}, "the insert script has changed"),
+        ({"directories": ("l",)}, "the tables are made differently now"),
         ({"boot": "c", "folder": "/else", "built": ("k",)}, ""),
     ],
 )
@@ -281,32 +281,32 @@ def test_what_differs_is_told(changed: dict[str, Any], words: str) -> None:
 
 
 def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    store = SessionStore.go_on(left.folder)
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    store = SessionStore.resume(unfinished.folder)
     with pytest.raises(HostUnfitError, match=f"is still running: pid {os.getpid()}, "):
-        check_not_running(left)
-    with pytest.raises(HostUnfitError, match="is still running"), open_resumed(left):
+        check_not_running(unfinished)
+    with pytest.raises(HostUnfitError, match="is still running"), open_resumed(unfinished):
         pass
-    store.let_go()
-    check_not_running(left)
-    assert not (left.folder / LOCK_FILE).exists()
+    store.release_lock()
+    check_not_running(unfinished)
+    assert not (unfinished.folder / LOCK_FILE).exists()
 
 
 def test_the_newest_that_ended_early_is_found(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    with pytest.raises(UsageError, match=r"there is no session in .* that ended early"):
+    with pytest.raises(UsageError, match=r"has no session that can be resumed"):
         find_unfinished(results, None)
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
     later = results / "29991231T235959Z-cold-recovery"
     (later / "runs").mkdir(parents=True)
     (later / "report.json").write_text(
-        (left.folder / "report.json").read_text().replace('"status": "interrupted"', '"status": "finished"')
+        (unfinished.folder / "report.json").read_text().replace('"status": "interrupted"', '"status": "finished"')
     )
-    assert find_unfinished(results, None).folder == left.folder
+    assert find_unfinished(results, None).folder == unfinished.folder
     assert find_unfinished(results, later.name).has_ended
     (results / "29991231T235959Z-damaged").mkdir()
     (results / "29991231T235959Z-damaged" / "report.json").write_text("{")
-    assert find_unfinished(results, None).folder == left.folder
+    assert find_unfinished(results, None).folder == unfinished.folder
     with pytest.raises(RecoveryError, match="is damaged"):
         find_unfinished(results, "29991231T235959Z-damaged")
 
@@ -317,17 +317,17 @@ def test_a_lock_that_outlived_its_session_goes(tmp_path: Path) -> None:
     (folder / LOCK_FILE).touch()
     sweep_results(tmp_path / "results")
     assert not (folder / LOCK_FILE).exists()
-    left = find_unfinished(tmp_path / "results", folder.name)
-    assert left.has_ended
+    unfinished = find_unfinished(tmp_path / "results", folder.name)
+    assert unfinished.has_ended
 
 
 def test_what_it_has_of_the_plan() -> None:
     plan = make_plan([VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=2, alternating=True)
-    (place,) = plan.places
-    assert plan.is_missing(place, {1})
-    assert not plan.is_missing(place, {1, 2})
+    (spec,) = plan.specs
+    assert plan.is_missing(spec, {1})
+    assert not plan.is_missing(spec, {1, 2})
     assert PlanProgress().alternating is None
-    assert plan.variants_over(place) == ("cold",)
+    assert plan.variants_over(spec) == ("cold",)
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
@@ -338,20 +338,20 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list
 def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = ["--results", str(tmp_path / "results")]
     code, lines = told(capsys, *results)
-    assert (code, lines[0]) == (2, "error: `recovery run` begins nothing")
+    assert (code, lines[0]) == (2, "error: `recovery run` needs --resume")
     code, lines = told(capsys, "--resume", *results)
     assert code == 2
-    assert lines[0].endswith("that ended early")
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    store = SessionStore.go_on(left.folder)
+    assert lines[0].endswith("that can be resumed")
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    store = SessionStore.resume(unfinished.folder)
     code, lines = told(capsys, "--resume", *results)
     assert (code, len(lines)) == (3, 2)
     assert "is still running" in lines[0]
-    store.let_go()
-    (left.folder / PLAN_FILE).unlink()
+    store.release_lock()
+    (unfinished.folder / PLAN_FILE).unlink()
     code, lines = told(capsys, "--resume", *results)
     assert (code, len(lines)) == (2, 2)
-    assert "kept no plan" in lines[0]
+    assert "stored no plan" in lines[0]
 
 
 def test_one_that_has_come_to_its_end_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,14 +359,14 @@ def test_one_that_has_come_to_its_end_is_one_line(tmp_path: Path, capsys: pytest
     folder = loop.run().folder
     code, lines = told(capsys, "--resume", folder.name, "--results", str(tmp_path / "results"))
     assert code == 0
-    assert lines == [f"{folder.name} has come to its end: all of its 2 runs were measured; `recovery report` prints it"]
+    assert lines == [f"{folder.name} has ended: all of its 2 runs were measured; `recovery report` prints it"]
     assert (folder / "report.txt").is_file(), "whoever was killed before it had written them"
 
 
 def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((left.folder / PLAN_FILE).read_text())
-    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": "recovery cold-recovery --frobnicate"}))
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    plan = json.loads((unfinished.folder / PLAN_FILE).read_text())
+    (unfinished.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": "recovery cold-recovery --frobnicate"}))
     code, lines = told(capsys, "--resume", "--results", str(tmp_path / "results"))
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
@@ -382,18 +382,18 @@ def test_a_stored_command_with_the_replaced_option_is_read(tmp_path: Path, old: 
 
 
 def test_resumed_is_what_the_store_has(tmp_path: Path) -> None:
-    left = began(tmp_path, [GOOD, GOOD, KeyboardInterrupt()])
-    with open_resumed(left) as resumed:
+    unfinished = began(tmp_path, [GOOD, GOOD, KeyboardInterrupt()])
+    with open_resumed(unfinished) as resumed:
         assert isinstance(resumed, ResumedSession)
-        assert resumed.begun == PlanProgress(frozenset({1, 2}), alternating=False)
+        assert resumed.earlier == PlanProgress(frozenset({1, 2}), alternating=False)
     with open_resumed(None) as nothing:
         assert nothing is None
 
 
 @pytest.mark.parametrize("whose", [PLAN_FILE, "report.json", "."])
 def test_what_names_the_server_is_believed_of_its_owner_alone(whose: str, tmp_path: Path) -> None:
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    assert left.plan().numbers == {1, 2}
-    (left.folder / whose).chmod(0o777)
-    with pytest.raises(UsageError, match="cannot go on: everybody may write t"):
-        left.plan()
+    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    assert unfinished.plan().numbers == {1, 2}
+    (unfinished.folder / whose).chmod(0o777)
+    with pytest.raises(UsageError, match="cannot be resumed: everybody may write t"):
+        unfinished.plan()

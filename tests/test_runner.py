@@ -86,7 +86,7 @@ class FakeBench:
             raise ServerFailedError("it does not start any more")
 
 
-class FakeStagehand:
+class FakePool:
     def __init__(self, bench: FakeBench) -> None:
         self.the_bench = bench
         self.left: list[DatadirSpec] = []
@@ -97,17 +97,17 @@ class FakeStagehand:
     def set_aside(self, _: DatadirSpec) -> str | None:
         return self.aside
 
-    def drop(self, place: DatadirSpec) -> None:
-        self.dropped.append(place)
+    def remove(self, spec: DatadirSpec) -> None:
+        self.dropped.append(spec)
 
     def bench(self, *_: object) -> FakeBench:
         return self.the_bench
 
-    def leave(self, place: DatadirSpec) -> None:
-        self.left.append(place)
+    def release(self, spec: DatadirSpec) -> None:
+        self.left.append(spec)
 
 
-class SilentNarrator:
+class SilentReporter:
     def __init__(self) -> None:
         self.said: list[str] = []
 
@@ -122,12 +122,12 @@ class SilentNarrator:
         self.said.append(line)
 
     @contextmanager
-    def on_stage(self) -> Iterator[None]:
+    def active(self) -> Iterator[None]:
         yield
 
-    def planned(self, ahead: SessionEstimate) -> None: ...
-    def gone_on(self, runs: Iterable[Run]) -> None: ...
-    def keeping_in(self, folder: Path) -> None: ...
+    def planned(self, estimate: SessionEstimate) -> None: ...
+    def resumed_with(self, runs: Iterable[Run]) -> None: ...
+    def set_results_folder(self, folder: Path) -> None: ...
     def trial_began(self, trial: Trial) -> None: ...
     def doing(self, step: str) -> None: ...
     def follow(self, standing: Callable[[float], CurrentPhase]) -> None: ...
@@ -159,7 +159,7 @@ def floors_of_the_fake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recovery.session.run.measure_storage_floor", FakeBench.floor)
 
 
-def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[TrialLoop, FakeBench, FakeStagehand]:
+def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[TrialLoop, FakeBench, FakePool]:
     """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
     steps = iter(script)
 
@@ -188,9 +188,9 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
     logdir = tmp_path / "logs"
     logdir.mkdir()
     bench = FakeBench(logdir)
-    stagehand = FakeStagehand(bench)
-    prepared = RunSetup(scenario, plan, ())
-    return TrialLoop(request, prepared, stagehand=cast(DatadirPool, stagehand), scratch=logdir, narrator=SilentNarrator()), bench, stagehand  # fmt: skip # noqa: E501
+    pool = FakePool(bench)
+    setup = RunSetup(scenario, plan, ())
+    return TrialLoop(request, setup, pool=cast(DatadirPool, pool), scratch=logdir, reporter=SilentReporter()), bench, pool  # fmt: skip # noqa: E501
 
 
 def stored(tmp_path: Path) -> Session:
@@ -198,14 +198,14 @@ def stored(tmp_path: Path) -> Session:
 
 
 def test_every_trial_is_stored_with_its_log_and_the_server_described(tmp_path: Path) -> None:
-    loop, _, stagehand = session_of(tmp_path, ["good", "good"])
+    loop, _, pool = session_of(tmp_path, ["good", "good"])
     loop.run()
     session = stored(tmp_path)
     assert session.status == "finished"
     assert [run.verdict for run in session.runs] == [Verdict.MEASURED] * 2
     assert [run.log for run in session.runs] == ["logs/001-5.7.22-cold-1.err", "logs/002-5.7.22-cold-2.err"]
     assert session.servers == {"5.7.22": {"source": "a fake"}}
-    assert stagehand.left == [DatadirSpec(VERSION)]
+    assert pool.left == [DatadirSpec(VERSION)]
     peak = session.environment["tool_peak_memory_bytes"]
     assert isinstance(peak, int)
     assert peak > 1_000_000
@@ -216,7 +216,7 @@ def test_what_a_bench_notes_is_told_and_stored_once(tmp_path: Path) -> None:
     bench.notes.append("Server and clients share all CPUs.")
     loop.run()
     assert stored(tmp_path).notes.count("Server and clients share all CPUs.") == 1
-    assert cast(SilentNarrator, loop.narrator).said.count("Server and clients share all CPUs.") == 1
+    assert cast(SilentReporter, loop.reporter).said.count("Server and clients share all CPUs.") == 1
 
 
 @pytest.mark.parametrize(
@@ -246,10 +246,10 @@ def test_a_server_that_does_not_come_back_loses_its_other_trials(
     error: ServerFailedError, dropped: int, tmp_path: Path
 ) -> None:
     """Its directory is not found by the next session, where this one has built it."""
-    loop, bench, stagehand = session_of(tmp_path, ["good", error, "good", "good"])
+    loop, bench, pool = session_of(tmp_path, ["good", error, "good", "good"])
     bench.refuses_to_settle = True
     loop.run()
-    assert len(stagehand.dropped) == dropped
+    assert len(pool.dropped) == dropped
     session = stored(tmp_path)
     assert [run.verdict for run in session.runs] == [Verdict.MEASURED, Verdict.FAILED]
     assert session.planned_runs == 4
@@ -269,8 +269,8 @@ def test_what_a_server_did_not_come_back_over_is_kept(
     script: list[Any], aside: str | None, verdicts: str, settled: int, tmp_path: Path
 ) -> None:
     """And started no more: the next trial is over another directory."""
-    loop, bench, stagehand = session_of(tmp_path, script, floor=True)
-    stagehand.aside = aside
+    loop, bench, pool = session_of(tmp_path, script, floor=True)
+    pool.aside = aside
     loop.run()
     session = stored(tmp_path)
     assert [str(run.verdict) for run in session.runs] == verdicts.split()

@@ -128,7 +128,7 @@ def test_what_is_made_from_the_runs_is_made_anew_when_asked(tmp_path: Path, caps
     store = SessionStore.create(tmp_path, replace(SESSION, settings={"runs": 1}))
     assert run(["report", str(store.folder), "--write"]) == 3
     assert "is still running" in capsys.readouterr().err
-    store.let_go()
+    store.release_lock()
     for status, found in (("running", []), ("aborted", ["few-runs"]), ("finished", ["few-runs"])):
         change(store.folder, findings=[], status=status)
         assert run(["report", str(store.folder), "--write"]) == 0
@@ -181,7 +181,7 @@ def test_folders_are_never_shared_and_latest_follows(tmp_path: Path, monkeypatch
     stores = [SessionStore.create(tmp_path, SESSION) for _ in range(4)]
     folders = [store.folder for store in stores]
     for store in stores:
-        store.is_newest()
+        store.mark_newest()
     assert len(set(folders)) == 4
     latest = tmp_path / "latest"
     assert latest.is_symlink()

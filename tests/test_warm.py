@@ -231,7 +231,7 @@ def test_a_run_is_kept_under_its_own_name_and_the_session_goes_on(tmp_path: Path
     assert (stored["variant"], stored["resident_share"]) == ("warm", None)
     assert load_session(store.folder).runs[1].variant == "second start"
     assert json.loads((store.folder / REPORT_FILE).read_text())["variants"] == ["cold", "warm", "second start"]
-    further = SessionStore.go_on(store.folder)
+    further = SessionStore.resume(store.folder)
     further.append(a_run(3, "cold", 400 * GB))
     further.append(a_run(4, "warm", 0))
     further.finish(further.session)

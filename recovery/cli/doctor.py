@@ -1,7 +1,7 @@
 """The command `recovery doctor`, which checks whether the host is suitable for measurements.
 
-Each check states a reason and, if something can be done, a hint. Limits on the server and steps that need root are
-looked up, not tried."""
+A summary comes first; `-v` shows every check with its reason and, if something can be done, a hint. Limits on the
+server and steps that need root are looked up, not tried."""
 
 from __future__ import annotations
 
@@ -73,28 +73,28 @@ def privilege_checks(data: Path) -> Iterator[Check]:
     root = os.geteuid() == 0
     yield Check(
         "root", True if root else None, "yes" if root else "no",
-        "dropping the host's caches, limits and --trace by fanotify are root's alone", "run as root, where you may",
+        "dropping the host's caches, limits and --trace with fanotify need root", "run as root if you can",
     )  # fmt: skip
     drop = direct_cache_dropper() is not None
     yield Check(
         "drop_caches",
         True if drop else None,
-        "may be written" if drop else "may not be written: a container of the engine does it, where there is one",
+        "writable" if drop else "not writable: a container drops the caches if there is an engine",
         "a cold start begins with an empty cache: files, inodes and names",
-        "without it inodes and names stay warm; run as root on the host for a start as cold as after a reboot",
+        "otherwise inodes and names stay warm; run as root on the host for a start as cold as after a reboot",
     )
     works = cachestat_works(nearest_existing(data))
     yield Check(
         "cachestat",
         works,
-        {True: "works", False: "says nothing true here", None: "not there"}[works],
-        "it proves that the cache was empty, in a moment for 200,000 files",
-        "mincore is asked instead; cachestat needs Linux 6.5 and no overlay",
+        {True: "works", False: "returns wrong figures here", None: "not available"}[works],
+        "it proves quickly that the cache is empty, even for 200,000 files",
+        "mincore is used instead; cachestat needs Linux 6.5 and no overlay",
     )
 
 
 def watch_checks(data: Path) -> Iterator[Check]:
-    why = "the server's log is followed by inotify: its ready line is seen within a millisecond"
+    why = "the server's log is followed with inotify: its ready line is seen within a millisecond"
     for name, least in (("max_user_watches", 64), ("max_user_instances", 16)):
         found = read_number(INOTIFY / name)
         enough = found is not None and found >= least
@@ -105,7 +105,7 @@ def watch_checks(data: Path) -> Iterator[Check]:
         "open files",
         True if limit is None or limit >= _MIN_OPEN_FILES else None,
         "no limit" if limit is None else f"{limit:,}",
-        "a server holds many tables' files open; one that may not opens and closes them again and again",
+        "a server keeps many table files open; with a low limit it opens and closes them repeatedly",
         f"raise it: ulimit -Hn {_MIN_OPEN_FILES}",
     )
 
@@ -117,8 +117,8 @@ def _fanotify_check(data: Path) -> Check:
         "fanotify",
         True if refused is None else None,
         f"{refused or 'works'} (groups: {text_or_unknown(groups)}, marks: {text_or_unknown(marks)})",
-        "--trace tells by it which files the server itself opens, in containers too",
-        "inotify is taken instead, which tells anybody's opens; fanotify needs root and Linux 5.9",
+        "--trace uses it to record which files the server itself opens, in containers too",
+        "inotify is used instead, which reports opens by any process; fanotify needs root and Linux 5.9",
     )
 
 
@@ -128,18 +128,18 @@ def limit_checks(data: Path) -> Iterator[Check]:
     yield Check(
         "control groups",
         None,
-        f"version {text_or_unknown(version)} ({cgroup_controllers() or 'no controller of use'})",
-        "READ_IOPS, READ_BPS, MEMORY and CPUS are set by them",
+        f"version {text_or_unknown(version)} ({cgroup_controllers() or 'no usable controller'})",
+        "READ_IOPS, READ_BPS, MEMORY and CPUS need them",
     )
     quota = own_cpu_quota()
     yield Check(
         "CPU quota of this tool",
         None,
         "none" if quota is None else f"{quota:g} CPUs",
-        "servers that are started from here share it, and stand still when it is used up",
-        "" if quota is None else "start the tool outside of that group, or take it for part of the host",
+        "servers that are started from here share it, and pause when it is used up",
+        "" if quota is None else "start the tool outside of that group; otherwise only part of the host is measured",
     )
-    why = "the measured server can be held to less than this host has, as if it were a smaller one"
+    why = "the measured server can be limited to the resources of a smaller host"
     wishes = {
         "limit on reads": Limits(read_iops=1, read_bps=1),
         "limit on memory": Limits(memory_bytes=1),
@@ -171,22 +171,25 @@ def cpu_memory_checks() -> Iterator[Check]:
         "governor",
         None,
         text_or_unknown(governor),
-        "a CPU that has to speed up first makes short starts longer",
+        "a CPU that has to raise its clock first makes short starts slower",
         "cpupower frequency-set -g performance" if slow else "",
     )
     yield Check(
-        "transparent huge pages", None, text_or_unknown(facts["thp"]), "they decide how fast a large pool is laid out"
+        "transparent huge pages",
+        None,
+        text_or_unknown(facts["thp"]),
+        "they affect how fast a large buffer pool is allocated",
     )
     yield Check(
         "swappiness",
         None,
         text_or_unknown(facts["swappiness"]),
-        "how soon memory goes to the disk in the cache's favour",
+        "how early memory is swapped out in favour of the cache",
     )
     reclaimed = facts["idle_pageout"]
     if reclaimed is not None:
         yield Check(
-            "page cache", None, str(reclaimed), "warm starts are partly cold here", "compare the bytes they read"
+            "page cache", None, str(reclaimed), "warm starts are partly cold here", "compare the bytes that they read"
         )
 
 
@@ -194,13 +197,13 @@ def machine_checks() -> Iterator[Check]:
     facts = machine_facts()
     yield Check(
         "system", None, f"{text_or_unknown(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
-        "kernels differ in what they read ahead, and in what they keep in the cache",
+        "kernels differ in read-ahead and in what they keep in the cache",
     )  # fmt: skip
     yield Check(
         "virtualisation",
         None,
         text_or_unknown(facts["virtualisation"]),
-        "a neighbour on the same machine takes CPU and disk time",
+        "other guests on the same machine use its CPU and disk",
     )
     if host_facts.looks_like_ec2():
         found = host_facts.ec2_instance()
@@ -209,8 +212,8 @@ def machine_checks() -> Iterator[Check]:
             "EC2 instance",
             None,
             ", ".join(filter(None, (kind, found.zone))) or "unknown: the metadata service did not answer",
-            "each type has a limit on IOPS of its own, and small ones live on credits of CPU and disk",
-            "" if kind else 'say which it is: --note "m5.large"; in a container the service may be a hop too far',
+            "each type has its own limit on IOPS, and small types depend on CPU and disk credits",
+            "" if kind else 'name the type: --note "m5.large"; a container may not reach the metadata service',
         )
 
 
@@ -220,7 +223,7 @@ def other_load_checks() -> Iterator[Check]:
         "other servers",
         None if pids else True,
         "pid " + ", ".join(map(str, pids)) if pids else "none",
-        "they share disk, memory and CPU with what is measured",
+        "they share disk, memory and CPU with the measured server",
         "stop them first",
     )
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
@@ -229,8 +232,8 @@ def other_load_checks() -> Iterator[Check]:
         "load",
         True if calm else None,
         f"{load:.2f} over the last minute",
-        "what else runs takes CPU and disk from what is measured; each run tells how much it was",
-        "see `top`, and end what need not run",
+        "other processes use CPU and disk; each run reports how much",
+        "see `top`, and stop what is not needed",
     )
 
 
@@ -238,22 +241,22 @@ def other_load_checks() -> Iterator[Check]:
 
 _ROOT_STEP_USES = {
     RootStep.DROP_CACHES: (
-        "before every cold start; for who is not root a short container of the engine does it",
+        "before every cold start; without root, a short-lived container does it",
         "files are evicted one by one, and inodes and names stay warm",
     ),
     RootStep.CGROUPS: ("with READ_IOPS, READ_BPS, MEMORY or CPUS", "these are refused"),
-    RootStep.FANOTIFY: ("with --trace", "inotify is taken, which tells anybody's opens"),
+    RootStep.FANOTIFY: ("with --trace", "inotify is used, which reports opens by any process"),
     RootStep.MOUNT: (
-        "where crash-matrix or damage take the power, or the room, from a disk: one in a file, beside the data",
-        "these are left out",
+        "when crash-matrix or damage cut the power of a disk or fill it: a disk in a file beside the data",
+        "these cases are left out",
     ),
     RootStep.INSTALL: (
-        "where an experiment lacks sysbench, mariadb-dump or perf: apt-get install, and apt-get update where the lists "
-        "are old",
-        "the experiment says what to install",
+        "when an experiment needs sysbench, mariadb-dump or perf: apt-get install, and apt-get update if the lists are "
+        "old",
+        "the experiment names what to install",
     ),
     RootStep.DEBOOTSTRAP: (
-        "where a server comes from Debian, and no image of it can be pulled",
+        "when a server comes from Debian and no image of it can be pulled",
         "name a registry that has it (REGISTRY=)",
     ),
 }
@@ -268,7 +271,7 @@ def root_step_checks() -> Iterator[Check]:
         elif root:
             yield Check(step, None, "would be taken", when, f"--unprivileged refuses it: {instead}")
         else:
-            yield Check(step, None, "not this user's to take", when, instead)
+            yield Check(step, None, "needs root", when, instead)
 
 
 # --- Checks of disk space and storage
@@ -280,17 +283,17 @@ _REFERENCE_VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 
 def space_checks(data: Path) -> Iterator[Check]:
     yield Check(
-        "data folder", can_write(data), str(data), "it lies on the volume under test",
+        "data folder", can_write(data), str(data), "it is on the volume under test",
         "give DATA= a folder that this user may write",
     )  # fmt: skip
     if (why := why_not_trusted(data)) is not None:
         yield Check(
-            "who may write there", False, why, "another user could put other files below a server",
-            "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t",
+            "who may write there", False, why, "another user could replace the files of a server",
+            "give DATA= a folder of your own; if everybody may write there, chmod o-w or chmod +t",
         )  # fmt: skip
     need, there = estimate_space(_REFERENCE_VERSION, Schema(_REFERENCE_TABLES)), free_space(data)
-    fewer = "give DATA= another disk, or ask for fewer (TABLES=)"
-    why = f"{_REFERENCE_TABLES:,} tables of {_REFERENCE_VERSION} take so much"
+    fewer = "give DATA= another disk, or use fewer tables (TABLES=)"
+    why = f"{_REFERENCE_TABLES:,} tables of {_REFERENCE_VERSION} need this much"
     enough = there.bytes >= need.bytes
     yield Check("disk", enough, f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed", why, fewer)
     enough = there.inodes >= need.inodes
@@ -300,8 +303,8 @@ def space_checks(data: Path) -> Iterator[Check]:
         "memory",
         True if memory > need.bytes else None,
         f"{memory / 1e9:.1f} GB",
-        f"a start of {_REFERENCE_TABLES:,} tables is warm only where memory holds them",
-        "ask for fewer, or take it that a warm start reads from the disk again",
+        f"a start of {_REFERENCE_TABLES:,} tables is warm only if their files fit in memory",
+        "use fewer tables; otherwise a warm start reads from the disk again",
     )
 
 
@@ -312,41 +315,41 @@ def device_checks(data: Path) -> Iterator[Check]:
         "filesystem",
         False if in_memory else None,
         f"{device.filesystem} ({device.mount_options})",
-        "how it finds files and writes its journal is part of every start; what lies in memory can never be cold",
+        "how it finds files and writes its journal is part of every start; files in memory are never cold",
         "give DATA= a folder on a disk" if in_memory else "",
     )
     yield Check(
         "device",
         None,
         " ".join(filter(None, (device.device, device.model))) or "unknown",
-        "its requests are counted",
-        "" if device.device else "no single block device is behind it, so they are not: take a plain disk",
+        "its I/O requests are counted",
+        "" if device.device else "there is no single block device, so they are not counted: use a plain disk",
     )
-    yield Check("serial", None, text_or_unknown(device.serial), "it tells which volume this was")
+    yield Check("serial", None, text_or_unknown(device.serial), "it identifies the volume")
     if (volume := host_facts.ebs_volume(device)) is not None:
         yield Check(
             "EBS volume",
             None,
             volume,
-            "its kind and its IOPS are seen by nobody from in here",
-            'say them yourself: --note "io2, 5000 IOPS"',
+            "its type and its IOPS cannot be read from inside the instance",
+            'add them: --note "io2, 5000 IOPS"',
         )
     elif host_facts.is_xen_guest() and device.model is None:
         yield Check(
             "EBS volume",
             None,
-            "unknown: on Xen a disk tells neither model nor serial",
-            "a report without it cannot be compared",
-            'say which it is: --note "vol-…, gp2, 300 IOPS"',
+            "unknown: on Xen a disk has neither model nor serial",
+            "reports without it cannot be compared",
+            'name it: --note "vol-…, gp2, 300 IOPS"',
         )
-    yield Check("scheduler", None, text_or_unknown(device.scheduler), "it decides which of many requests goes first")
+    yield Check("scheduler", None, text_or_unknown(device.scheduler), "it orders concurrent requests")
     none = device.read_ahead_kb == 0
     yield Check(
         "read-ahead",
         None,
         text_or_unknown(device.read_ahead_kb, " KiB"),
-        "without it every page is a request of its own: a cold start of 5.7 took four times as long",
-        f"blockdev --setra 256 {device.device}, if that is not what you test" if none else "",
+        "without it every page is a separate request: a cold start of 5.7 took four times as long",
+        f"blockdev --setra 256 {device.device}, unless you test without it" if none else "",
     )
 
 
@@ -354,7 +357,7 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
     """Yields the measured read speeds; nothing if `tried` is None."""
     if tried is None:
         return
-    why = "a cold start is mostly small reads, and these are what one costs here: of a file just written, so at best"
+    why = "a cold start is mostly small reads; those of other files may be slower than these of a file just written"
     for name, found in tried.speeds.items():
         size, _, threads = name.partition("_")
         detail = f"{found.iops:,} a second; mean {found.mean_ms:.2f} ms, p99 {found.p99_ms:.2f} ms"
@@ -367,14 +370,13 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
         yield Check(
             "just-read blocks",
             None,
-            cached or f"not known: {both}; such a cache may hold them already",
-            '"cold" means cold to this machine only: a cache below it is not emptied, and may hold what was just '
-            "written, too",
-            "compare starts over files that had been read as often before" if cached else "",
+            cached or f"not known: {both}; a cache below may hold them already",
+            '"cold" means cold to this machine only: a cache below it is not emptied, and may hold new data, too',
+            "compare starts over files that were read equally often before" if cached else "",
         )
 
 
-# --- All checks, and the command
+# --- All checks
 
 # What each program is used for, and what to do without it.
 _PROGRAMS = {
@@ -411,12 +413,12 @@ def _program_checks() -> Iterator[Check]:
     for name, use in _PROGRAMS.items():
         there = shutil.which(name) is not None
         does, _, instead = use.partition("; ")
-        yield Check(name, True if there else None, "there" if there else "not there", f"it {does}", instead)
+        yield Check(name, True if there else None, "found" if there else "not found", f"it {does}", instead)
 
 
 def _engine_check() -> Check:
     """Checks for a container engine. None is needed: without one, servers run as local processes."""
-    why = "with an engine, servers run in containers: releases that this host has no libraries for run there too"
+    why = "servers can run in containers, even releases that need libraries which this host lacks"
     try:
         at = docker_engine.endpoint()
         with closing(docker_engine.connect(at)) as client:
@@ -427,57 +429,78 @@ def _engine_check() -> Check:
 
 
 def _stack_program_checks(complaints: Mapping[str, str | None]) -> Iterator[Check]:
-    why = "--stacks takes the server's stacks by the first that works: what it was doing, as chains of calls"
+    why = "--stacks samples the server's call stacks with the first program that works"
     one_works = None in complaints.values()
     for name, complaint in complaints.items():
         hint = "" if one_works else "install eu-stack (elfutils) and run as root; see kernel.yama.ptrace_scope"
         yield Check(name, True if complaint is None else None, complaint or "works", why, hint)
 
 
+# --- The output
+
 _STATUS_LABELS = {True: "ok", False: "BAD", None: "note"}
 _WIDTH = 80
 _INDENT = " " * 6
+_SUMMARY_LINES = 12
+_KEY_CHECKS = (
+    "data folder", "device", "disk", "memory", "4 KiB reads, 1 at once", "drop_caches", "container engine",
+    "other servers", "load",
+)  # fmt: skip
+"""Checks that the summary shows even if they are fine."""
 
 
 @click.command()
 @table_option("data", "A folder on the volume to check.")
 @table_option("no_probe")
 @table_option("unprivileged")
-@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON, with the facts of every report.")
-def doctor(data: Path | None, no_probe: bool, unprivileged: bool, as_json: bool) -> int:
-    """Is this host fit for it, and what is it?"""
+@click.option("-v", "--verbose", is_flag=True, help="Show every check after the summary.")
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON, with the facts of every report.")
+def doctor(data: Path | None, no_probe: bool, unprivileged: bool, verbose: bool, as_json: bool) -> int:
+    """Check whether this host is suitable for measurements. Exits with 3 if it is not."""
     folder = expand_path(data or default_data_dir()).absolute()
     with refuse_steps(refused_steps(unprivileged=unprivileged)):
-        return _run_checks(folder, no_probe=no_probe, as_json=as_json)
-
-
-def _run_checks(folder: Path, *, no_probe: bool, as_json: bool) -> int:
-    tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
-    found = examine(folder, stackers=why_unusable(), tried=tried)
-    if as_json:
-        checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
-        told = {"checks": checks, "environment": {**collect_host_facts(folder), **tried.facts()}}
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
-    else:
-        sys.stdout.write("\n".join(map(escape_control, render_checks(found))) + "\n")
+        tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
+        found = examine(folder, stackers=why_unusable(), tried=tried)
+        if as_json:
+            checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
+            facts = {**collect_host_facts(folder), **tried.facts()}
+            sys.stdout.write(json.dumps({"checks": checks, "environment": facts}, indent=2) + "\n")
+        else:
+            lines = [*summary_lines(found), *(detail_lines(found) if verbose else ())]
+            sys.stdout.write("\n".join(map(escape_control, lines)) + "\n")
     return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0
 
 
-def render_checks(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
-    """Yields the lines of the output. Consecutive checks with the same reason show it once.
+def summary_lines(found: Mapping[str, tuple[Check, ...]]) -> list[str]:
+    """Returns the verdict, the checks that failed with what to do, and the key checks: 12 lines at most."""
+    checks = [check for of_subject in found.values() for check in of_subject]
+    bad = [check for check in checks if check.ok is False]
+    lines: list[str] = []
+    for check in bad:
+        lines += _check_lines(check, why="")
+    for check in checks:
+        if check.name in _KEY_CHECKS and check.ok is not False:
+            text = f"{_STATUS_LABELS[check.ok]:<{len(_INDENT)}}{check.name}: {check.detail}"
+            lines.append(text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ...")
+    notes = sum(check.ok is None for check in checks)
+    counted = f"{len(checks)} checks: {len(bad)} BAD, {notes} notes. `recovery doctor -v` shows all of them."
+    verdict = f"This host is not fit for measurements: {len(bad)} BAD." if bad else "This host is fit for measurements."
+    return [verdict, *lines[: _SUMMARY_LINES - 2], counted]
+
+
+def detail_lines(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:
+    """Yields all checks by subject. Consecutive checks with the same reason show it once.
 
     Lines fit a terminal of 80 columns, except for words that must not be broken, so that paths can be copied."""
-    for place, (subject, checks) in enumerate((subject, checks) for subject, checks in found.items() if checks):
-        if place:
-            yield ""
+    for subject, checks in found.items():
+        if not checks:
+            continue
+        yield ""
         yield subject
-        said = ""
+        shown = ""
         for check in checks:
-            yield from _check_lines(check, why=check.why if check.why != said else "")
-            said = check.why
-    worst = [check.name for checks in found.values() for check in checks if check.ok is False]
-    yield ""
-    yield from _wrap_lines(f"Not fit: {', '.join(worst)}." if worst else "Fit.", "", "")
+            yield from _check_lines(check, why=check.why if check.why != shown else "")
+            shown = check.why
 
 
 def _check_lines(check: Check, *, why: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ from recovery.cli.settings import (
     refuse_empty_words,
     refuse_replaced_options,
 )
-from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
+from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
 
@@ -66,7 +66,6 @@ def _all_values(
 
 # --- The entry point and its errors
 
-INTERRUPTED = 130
 _STDERR_FD = 2
 LOG_LINES = 10
 _MAX_LINE_LENGTH = 2000
@@ -87,7 +86,7 @@ def main() -> NoReturn:
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # a second one, while the first was being reported
-        code = INTERRUPTED
+        code = InterruptedByUserError.exit_code
     ignore_signals()
     sys.exit(code)
 
@@ -144,7 +143,7 @@ def _is_unprivileged(config: Mapping[str, Any]) -> bool:
 
 
 def _report_error(error: BaseException) -> int:
-    code = INTERRUPTED
+    code = InterruptedByUserError.exit_code
     match error:
         case RecoveryError():
             _print_error(error.message, error.hint, log_tail=getattr(error, "log_tail", ()))

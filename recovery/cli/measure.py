@@ -28,7 +28,7 @@ from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
 from recovery.cli.settings import REPLACED_FLAGS
-from recovery.errors import HostUnfitError, LimitExceededError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_scenario
 from recovery.experiments.experiment import ExperimentRequest, Scenario
 from recovery.experiments.scale import SCALE
@@ -100,8 +100,8 @@ def _plan_lines(request: Request) -> Iterator[str]:
     yield f"  servers run {run_by}"
     for name in names.values():
         yield f"  {name} is asked for its version at the start"
-    for told in (*request.unasked, *unsupported_questions([one for one in versions if one not in names], variants)):
-        yield f"  {told}"
+    for text in (*request.unasked, *unsupported_questions([one for one in versions if one not in names], variants)):
+        yield f"  {text}"
     schemas = [place.schema(request.schema) for place in places]
     given = dict(request.settings)
     needs = [
@@ -206,8 +206,12 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
 
 
 def check_json_path(json_to: str | None) -> None:
-    if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
-        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+    """Raises UsageError, before hours of measuring, if the report could not be written to this file."""
+    if not json_to or json_to == "-":
+        return
+    path = Path(json_to).absolute()
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--json {json_to} cannot be written", "name a file that you may write, in an existing folder")
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -218,42 +222,36 @@ def exit_code(request: Request, session: Session) -> int:
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
             "see the report for the runs that are no warm starts, or do not count",
         )
-    if request.fail_over is not None and (told := worse_than_baseline(session, request.fail_over)):
-        raise LimitExceededError("; ".join(told), "the report says where the time went")
+    if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
+        raise LimitExceededError("; ".join(slower), "the report says where the time went")
     return 0
 
 
-class SessionInterruptedError(RecoveryError):
-    """Signals that Ctrl-C, SIGTERM or a closed terminal ended a session that can be resumed."""
-
-    exit_code = 130
-
-
 def run_and_show(
-    request: Request, *, quiet: bool, json_to: str | None = None, goes_on: Unfinished | None = None
+    request: Request, *, quiet: bool, json_to: str | None = None, unfinished: Unfinished | None = None
 ) -> Session:
     """Runs the session, shows its results and returns it.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
-    narrator = _make_display(request, quiet=quiet)
-    narrator.say(f"$ {request.command}", FAINT)
+    reporter = _make_display(request, quiet=quiet)
+    reporter.say(f"$ {request.command}", FAINT)
     try:
         folder = run_session(
-            request, engine=choose_engine(request, narrator.say), narrator=narrator, goes_on=goes_on
+            request, engine=choose_engine(request, reporter.say), reporter=reporter, unfinished=unfinished
         ).folder
     except BaseException as error:
-        further = _show_ended_early(Path(narrator.progress.results), json_to, narrator.say)
+        further = _show_ended_early(Path(reporter.progress.results), json_to, reporter.say)
         if further is None:
             raise
-        if isinstance(error, KeyboardInterrupt):
-            raise SessionInterruptedError("interrupted", f"what was finished is kept; {further}") from None
-        if getattr(error, "exit_code", None) == SessionInterruptedError.exit_code:
-            raise SessionInterruptedError(str(error), f"what was finished is kept; {further}") from None
-        narrator.say(further)
+        if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
+            raise InterruptedByUserError(
+                str(error) or "interrupted", f"the runs that have ended are stored; {further}"
+            ) from None
+        reporter.say(further)
         raise
-    session = _show_session(folder, json_to, narrator.say)
+    session = _show_session(folder, json_to, reporter.say)
     if not Unfinished(folder, session).has_ended:
-        narrator.say(_resume_hint(folder))
+        reporter.say(_resume_hint(folder))
     return session
 
 
@@ -272,7 +270,7 @@ def _show_ended_early(folder: Path, json_to: str | None, say: Callable[[str], No
 def _resume_hint(folder: Path) -> str:
     results = {} if folder.parent == DEFAULT_RESULTS.absolute() else {"results": folder.parent}
     command = repeat_command("run --resume", results, (BY_NAME["results"],))
-    return f"`{command} {shlex.quote(folder.name)}` goes on with the runs that are missing"
+    return f"`{command} {shlex.quote(folder.name)}` resumes it and measures the missing runs"
 
 
 def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
@@ -284,9 +282,11 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
         results=str(request.results),
         began_s=time.monotonic(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        pid=os.getpid(),
+        owner=process_id(),
     )
     record = partial(session_progress.write_status_file, session_progress.status_path(lock_path()))
-    return ProgressDisplay(progress, screen=Screen(sys.stderr), owner=process_id(), record=record, quiet=quiet)
+    return ProgressDisplay(progress, screen=Screen(sys.stderr), record=record, quiet=quiet)
 
 
 def _show_session(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
@@ -333,11 +333,11 @@ def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     return make_request(name, given)
 
 
-def request_to_resume(left: Unfinished) -> Request:
+def request_to_resume(unfinished: Unfinished) -> Request:
     """Returns the request of an unfinished session, with the folder where the session is now as its results folder.
 
     Raises UsageError if this version of the tool does not accept the stored command."""
-    planned = left.plan()
+    planned = unfinished.plan()
     _, name, *words = shlex.split(planned.command)
     words = [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words]
     folder = Path(planned.folder)
@@ -346,50 +346,50 @@ def request_to_resume(left: Unfinished) -> Request:
             asked = request_from_arguments(name, words)
         except (click.ClickException, KeyError) as error:
             raise UsageError(
-                f"{left.folder.name} cannot go on: this version of the tool does not know its command: {error}",
-                "take the version that began it, or measure anew; what it has is kept",
+                f"{unfinished.folder.name} cannot be resumed: this version does not know its command: {error}",
+                "use the version that began it, or measure again; its runs stay stored",
             ) from error
-    return replace(asked, results=left.folder.parent, command=planned.command)
+    return replace(asked, results=unfinished.folder.parent, command=planned.command)
 
 
 # --- recovery run --resume
 
 
-@click.command("run", short_help="Go on with a session that ended early.")
-@click.option("--resume", "resumed", is_flag=True, help="Which it does: without it nothing is begun.")
+@click.command("run", short_help="Resume a session that ended early.")
+@click.option("--resume", "resumed", is_flag=True, help="Required: the command only resumes sessions.")
 @click.argument("session", required=False)
 @table_option("results")
 @table_option("quiet")
 @table_option("json")
 def run_command(*, resumed: bool, session: str | None, results: Path, quiet: bool, json_to: str | None) -> int:
-    """Go on with a session whose tool was killed or interrupted, or that had to end: SESSION (a name in --results, or a
-    folder), or the newest of them.
+    """Resume a session that was killed, interrupted or aborted: SESSION (a name in --results, or a folder), or the
+    newest such session.
 
-    It has the same settings and the same plan; runs that have ended stay as they are, and those that are missing are
-    measured, with those that are void since the storage failed or something stood still. Where the servers, the
-    settings or the host are not what they were, it is refused."""
+    The settings and the plan stay the same. Runs that have ended are kept. The missing runs are measured, and those
+    that are void because the storage failed or something was paused. A session is not resumed if the servers, the
+    settings or the host have changed."""
     if not resumed:
         raise UsageError(
-            "`recovery run` begins nothing",
-            "`recovery run --resume` goes on with a session; `recovery cold-recovery` begins one",
+            "`recovery run` needs --resume",
+            "`recovery run --resume` resumes a session; `recovery cold-recovery` begins one",
         )
     check_json_path(json_to)
     results = expand_path(results).absolute()
     sweep_results(results)
-    left = find_unfinished(results, session)
-    check_not_running(left)
-    if left.has_ended:
-        return _finish_ended_session(left)
-    request = request_to_resume(left)
-    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to, goes_on=left))
+    unfinished = find_unfinished(results, session)
+    check_not_running(unfinished)
+    if unfinished.has_ended:
+        return _finish_ended_session(unfinished)
+    request = request_to_resume(unfinished)
+    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to, unfinished=unfinished))
 
 
-def _finish_ended_session(left: Unfinished) -> int:
-    """Prints that the session has ended, and returns the exit code that its runs give.
+def _finish_ended_session(unfinished: Unfinished) -> int:
+    """Prints that the session has ended, and returns the exit code of its runs.
 
     The reports are written again, because the tool may have been killed while it wrote them."""
-    write_reports(left.folder)
-    lacking = incomplete_reason(left.session)
-    told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
-    print_line(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
+    write_reports(unfinished.folder)
+    lacking = incomplete_reason(unfinished.session)
+    text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
+    print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
     return 0 if lacking is None else 1

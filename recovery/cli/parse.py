@@ -223,7 +223,7 @@ def _parse_decimal(name: str, text: str | None, most: float, *, least: float = 0
     except ValueError:
         value = math.nan
     if not least <= value <= most:
-        raise UsageError(f"{name}={text} makes no sense", f"give a number from {least:g} to {most:,.0f}")
+        raise UsageError(f"{name}={text} is not valid", f"give a number from {least:g} to {most:,.0f}")
     return value
 
 
@@ -312,7 +312,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         given = {**_STARTUP_OPTION_DEFAULTS, **given, "inserts": inserts, "stacks": stacks}
     versions = _requested_versions(given)
     if math.isnan(given["stall_s"]):
-        raise UsageError("--stall nan makes no sense", "give seconds, like --stall 300")
+        raise UsageError("--stall nan is not valid", "give seconds, like --stall 300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
     refused = refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])

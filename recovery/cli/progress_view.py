@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TextIO
 
 from recovery.analysis.summary import metric_value
-from recovery.errors import RecoveryError, escape_control
+from recovery.errors import InterruptedByUserError, escape_control
 from recovery.model import STARTUP_METRIC, Run, Trial, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
@@ -31,9 +31,7 @@ from recovery.session.progress import (
     Progress,
     ProgressSnapshot,
     SessionEstimate,
-    SnapshotWriter,
     Status,
-    take_snapshot,
     to_json,
 )
 
@@ -58,64 +56,58 @@ def duration_words(value: float) -> str:
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
 
 
-def live_view(found: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
+def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
     """Returns the lines of the live view, none wider than `width` (12 columns at least).
 
     If the height does not allow all results, those around the current trial are shown."""
     width = max(_MIN_WIDTH, width)
-    lines = [Line(text, FAINT) for text in _wrapped(headline(found), width)]
-    lines += [Line(text, STRONG) for text in _wrapped(current_activity(found), width)]
-    if found.build is not None and (drawn := _progress_bar(found.build, width)):
+    lines = [Line(text, FAINT) for text in _wrapped(headline(snapshot), width)]
+    lines += [Line(text, STRONG) for text in _wrapped(current_activity(snapshot), width)]
+    if snapshot.build is not None and (drawn := _progress_bar(snapshot.build, width)):
         lines.append(Line(drawn))
-    lines += [Line(text) for text in _rows_that_fit(found, width, max(0, height - len(lines)))]
+    lines += [Line(text) for text in _rows_that_fit(snapshot, width, max(0, height - len(lines)))]
     return tuple(Line(escape_control(line.text)[:width], line.style) for line in lines[: max(1, height)])
 
 
-def headline(found: ProgressSnapshot) -> str:
-    ended = sum(cell.ended for cell in found.cells)
-    parts = [] if found.planned_runs is None else [f"{ended} of {found.planned_runs} trials done"]
-    parts.append(f"{duration_words(found.elapsed_s)} so far")
-    if found.left_s is not None and found.status is Status.RUNNING:
-        parts.append(f"about {duration_words(found.left_s)} left" if found.left_s >= 1 else "nearly done")
-    return f"{found.scenario}: {', '.join(parts)}"
+def headline(snapshot: ProgressSnapshot) -> str:
+    ended = sum(cell.ended for cell in snapshot.cells)
+    parts = [] if snapshot.planned_runs is None else [f"{ended} of {snapshot.planned_runs} trials done"]
+    parts.append(f"{duration_words(snapshot.elapsed_s)} so far")
+    if snapshot.left_s is not None and snapshot.status is Status.RUNNING:
+        parts.append(f"about {duration_words(snapshot.left_s)} left" if snapshot.left_s >= 1 else "nearly done")
+    return f"{snapshot.scenario}: {', '.join(parts)}"
 
 
-def current_activity(found: ProgressSnapshot) -> str:
+def current_activity(snapshot: ProgressSnapshot) -> str:
     """Returns in words what the session is doing now."""
-    if found.build is not None:
-        return _build_text(found.build)
-    doing = _step_text(found)
-    trial = found.trial
+    if snapshot.build is not None:
+        return _build_text(snapshot.build)
+    step_text = _step_text(snapshot)
+    trial = snapshot.trial
     if trial is None:
-        return doing or str(found.stage)
-    name = f"[{trial.number}/{found.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
-    return f"{name}: {doing}" if doing else f"{name}: {duration_words(trial.elapsed_s)}"
+        return step_text or str(snapshot.stage)
+    name = f"[{trial.number}/{snapshot.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
+    return f"{name}: {step_text}" if step_text else f"{name}: {duration_words(trial.elapsed_s)}"
 
 
-def status_page(found: ProgressSnapshot, *, running: bool) -> Iterator[str]:
+def status_page(snapshot: ProgressSnapshot, *, running: bool) -> Iterator[str]:
     """Yields the lines of `recovery status` about the running session, or about the last one if none is running."""
-    what = f"{found.scenario} of {' '.join(found.versions)}" if found.versions else found.scenario
+    what = f"{snapshot.scenario} of {' '.join(snapshot.versions)}" if snapshot.versions else snapshot.scenario
+    started_at = snapshot.started_at.replace("T", " ").replace("+00:00", " UTC")
     if running:
-        yield f"{what}: pid {found.pid}, since {_timestamp_text(found.started_at)}"
-        yield f"  $ {found.command}"
-        yield (
-            f"  {found.stage}: {current_activity(found)}"
-            if current_activity(found) != found.stage
-            else f"  {found.stage}"
-        )
-        yield f"  {headline(found).partition(': ')[2]}"
+        yield f"{what}: pid {snapshot.pid}, since {started_at}"
+        yield f"  $ {snapshot.command}"
+        activity = current_activity(snapshot)
+        yield f"  {activity}" if activity == snapshot.stage else f"  {snapshot.stage}: {activity}"
+        yield f"  {headline(snapshot).partition(': ')[2]}"
     else:
-        yield "no run is going on"
-        ended = f"{found.status} after {duration_words(found.elapsed_s)}"
-        yield f"the last session is {what}: {ended}, begun {_timestamp_text(found.started_at)}"
-        yield f"  $ {found.command}"
-    for row in _cell_rows(found):
+        yield "no session is running"
+        ended = f"{snapshot.status} after {duration_words(snapshot.elapsed_s)}"
+        yield f"the last session is {what}: {ended}, started {started_at}"
+        yield f"  $ {snapshot.command}"
+    for row in _cell_rows(snapshot):
         yield f"  {row}"
-    yield f"  results {'go to' if running else 'are in'} {found.results}"
-
-
-def _timestamp_text(stored: str) -> str:
-    return stored.replace("T", " ").replace("+00:00", " UTC")
+    yield f"  results {'go to' if running else 'are in'} {snapshot.results}"
 
 
 def _build_text(build: BuildProgress) -> str:
@@ -123,12 +115,12 @@ def _build_text(build: BuildProgress) -> str:
         return f"{build.title}: making the data directory, {duration_words(build.elapsed_s)}"
     if build.done >= build.total:
         return f"{build.title}: built, being checked"
-    told = f"{build.title}: {build.done:,} of {build.total:,}"
+    text = f"{build.title}: {build.done:,} of {build.total:,}"
     if build.rate_per_s is not None:
-        told += f", {build.rate_per_s:,.0f}/s"
+        text += f", {build.rate_per_s:,.0f}/s"
         if build.left_s is not None:
-            told += f", {duration_words(build.left_s)} left"
-    return told
+            text += f", {duration_words(build.left_s)} left"
+    return text
 
 
 def _progress_bar(build: BuildProgress, width: int) -> str:
@@ -139,13 +131,15 @@ def _progress_bar(build: BuildProgress, width: int) -> str:
     return f"[{'#' * full}{'-' * (room - full)}]"
 
 
-def _step_text(found: ProgressSnapshot) -> str:
-    if found.step is None:
+def _step_text(snapshot: ProgressSnapshot) -> str:
+    if snapshot.step is None:
         return ""
-    told = f"{found.step} {duration_words(found.step_s or 0)}"
-    if found.phase_s is not None:
-        told += f", {found.phase} {duration_words(found.phase_s)}" if found.phase else ", nothing in the log yet"
-    return f"{told} ({found.told})" if found.told else told
+    text = f"{snapshot.step} {duration_words(snapshot.step_s or 0)}"
+    if snapshot.phase_s is not None:
+        text += (
+            f", {snapshot.phase} {duration_words(snapshot.phase_s)}" if snapshot.phase else ", nothing in the log yet"
+        )
+    return f"{text} ({snapshot.told})" if snapshot.told else text
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -155,23 +149,25 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [line.replace(_NO_BREAK_SPACE, " ") for line in lines]
 
 
-def _rows_that_fit(found: ProgressSnapshot, width: int, room: int) -> list[str]:
-    rows = _cell_rows(found)
+def _rows_that_fit(snapshot: ProgressSnapshot, width: int, room: int) -> list[str]:
+    rows = _cell_rows(snapshot)
     if max(map(len, rows), default=0) > width:
-        rows = [line for cell in found.cells for line in (_cell_name(cell), f"  {_short_row(cell, found.figure)}")]
+        rows = [
+            line for cell in snapshot.cells for line in (_cell_name(cell), f"  {_short_row(cell, snapshot.figure)}")
+        ]
     if len(rows) <= room:
         return rows
     if room < 2:
         return []
-    at = _current_cell_index(found) * (len(rows) // len(found.cells))
+    at = _current_cell_index(snapshot) * (len(rows) // len(snapshot.cells))
     first = min(max(0, at - room // 2), len(rows) - (room - 1))
     return [*rows[first : first + room - 1], f"... and {len(rows) - room + 1} lines more"]
 
 
-def _current_cell_index(found: ProgressSnapshot) -> int:
+def _current_cell_index(snapshot: ProgressSnapshot) -> int:
     """Returns the index of the current trial's cell, or of the last cell if there is no such cell with results."""
-    names = [(cell.version, cell.variant) for cell in found.cells]
-    now = found.trial and (found.trial.version, found.trial.variant)
+    names = [(cell.version, cell.variant) for cell in snapshot.cells]
+    now = snapshot.trial and (snapshot.trial.version, snapshot.trial.variant)
     return names.index(now) if now in names else len(names) - 1
 
 
@@ -188,35 +184,31 @@ def _value_text(value: float | None, figure: str) -> str:
     return seconds(value) if figure == STARTUP_METRIC else cell_text(metric(figure), value)
 
 
-def _unit(figure: str) -> str:
-    return " s" if figure == STARTUP_METRIC else metric(figure).unit
-
-
 def _failed_and_void(cell: CellSummary) -> str:
     counts = ((cell.failed, "failed"), (cell.void, "void"))
     return "".join(f"  {count(number)} {name}" for number, name in counts if number)
 
 
-def _cell_rows(found: ProgressSnapshot) -> list[str]:
+def _cell_rows(snapshot: ProgressSnapshot) -> list[str]:
     """Returns one line for each cell, aligned in columns."""
-    unit = _unit(found.figure)
-    parts = [
+    if not snapshot.cells:
+        return []
+    unit = " s" if snapshot.figure == STARTUP_METRIC else metric(snapshot.figure).unit
+    columns = [
         (
             _cell_name(cell),
             f"{cell.ended}/{cell.planned}",
-            _value_text(cell.mean, cell.figure or found.figure),
-            _value_text(cell.last, cell.figure or found.figure),
-            _failed_and_void(cell),
-            f" {metric(cell.figure).label.removesuffix(unit)}" if cell.figure else "",
+            *(_value_text(value, cell.figure or snapshot.figure) for value in (cell.mean, cell.last)),
         )
-        for cell in found.cells
+        for cell in snapshot.cells
     ]
-    name, runs, mean, last = (max((len(part[at]) for part in parts), default=0) for at in range(4))
-    return [
-        f"{one[0]:<{name}}  {one[1]:>{runs}}  mean {one[2]:>{mean}}{one[5]}{unit}  "
-        f"last {one[3]:>{last}}{one[5]}{unit}{one[4]}"
-        for one in parts
-    ]
+    name_width, runs_width, *widths = (max(map(len, column)) for column in zip(*columns, strict=True))
+    rows = []
+    for cell, (name, runs, *values) in zip(snapshot.cells, columns, strict=True):
+        own = f" {metric(cell.figure).label.removesuffix(unit)}" if cell.figure else ""
+        mean, last = (f"{value:>{width}}{own}{unit}" for value, width in zip(values, widths, strict=True))
+        rows.append(f"{name:<{name_width}}  {runs:>{runs_width}}  mean {mean}  last {last}{_failed_and_void(cell)}")
+    return rows
 
 
 # --- The screen
@@ -247,9 +239,9 @@ class Screen:
     def size(self) -> tuple[int, int]:
         """Returns the current number of columns and rows, or 80 and 24 if the stream is not a terminal."""
         with suppress(OSError, ValueError, AttributeError):
-            found = os.get_terminal_size(self._stream.fileno())  # type: ignore[union-attr]
-            if found.columns and found.lines:
-                return found.columns, found.lines
+            size = os.get_terminal_size(self._stream.fileno())  # type: ignore[union-attr]
+            if size.columns and size.lines:
+                return size.columns, size.lines
         return _DEFAULT_SIZE
 
     def say(self, text: str, style: str = "") -> None:
@@ -274,7 +266,7 @@ class Screen:
             self._hidden = True
             self._write(erased + self._lines(tuple(lines)))
 
-    def leave(self) -> None:
+    def clear(self) -> None:
         """Erases the drawn lines and shows the cursor."""
         with self._lock:
             if self._hidden:
@@ -284,11 +276,11 @@ class Screen:
     def close(self) -> None:
         """Erases the drawn lines and draws no others from now on. Messages are still written."""
         with self._lock:
-            self.leave()
+            self.clear()
             self.live = False
 
     @contextmanager
-    def given_back_when_suspended(self) -> Iterator[None]:
+    def restored_when_suspended(self) -> Iterator[None]:
         """Restores the terminal when Ctrl-Z suspends the process inside the block, since the cursor may be hidden.
 
         The next call of `draw` draws the lines again."""
@@ -299,7 +291,7 @@ class Screen:
 
         def stop(number: int, _: FrameType | None) -> None:
             with self._lock:  # held until the process continues: no thread may draw between `leave` and the stop
-                self.leave()
+                self.clear()
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)
                 signal.signal(number, stop)
@@ -357,10 +349,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 # --- The display and the record of a session
 
-LOOK_EVERY_S = 0.25
+REFRESH_EVERY_S = 0.25
 RECORD_EVERY_S = 1.0
 PLAIN_EVERY_S = 15.0
-_INTERRUPTED = 130
 
 
 class ProgressDisplay:
@@ -371,25 +362,23 @@ class ProgressDisplay:
         progress: Progress,
         *,
         screen: Screen,
-        owner: str = "",
         record: Callable[[str], None] = lambda _: None,
         quiet: bool = False,
     ) -> None:
         self.progress = progress
         self.screen = screen
-        self._owner = owner
         self._record = record
         """Stores the snapshot, as JSON, where `recovery status` reads it."""
         self._quiet = quiet
-        self._standing: Callable[[float], CurrentPhase] | None = None
-        self._said_s = time.monotonic()
+        self._phase_at: Callable[[float], CurrentPhase] | None = None
+        self._last_line_s = time.monotonic()
         self._recorded: tuple[object, ...] | None = None
         self._recorded_s = 0.0
         self._over = threading.Event()
 
     def say(self, line: str, style: str = "") -> None:
         if not self._quiet:
-            self._said_s = time.monotonic()
+            self._last_line_s = time.monotonic()
             self.screen.say(line, style)
 
     def warn(self, line: str) -> None:
@@ -397,45 +386,42 @@ class ProgressDisplay:
         self.screen.say(line)
 
     @contextmanager
-    def on_stage(self) -> Iterator[None]:
+    def active(self) -> Iterator[None]:
         """Displays and records the progress inside the block, for which the session has the host and the terminal.
 
         At the end it restores the terminal and records whether the session finished, was interrupted or aborted."""
-        looking = threading.Thread(target=self._look, name="narrator", daemon=True)
+        refreshing = threading.Thread(target=self._refresh_until_over, name="progress", daemon=True)
         status = Status.ABORTED
         try:
-            with self.screen.given_back_when_suspended():
-                looking.start()
+            with self.screen.restored_when_suspended():
+                refreshing.start()
                 yield
             status = Status.FINISHED
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, InterruptedByUserError):
             status = Status.INTERRUPTED
-            raise
-        except RecoveryError as error:
-            status = Status.INTERRUPTED if error.exit_code == _INTERRUPTED else status
             raise
         finally:
             # The terminal is restored first, and nothing is drawn later: a second Ctrl-C must not leave it unusable.
             self.screen.close()
             self._over.set()
-            if looking.ident is not None:
-                looking.join()
-            self.progress = self.progress.over(status)
-            self._record(to_json(self._now()))
+            if refreshing.ident is not None:
+                refreshing.join()
+            self.progress = self.progress.finish(status)
+            self._record(to_json(self._snapshot()))
 
     def planned(self, ahead: SessionEstimate) -> None:
         self.progress = self.progress.planned(ahead)
 
-    def gone_on(self, runs: Iterable[Run]) -> None:
-        self.progress = self.progress.gone_on(runs)
+    def resumed_with(self, runs: Iterable[Run]) -> None:
+        self.progress = self.progress.resumed_with(runs)
 
-    def keeping_in(self, folder: Path) -> None:
-        self.progress = self.progress.keeping_in(str(folder))
+    def set_results_folder(self, folder: Path) -> None:
+        self.progress = self.progress.set_results_folder(str(folder))
 
     @contextmanager
     def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
         """Yields a function to call with the numbers of statements done and in total, while a datadir is built."""
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.build_began(title, time.monotonic())
 
         def built(done: int, total: int) -> None:
@@ -447,19 +433,19 @@ class ProgressDisplay:
             self.progress = self.progress.build_ended()
 
     def trial_began(self, trial: Trial) -> None:
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.trial_began(trial, time.monotonic())
 
     def doing(self, step: str) -> None:
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.doing(step, time.monotonic())
 
-    def follow(self, standing: Callable[[float], CurrentPhase]) -> None:
+    def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None:
         """Sets the function that returns the phase of the timed start under way at a time of the monotonic clock."""
-        self._standing = standing
+        self._phase_at = phase_at
 
     def trial_ended(self, run: Run, planned: int) -> None:
-        self._standing = None
+        self._phase_at = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
         line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
         figure = self.progress.figure_of(run.variant)
@@ -473,25 +459,25 @@ class ProgressDisplay:
         else:
             self.warn(f"{line} {run.verdict.value.upper()}: {run.reason}")
 
-    def _look(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
-            found = self._now()
+    def _refresh_until_over(self) -> None:
+        while not self._over.wait(REFRESH_EVERY_S):
+            snapshot = self._snapshot()
             if not self._quiet:
-                self._tell(found)
+                self._show(snapshot)
             now_s = time.monotonic()
-            if found.what != self._recorded or now_s - self._recorded_s >= RECORD_EVERY_S:
-                self._recorded, self._recorded_s = found.what, now_s
-                self._record(to_json(found))
+            if snapshot.activity != self._recorded or now_s - self._recorded_s >= RECORD_EVERY_S:
+                self._recorded, self._recorded_s = snapshot.activity, now_s
+                self._record(to_json(snapshot))
 
-    def _tell(self, found: ProgressSnapshot) -> None:
+    def _show(self, snapshot: ProgressSnapshot) -> None:
         if self.screen.live:
             columns, rows = self.screen.size
             # The last column stays free: some terminals move to the next row as soon as it is written.
-            self.screen.draw(live_view(found, columns - 1, rows - 1))
-        elif time.monotonic() - self._said_s >= PLAIN_EVERY_S and (found.build or found.step):
-            self.say(current_activity(found))
+            self.screen.draw(live_view(snapshot, columns - 1, rows - 1))
+        elif time.monotonic() - self._last_line_s >= PLAIN_EVERY_S and (snapshot.build or snapshot.step):
+            self.say(current_activity(snapshot))
 
-    def _now(self) -> ProgressSnapshot:
-        progress, standing, now_s = self.progress, self._standing, time.monotonic()
-        writer = SnapshotWriter(os.getpid(), self._owner, datetime.now(UTC).isoformat(timespec="seconds"))
-        return take_snapshot(progress, now_s, by=writer, standing=standing(now_s) if standing else None)
+    def _snapshot(self) -> ProgressSnapshot:
+        progress, phase_at, now_s = self.progress, self._phase_at, time.monotonic()
+        written_at = datetime.now(UTC).isoformat(timespec="seconds")
+        return progress.snapshot(now_s, written_at=written_at, phase=phase_at(now_s) if phase_at else None)

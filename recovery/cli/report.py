@@ -166,9 +166,9 @@ def _rewrite_reports(folder: Path) -> None:
 
     All of them are written, so that they agree. The report.json of a session that a killed tool left behind does not
     change, because the session can be resumed."""
-    store = SessionStore.go_on(folder)
+    store = SessionStore.resume(folder)
     if store.session.status == "running":
-        store.let_go()
+        store.release_lock()
     else:
         store.finish(store.session)
     write_reports(folder)

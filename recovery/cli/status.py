@@ -6,19 +6,20 @@ import json
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import click
 
 from recovery.cli.progress_view import Line, Screen, status_page
-from recovery.errors import escape_control
+from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.procfs import is_owner_gone, is_stopped
+from recovery.model import STARTUP_METRIC
 from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, Status, from_json
 
 FORMAT = 1
-_INTERRUPTED = 130
 _INTERVAL_S = 1.0
 
 
@@ -38,7 +39,7 @@ class HostStatus:
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs, a line each time.")
 @click.option("--watch", is_flag=True, help="Follow it, once a second, until it ends.")
 def status(*, as_json: bool, watch: bool) -> int:
-    """Where is the run that goes on, on this host? Asked from another terminal; exit 0 whether there is one or not."""
+    """Show the running session, or how the last one ended. The exit code is 0 in both cases."""
     screen = Screen(sys.stdout)
     live = watch and screen.live and not as_json
     before: list[str] = []
@@ -53,9 +54,9 @@ def status(*, as_json: bool, watch: bool) -> int:
             before = lines
             time.sleep(_INTERVAL_S)
     except KeyboardInterrupt:
-        screen.leave()
-        return _INTERRUPTED
-    screen.leave()
+        screen.clear()
+        return InterruptedByUserError.exit_code
+    screen.clear()
     _print(_status_lines(seen, as_json=as_json))
     return 0
 
@@ -82,13 +83,26 @@ def read_host_status() -> HostStatus:
 
 def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     if as_json:
-        session = asdict(seen.session) if seen.session else None
+        session = None if seen.session is None else _session_to_dict(seen.session)
         body = {"format": FORMAT, "running": seen.running, "suspended": seen.suspended, "holder": seen.holder}
         return [json.dumps({**body, "session": session})]
     if seen.session is None:
-        return [f"the host is taken by {seen.holder}" if seen.running else "no run is going on, and none has left word"]
+        return [
+            f"the host is locked by {seen.holder}" if seen.running else "no session is running, and none is recorded"
+        ]
     lines = list(status_page(seen.session, running=seen.running))
-    return [*lines, "  suspended: `fg` in its terminal, or kill -CONT, lets it go on"] if seen.suspended else lines
+    return (
+        [*lines, "  suspended: continue it with `fg` in its terminal, or with kill -CONT"] if seen.suspended else lines
+    )
+
+
+def _session_to_dict(session: ProgressSnapshot) -> dict[str, Any]:
+    """Returns the snapshot with the means of starts under their older names, too: programs may read those."""
+    stored = asdict(session)
+    for cell in stored["cells"]:
+        starts = session.figure == STARTUP_METRIC
+        cell |= {"mean_s": cell["mean"] if starts else None, "last_s": cell["last"] if starts else None}
+    return stored
 
 
 def _print(lines: list[str]) -> None:

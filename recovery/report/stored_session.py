@@ -178,9 +178,7 @@ def writing_results(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise as_storage_error(
-            RecoveryError("no results can be kept there"), WritableFolder(RESULTS, folder)
-        ) or HostUnfitError(
+        raise as_storage_error(error, WritableFolder(RESULTS, folder)) or HostUnfitError(
             f"cannot keep results in {folder}: {error.strerror or error}",
             "name a folder that can be written and has space, with RESULTS= or --results",
         ) from error

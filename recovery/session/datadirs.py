@@ -5,11 +5,10 @@ The checks come before the first build, because a build can take an hour."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
 from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError, UsageError
@@ -20,7 +19,7 @@ from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, device_of, free_space
-from recovery.model import Build, Layout, Run, Schema, Trial, Version, can, crashes_with_tables
+from recovery.model import Build, Layout, Schema, Version, can, crashes_with_tables
 from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -30,11 +29,10 @@ from recovery.mysqld.options import (
     first_start_settings,
     merge,
 )
-from recovery.mysqld.phases import CurrentPhase
 from recovery.mysqld.server import Server
 from recovery.session.engine import Engine
 from recovery.session.plan import DatadirSpec, is_measured_over
-from recovery.session.progress import SessionEstimate
+from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.inserts import insert_statements
@@ -45,7 +43,7 @@ from recovery.workload.schema import can_extend, check_template, disk_need, temp
 class DatadirRequirement:
     """Describes a data directory that the plan needs: its contents, whether it is complete, and the space it takes."""
 
-    place: DatadirSpec
+    spec: DatadirSpec
     build: Build
     schema: Schema
     settings: Mapping[str, str]
@@ -59,29 +57,29 @@ class DatadirRequirement:
 
     @property
     def title(self) -> str:
-        return " ".join((f"{self.build.version}: {self.schema.total_tables:,} tables", *self.place.words))
+        return " ".join((f"{self.build.version}: {self.schema.total_tables:,} tables", *self.spec.words))
 
 
 def required_datadirs(
-    places: Sequence[DatadirSpec], builds: Sequence[Build], *, asked: Schema, data: Path, settings: Mapping[str, str]
+    specs: Sequence[DatadirSpec], builds: Sequence[Build], *, requested: Schema, data: Path, settings: Mapping[str, str]
 ) -> tuple[DatadirRequirement, ...]:
-    """Returns the directory of each place, in the order of the places. `builds` has a build of each place's version."""
+    """Returns the directory of each specification, in the same order. `builds` has a build of each version."""
     directories = DataDirs(data)
     kept = {info.key: info for info in directories.list()}
     found = {build.version: build for build in builds}
-    stages = []
-    for place in places:
-        build, schema = found[place.version], place.schema(asked)
+    requirements = []
+    for spec in specs:
+        build, schema = found[spec.version], spec.schema(requested)
         check_schema_supported(build.version, schema)
-        shape = datadir_settings(merge(settings, dict(place.settings)))
+        shape = datadir_settings(merge(settings, dict(spec.settings)))
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
         size, there = disk_need(check_template(schema), build.version, schema, shape), kept.get(key)
         whole = there is not None and there.status in ("whole", "in_use")
         # A partial build is either continued, or removed first, which frees the space it takes.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
         need = NO_SPACE if whole else size.part(done)
-        stages.append(DatadirRequirement(place, build, schema, shape, key, whole=whole, size=size, need=need))
-    return tuple(stages)
+        requirements.append(DatadirRequirement(spec, build, schema, shape, key, whole=whole, size=size, need=need))
+    return tuple(requirements)
 
 
 def check_schema_supported(version: Version, schema: Schema) -> None:
@@ -89,49 +87,53 @@ def check_schema_supported(version: Version, schema: Schema) -> None:
     if crashes_with_tables(version, schema.total_tables):
         raise HostUnfitError(
             f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
-            "take the release after it, or TABLES=8000",
+            "use the release after it, or TABLES=8000",
         )
     if schema.layout is Layout.GENERAL and not can(version, "general_tablespaces"):
         raise UsageError(
-            f"{version} has no general tablespaces, in which all tables could lie in one file",
-            "ask for MySQL 5.7.6 or later, or leave layout=general out",
+            f"{version} has no general tablespaces, which hold all tables in one file",
+            "use MySQL 5.7.6 or later, or leave layout=general out",
         )
     if schema.layout is Layout.ENCRYPTED and not (can(version, "keyring_file") or can(version, "file_key_management")):
         raise UsageError(
-            f"{version} has no plugin that takes the keys of encrypted tables from a file",
-            "ask for MySQL 5.7.11 to 8.3, or for MariaDB, or leave layout=encrypted out",
+            f"{version} has no plugin that reads the keys of encrypted tables from a file",
+            "use MySQL 5.7.11 to 8.3, or MariaDB, or leave layout=encrypted out",
         )
 
 
 def check_disk_space(
-    stages: Sequence[DatadirRequirement], room: DiskSpace, *, keep: bool, done_with: Sequence[DatadirRequirement] = ()
+    requirements: Sequence[DatadirRequirement],
+    room: DiskSpace,
+    *,
+    keep: bool,
+    no_longer_needed: Sequence[DatadirRequirement] = (),
 ) -> None:
     """Raises HostUnfitError if one of the directories will not fit, before an hour of building shows it.
 
     Versions run one after the other. A directory that this session built and no longer needs makes room for the
     next one, unless --keep is set."""
-    built = [replace(stage, need=stage.size) for stage in done_with]
-    for stage in stages:
-        if stage.whole:
+    built = [replace(requirement, need=requirement.size) for requirement in no_longer_needed]
+    for requirement in requirements:
+        if requirement.whole:
             continue
-        if built and built[-1].place.grows_into(stage.place):
+        if built and built[-1].spec.grows_into(requirement.spec):
             room += built.pop().need
-        while built and not stage.need.fits(room) and not keep:
+        while built and not requirement.need.fits(room) and not keep:
             room += built.pop(0).need
-        if not stage.need.fits(room):
+        if not requirement.need.fits(room):
             beside = " beside those before it, which --keep keeps" if keep and built else ""
             raise HostUnfitError(
-                f"the data directory of {stage.build.version} needs {stage.need} and does not fit{beside}: "
+                f"the data directory of {requirement.build.version} needs {requirement.need} and does not fit{beside}: "
                 f"{room} are free",
                 SPACE_HINT,
             )
-        room -= stage.need
-        built.append(stage)
+        room -= requirement.need
+        built.append(requirement)
 
 
-def check_combined_disk_space(stages: Sequence[DatadirRequirement], room: DiskSpace) -> None:
+def check_combined_disk_space(requirements: Sequence[DatadirRequirement], room: DiskSpace) -> None:
     """Raises HostUnfitError if the missing directories of a resumed alternating session do not all fit together."""
-    need = sum((stage.need for stage in stages), NO_SPACE)
+    need = sum((requirement.need for requirement in requirements), NO_SPACE)
     if not need.fits(room):
         raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", SPACE_HINT)
 
@@ -146,48 +148,32 @@ def can_alternate(needs: Iterable[DiskSpace], room: DiskSpace, *, growing: bool)
 # --- The pool of open data directories
 
 
-class ProgressReporter(Protocol):
-    """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
-
-    def say(self, line: str) -> None: ...
-    def warn(self, line: str) -> None: ...
-    def on_stage(self) -> AbstractContextManager[None]: ...
-    def planned(self, ahead: SessionEstimate) -> None: ...
-    def gone_on(self, runs: Iterable[Run]) -> None: ...
-    def keeping_in(self, folder: Path) -> None: ...
-    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
-    def trial_began(self, trial: Trial) -> None: ...
-    def doing(self, step: str) -> None: ...
-    def follow(self, standing: Callable[[float], CurrentPhase]) -> None: ...
-    def trial_ended(self, run: Run, planned: int) -> None: ...
-
-
 class DatadirPool:
-    """Opens, builds and releases the data directories of a session; each place has a bench, opened on first use.
+    """Opens, builds and releases the data directories of a session; each has a bench, opened on first use.
 
     As a context manager it closes all benches, so that no server is left running, whatever ends the session."""
 
     def __init__(
         self,
         request: Request,
-        stages: Sequence[DatadirRequirement],
+        requirements: Sequence[DatadirRequirement],
         *,
         engine: Engine,
-        narrator: ProgressReporter,
+        reporter: ProgressReporter,
         group: LimitGroup | None = None,
         samplers: tuple[str, ...] = (),
         programs: Mapping[str, Tool] | None = None,
         built: Iterable[str] = (),
-        done_with: Iterable[str] = (),
+        no_longer_needed: Iterable[str] = (),
     ) -> None:
         self.request = request
         self.programs = programs or {}
         """Programs that put load on a server, by name."""
         self.samplers = samplers
         """Programs that can take stacks on this host, as tested."""
-        self.stages = {stage.place: stage for stage in stages}
+        self.requirements = {requirement.spec: requirement for requirement in requirements}
         self.engine = engine
-        self.narrator = narrator
+        self.reporter = reporter
         self.group = group
         """Control group for all measured servers; the caller that created it removes it."""
         self._open: dict[DatadirSpec, Bench] = {}
@@ -199,62 +185,62 @@ class DatadirPool:
         """Called with the key of each directory before it is built."""
         self._built = set(built)
         """Keys of the directories that this session built, including those from before an interruption."""
-        self._done_with = list(done_with)
+        self._no_longer_needed = list(no_longer_needed)
         """Those of `_built` that are no longer needed, oldest first."""
         self._can_grow: set[str] = set()
         """Those of `_done_with` that can grow, because their server was shut down cleanly."""
 
-    def bench(self, place: DatadirSpec, dropper: CacheDropper | None, scratch: Path) -> Bench:
-        if place not in self._open:
-            stage = self.stages[place]
-            self._open[place] = self._make_bench(stage, self._conditions(stage, dropper), scratch)
-        return self._open[place]
+    def bench(self, spec: DatadirSpec, dropper: CacheDropper | None, scratch: Path) -> Bench:
+        if spec not in self._open:
+            requirement = self.requirements[spec]
+            self._open[spec] = self._make_bench(requirement, self._conditions(requirement, dropper), scratch)
+        return self._open[spec]
 
-    def rehearse(self, places: Sequence[DatadirSpec]) -> None:
+    def check_encryption(self, specs: Sequence[DatadirSpec]) -> None:
         """Checks that the servers can make encrypted tables, by initialising directories that are removed again.
 
-        The first place is left out, because its build begins at once and shows the same."""
-        for stage in (self.stages[place] for place in places[1:]):
-            if stage.schema.layout is Layout.ENCRYPTED and not stage.whole:
-                with DataDirs(self.request.data).acquire(stage.key) as datadir:
+        The first directory is left out, because its build begins at once and shows the same."""
+        for requirement in (self.requirements[spec] for spec in specs[1:]):
+            if requirement.schema.layout is Layout.ENCRYPTED and not requirement.whole:
+                with DataDirs(self.request.data).acquire(requirement.key) as datadir:
                     if datadir.state.status == "new":
-                        self._ground(stage, datadir).initialise()
+                        self._builder(requirement, datadir).initialise()
                         datadir.wipe()
 
-    def leave(self, place: DatadirSpec) -> None:
+    def release(self, spec: DatadirSpec) -> None:
         """Releases a directory; it is kept for the next session unless another directory needs the space."""
-        bench = self._open.pop(place, None)
+        bench = self._open.pop(spec, None)
         if bench is not None:
             _close_bench(bench)
-            if (key := self.stages[place].key) in self._built:
-                self._done_with.append(key)
+            if (key := self.requirements[spec].key) in self._built:
+                self._no_longer_needed.append(key)
                 if bench.at_rest:
                     self._can_grow.add(key)
 
-    def set_aside(self, place: DatadirSpec) -> str | None:
+    def set_aside(self, spec: DatadirSpec) -> str | None:
         """Keeps a directory on which the server did not come back, and returns a message that says where.
 
-        The next trial of this place then gets a newly built directory. Returns None if the directory stays in use: it
-        cannot be kept, this session has kept one already, or there is no space for all that is still to be built."""
-        bench, stage = self._open[place], self.stages[place]
+        The next trial then gets a newly built directory. Returns None if the directory stays in use: it cannot be kept,
+        this session has kept one already, or there is no space for all that is still to be built."""
+        bench, requirement = self._open[spec], self.requirements[spec]
         bench.server.close()
-        ahead = [other.need for at, other in self.stages.items() if not other.whole and at not in self._open]
-        if not all(need.fits(free_space(self.request.data)) for need in (stage.size, *ahead)):
-            bench.note(f"{place.version}: there is no room to keep what it did not come back over.")
+        estimate = [other.need for at, other in self.requirements.items() if not other.whole and at not in self._open]
+        if not all(need.fits(free_space(self.request.data)) for need in (requirement.size, *estimate)):
+            bench.note(f"{spec.version}: no room to keep the data directory on which it did not come back.")
             return None
-        told = bench.set_aside()
-        if told is not None:
-            self._aside.add(stage.key)
-            self._open.pop(place).datadir.release()
-            self.stages[place] = replace(stage, whole=False, need=stage.size)
-        return told
+        text = bench.set_aside()
+        if text is not None:
+            self._aside.add(requirement.key)
+            self._open.pop(spec).datadir.release()
+            self.requirements[spec] = replace(requirement, whole=False, need=requirement.size)
+        return text
 
-    def drop(self, place: DatadirSpec) -> None:
+    def remove(self, spec: DatadirSpec) -> None:
         """Removes a directory on which its server no longer starts.
 
         It is kept unless this session built it to replace a directory that was set aside."""
-        if self.stages[place].key in self._built & self._aside:
-            with self._open.pop(place).datadir as datadir:
+        if self.requirements[spec].key in self._built & self._aside:
+            with self._open.pop(spec).datadir as datadir:
                 datadir.wipe()
 
     def __enter__(self) -> DatadirPool:
@@ -273,144 +259,146 @@ class DatadirPool:
                 stack.callback(bench.server.close)
             self._open.clear()
 
-    def _conditions(self, stage: DatadirRequirement, dropper: CacheDropper | None) -> Conditions:
-        asked = self.request
+    def _conditions(self, requirement: DatadirRequirement, dropper: CacheDropper | None) -> Conditions:
+        requested = self.request
         return Conditions(
-            insert_statements(stage.schema, count=asked.inserts, template=asked.insert_template),
-            as_published=asked.as_published,
+            insert_statements(requirement.schema, count=requested.inserts, template=requested.insert_template),
+            as_published=requested.as_published,
             dropper=dropper,
-            timed_settings=asked.timed_settings,
-            trace=asked.trace,
+            timed_settings=requested.timed_settings,
+            trace=requested.trace,
             samplers=self.samplers,
             programs=self.programs,
             session=self.session,
         )
 
-    def _make_bench(self, stage: DatadirRequirement, conditions: Conditions, scratch: Path) -> Bench:
+    def _make_bench(self, requirement: DatadirRequirement, conditions: Conditions, scratch: Path) -> Bench:
         directories = DataDirs(self.request.data)
-        smaller = None if stage.whole else self._smaller(stage)
+        smaller = None if requirement.whole else self._growable(requirement)
         if smaller is not None:
-            self._grow(directories, smaller, stage)
-        elif not stage.whole:
-            self._make_room(directories, stage.need, stage)
+            self._grow(directories, smaller, requirement)
+        elif not requirement.whole:
+            self._make_room(directories, requirement.need, requirement)
         with ExitStack() as undo:
-            datadir = undo.enter_context(directories.acquire(stage.key))
-            for pid in kill_servers_in(datadir.mysql, stage.build.mysqld.name):
-                self.narrator.say(f"{stage.build.version}: ended server {pid}, which a killed run had left behind")
+            datadir = undo.enter_context(directories.acquire(requirement.key))
+            for pid in kill_servers_in(datadir.mysql, requirement.build.mysqld.name):
+                self.reporter.say(
+                    f"{requirement.build.version}: ended server {pid}, which a killed run had left behind"
+                )
             if datadir.state.status in ("whole", "in_use"):
-                self.narrator.say(f"{stage.build.version}: using the data directory {datadir.path}")
-                prove_intact(datadir, stage.schema, fingerprint=stage.build.fingerprint)
+                self.reporter.say(f"{requirement.build.version}: using the data directory {datadir.path}")
+                prove_intact(datadir, requirement.schema, fingerprint=requirement.build.fingerprint)
             else:
-                self._build(stage, datadir)
+                self._build(requirement, datadir)
             if self.request.limits.memory_bytes is not None:
                 # Cached pages that other processes have read are charged to them: the server would get them in addition
                 # to its memory limit.
                 flush_caches(datadir.mysql, conditions.dropper)
-            server = undo.enter_context(self._server(stage, datadir, scratch))
-            bench = Bench(server, datadir, stage.schema, conditions=conditions)
-            server.follower, bench.tell = self.narrator.follow, self.narrator.doing
+            server = undo.enter_context(self._server(requirement, datadir, scratch))
+            bench = Bench(server, datadir, requirement.schema, conditions=conditions)
+            server.follower, bench.tell = self.reporter.follow, self.reporter.doing
             if bench.take_possession():
-                self.narrator.say(
-                    f"{stage.build.version}: an earlier run ended within a trial; its contents were counted anew"
+                self.reporter.say(
+                    f"{requirement.build.version}: an earlier run ended within a trial; the rows were counted again"
                 )
             undo.pop_all()
         return bench
 
-    def _smaller(self, stage: DatadirRequirement) -> DatadirRequirement | None:
+    def _growable(self, requirement: DatadirRequirement) -> DatadirRequirement | None:
         """Returns a directory of this session that can grow into this one. Those of earlier sessions are the user's."""
         return next(
             (
                 other
-                for other in reversed(self.stages.values())
+                for other in reversed(self.requirements.values())
                 if other.key in self._can_grow
-                and other.place.grows_into(stage.place)
-                and can_extend(other.schema, stage.schema)
+                and other.spec.grows_into(requirement.spec)
+                and can_extend(other.schema, requirement.schema)
             ),
             None,
         )
 
-    def _grow(self, directories: DataDirs, smaller: DatadirRequirement, stage: DatadirRequirement) -> None:
+    def _grow(self, directories: DataDirs, smaller: DatadirRequirement, requirement: DatadirRequirement) -> None:
         """Gives the directory of the smaller stage the key of this one, as a build that was interrupted at that point.
 
         It is marked as incomplete before it is renamed: under its new name it must never look complete."""
         self._can_grow.remove(smaller.key)
-        self._done_with.remove(smaller.key)
-        self._make_room(directories, stage.size - smaller.size, stage)
-        fewer, more = smaller.schema.total_tables, stage.schema.total_tables
-        self.narrator.say(f"{stage.build.version}: growing from {fewer:,} to {more:,} tables")
+        self._no_longer_needed.remove(smaller.key)
+        self._make_room(directories, requirement.size - smaller.size, requirement)
+        fewer, more = smaller.schema.total_tables, requirement.schema.total_tables
+        self.reporter.say(f"{requirement.build.version}: growing from {fewer:,} to {more:,} tables")
         with directories.acquire(smaller.key) as datadir:
             done = check_template(smaller.schema).statements
             datadir.save(replace(datadir.state, status="building", statements_done=done))
-            directories.rename(datadir, stage.key)
+            directories.rename(datadir, requirement.key)
 
-    def _server(self, stage: DatadirRequirement, datadir: DataDir, scratch: Path) -> Server:
+    def _server(self, requirement: DatadirRequirement, datadir: DataDir, scratch: Path) -> Server:
         return Server(
             self.engine.launcher,
-            stage.build,
+            requirement.build,
             datadir.mysql,
             device=device_of(datadir.mysql),
-            logdir=scratch / stage.key,
+            logdir=scratch / requirement.key,
             settings=merge(
-                experiment_settings(stage.build.version),
-                adapt_redo_capacity(stage.build.version, self.request.lasting_settings),
-                self._from_the_first(stage),
+                experiment_settings(requirement.build.version),
+                adapt_redo_capacity(requirement.build.version, self.request.lasting_settings),
+                self._initial_settings(requirement),
             ),
             stall_s=self.request.stall_s,
             group=self.group,
-            keys=datadir.keys_for(stage.schema),
+            keys=datadir.keys_for(requirement.schema),
         )
 
-    def _build(self, stage: DatadirRequirement, datadir: DataDir) -> None:
+    def _build(self, requirement: DatadirRequirement, datadir: DataDir) -> None:
         memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
-        self.narrator.say(f"{stage.build.version}: {data_size_text(stage.size.bytes, memory)}")
-        self.on_build(stage.key)
-        with self.narrator.building(stage.title) as progress:
-            prepare_datadir(self._ground(stage, datadir), progress=progress)
-        self._built.add(stage.key)
+        self.reporter.say(f"{requirement.build.version}: {data_size_text(requirement.size.bytes, memory)}")
+        self.on_build(requirement.key)
+        with self.reporter.building(requirement.title) as progress:
+            prepare_datadir(self._builder(requirement, datadir), progress=progress)
+        self._built.add(requirement.key)
 
-    def _ground(self, stage: DatadirRequirement, datadir: DataDir) -> DatadirBuilder:
+    def _builder(self, requirement: DatadirRequirement, datadir: DataDir) -> DatadirBuilder:
         return DatadirBuilder(
-            stage.build,
-            stage.schema,
+            requirement.build,
+            requirement.schema,
             datadir,
             launcher=self.engine.launcher,
-            say=self.narrator.say,
-            settings=self._from_the_first(stage),
-            tried=self._tried(stage),
+            say=self.reporter.say,
+            settings=self._initial_settings(requirement),
+            tried=self._later_settings(requirement),
             stall_s=self.request.stall_s,
         )
 
-    def _from_the_first(self, stage: DatadirRequirement) -> dict[str, str]:
+    def _initial_settings(self, requirement: DatadirRequirement) -> dict[str, str]:
         """Returns the settings of every start over these files, including the one that initialises them."""
-        return merge(*map(first_start_settings, self._tried(stage)), stage.settings)
+        return merge(*map(first_start_settings, self._later_settings(requirement)), requirement.settings)
 
-    def _tried(self, stage: DatadirRequirement) -> list[dict[str, str]]:
+    def _later_settings(self, requirement: DatadirRequirement) -> list[dict[str, str]]:
         """Returns the different settings of later starts over these files, without the test's own settings."""
-        here = [variant for variant in self.request.measured if is_measured_over(variant, stage.place)]
-        usual = adapt_redo_capacity(stage.build.version, self.request.lasting_settings)
-        own = (adapt_redo_capacity(stage.build.version, dict(variant.settings)) for variant in here)
+        here = [variant for variant in self.request.measured if is_measured_over(variant, requirement.spec)]
+        usual = adapt_redo_capacity(requirement.build.version, self.request.lasting_settings)
+        own = (adapt_redo_capacity(requirement.build.version, dict(variant.settings)) for variant in here)
         wanted = [merge(usual, every_start_settings(settings)) for settings in own]
         return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
-    def _make_room(self, directories: DataDirs, need: DiskSpace, stage: DatadirRequirement) -> None:
+    def _make_room(self, directories: DataDirs, need: DiskSpace, requirement: DatadirRequirement) -> None:
         """Removes directories that this session built and no longer needs, oldest first, until the next one fits.
 
         Directories of earlier sessions are never removed: that is for the user to decide."""
-        while self._done_with and not need.fits(free_space(self.request.data)):
+        while self._no_longer_needed and not need.fits(free_space(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
-                    f"the data directory of {stage.build.version} does not fit beside those that --keep keeps",
+                    f"the data directory of {requirement.build.version} does not fit beside those that --keep keeps",
                     "leave --keep out, or give a larger volume with DATA=",
                 )
-            key = self._done_with.pop(0)
-            self.narrator.say(f"removing the data directory {key}: {stage.build.version} needs its room")
+            key = self._no_longer_needed.pop(0)
+            self.reporter.say(f"removing the data directory {key}: {requirement.build.version} needs its room")
             directories.remove(key)
             self._can_grow.discard(key)
 
 
 def data_size_text(data_bytes: int, memory: int) -> str:
-    told = f"about {data_bytes / 1e9:.1f} GB of data, {memory / 1e9:.1f} GB of memory"
-    return told if data_bytes < memory else f"{told}: more than can stay in the cache, so a warm start is partly cold"
+    text = f"about {data_bytes / 1e9:.1f} GB of data, {memory / 1e9:.1f} GB of memory"
+    return text if data_bytes < memory else f"{text}: more than can stay in the cache, so a warm start is partly cold"
 
 
 def _close_bench(bench: Bench) -> None:

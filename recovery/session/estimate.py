@@ -140,8 +140,8 @@ def duration_text(seconds: float) -> str:
 # --- Estimates for the planned trials and builds
 
 
-def estimate_session(request: Request, plan: Plan, stages: Sequence[DatadirRequirement]) -> SessionEstimate:
-    """Returns the planned trials and the builds of `stages` with rough estimates."""
+def estimate_session(request: Request, plan: Plan, requirements: Sequence[DatadirRequirement]) -> SessionEstimate:
+    """Returns the planned trials and the builds of `requirements` with rough estimates."""
     trial_s = {}
     for trial in plan.trials:
         schema = datadir_spec(trial.version, trial.variant).schema(request.schema)
@@ -152,15 +152,21 @@ def estimate_session(request: Request, plan: Plan, stages: Sequence[DatadirRequi
             read_iops=request.limits.read_iops,
             settings=request.lasting_settings,
         )
-    builds = tuple((stage.title, _remaining_build_s(stage, stages, grown=plan)) for stage in stages if not stage.whole)
+    builds = tuple(
+        (requirement.title, _remaining_build_s(requirement, requirements, grown=plan))
+        for requirement in requirements
+        if not requirement.whole
+    )
     return SessionEstimate(plan.trials, trial_s, builds)
 
 
-def _remaining_build_s(stage: DatadirRequirement, stages: Sequence[DatadirRequirement], *, grown: Plan) -> float:
+def _remaining_build_s(
+    requirement: DatadirRequirement, requirements: Sequence[DatadirRequirement], *, grown: Plan
+) -> float:
     """Returns the estimated seconds of a build; only the rest counts if a smaller directory grows into this one."""
-    whole_s = build_seconds(stage.place.version, stage.schema)
+    whole_s = build_seconds(requirement.spec.version, requirement.schema)
     if grown.alternating:
         return whole_s
-    smaller = [other for other in stages if not other.whole and other.place.grows_into(stage.place)]
-    smaller = [other for other in smaller if other.schema.total_tables < stage.schema.total_tables]
-    return whole_s - max((build_seconds(one.place.version, one.schema) for one in smaller), default=0.0)
+    smaller = [other for other in requirements if not other.whole and other.spec.grows_into(requirement.spec)]
+    smaller = [other for other in smaller if other.schema.total_tables < requirement.schema.total_tables]
+    return whole_s - max((build_seconds(one.spec.version, one.schema) for one in smaller), default=0.0)

@@ -121,9 +121,9 @@ def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:
                 f"{_options_text(options)}"
             )
     if before.inserts != now.inserts:
-        yield "the insert script is another one now"
+        yield "the insert script has changed"
     if before.servers == now.servers and before.directories != now.directories:
-        yield "the tables are made in another way now: their template or the options that shape them have changed"
+        yield "the tables are made differently now: their template or the options that shape them have changed"
 
 
 def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
@@ -131,8 +131,8 @@ def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
         return f"the plan has {len(now.trials)} runs now, and had {len(before.trials)}"
     for old, new in zip(before.trials, now.trials, strict=True):
         if old != new:
-            return f"the plan is another one: {new} now, and was {old.version} {old.variant} {old.repeat}"
-    return "the plan is another one"
+            return f"the plan has changed: {new} now, and was {old.version} {old.variant} {old.repeat}"
+    return "the plan has changed"
 
 
 def _options_text(options: Mapping[str, str]) -> str:
@@ -157,8 +157,8 @@ class DatadirSpec:
     schemas: int | None = None
     """For the layout and the number of schemas, too, None means the value in the schema."""
 
-    def schema(self, asked: Schema) -> Schema:
-        found = replace(asked, tables=self.tables or asked.tables, layout=self.layout or asked.layout)
+    def schema(self, requested: Schema) -> Schema:
+        found = replace(requested, tables=self.tables or requested.tables, layout=self.layout or requested.layout)
         return found if self.schemas is None else found.spread_over(self.schemas)
 
     @property
@@ -188,33 +188,33 @@ class Plan:
     """The requested versions in the requested order; one of them may have no trial."""
 
     @property
-    def places(self) -> tuple[DatadirSpec, ...]:
-        """Returns the places in the order in which they are needed."""
+    def specs(self) -> tuple[DatadirSpec, ...]:
+        """Returns the data directories in the order in which they are needed."""
         return tuple(dict.fromkeys(datadir_spec(trial.version, trial.variant) for trial in self.trials))
 
     @property
     def order(self) -> str:
         """Returns a description of the order for the report."""
         what = "versions" if len({trial.version for trial in self.trials}) > 1 else "data directories"
-        if len(self.places) < 2:
+        if len(self.specs) < 2:
             return "one version"
         return f"{what} alternate, block by block" if self.alternating else f"{what} run one after the other"
 
     def is_last(self, trial: Trial) -> bool:
         """Returns whether no later trial uses the same data directory."""
-        place = datadir_spec(trial.version, trial.variant)
-        return not any(datadir_spec(later.version, later.variant) == place for later in self.trials[trial.number :])
+        spec = datadir_spec(trial.version, trial.variant)
+        return not any(datadir_spec(later.version, later.variant) == spec for later in self.trials[trial.number :])
 
-    def over(self, place: DatadirSpec) -> tuple[Trial, ...]:
+    def over(self, spec: DatadirSpec) -> tuple[Trial, ...]:
         """Returns the trials that are measured over this data directory."""
-        return tuple(trial for trial in self.trials if datadir_spec(trial.version, trial.variant) == place)
+        return tuple(trial for trial in self.trials if datadir_spec(trial.version, trial.variant) == spec)
 
-    def variants_over(self, place: DatadirSpec) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(trial.variant.name for trial in self.over(place)))
+    def variants_over(self, spec: DatadirSpec) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(trial.variant.name for trial in self.over(spec)))
 
-    def is_missing(self, place: DatadirSpec, done: Container[int]) -> bool:
+    def is_missing(self, spec: DatadirSpec, done: Container[int]) -> bool:
         """Returns whether a trial over this data directory is not among those that are done."""
-        return any(trial.number not in done for trial in self.over(place))
+        return any(trial.number not in done for trial in self.over(spec))
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class PlanProgress:
     """Keys of the data directories that it has built."""
 
 
-NOT_BEGUN = PlanProgress()
+NOTHING_DONE = PlanProgress()
 
 
 def build_variants(
@@ -282,9 +282,9 @@ def datadir_specs(versions: Iterable[Version], variants: Sequence[Variant]) -> t
     )
 
 
-def is_measured_over(variant: Variant, place: DatadirSpec) -> bool:
+def is_measured_over(variant: Variant, spec: DatadirSpec) -> bool:
     """Returns whether the variant is measured over this data directory."""
-    return is_supported_by(variant, place.version) and datadir_spec(place.version, variant) == place
+    return is_supported_by(variant, spec.version) and datadir_spec(spec.version, variant) == spec
 
 
 def is_supported_by(variant: Variant, version: Version) -> bool:
@@ -307,19 +307,19 @@ def make_plan(
     directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the other. Extra
     blocks follow the counted ones. `first` is the number of the first block: random choices in its trials depend on
     this number."""
-    places = datadir_specs(versions, variants)
+    specs = datadir_specs(versions, variants)
     beyond = first + repeats
     turns = range(first, beyond + len(extras))
     extra = dict(enumerate(extras, start=beyond))
     if alternating:
-        blocks = [(place, repeat) for repeat in turns for place in places]
+        blocks = [(spec, repeat) for repeat in turns for spec in specs]
     else:
-        blocks = [(place, repeat) for place in places for repeat in turns]
+        blocks = [(spec, repeat) for spec in specs for repeat in turns]
     steps = [
-        (place.version, variant, repeat)
-        for place, repeat in blocks
+        (spec.version, variant, repeat)
+        for spec, repeat in blocks
         for variant in variants
-        if is_measured_over(variant, place)
+        if is_measured_over(variant, spec)
     ]
     if many := exceeded_limit(runs=len(steps), versions=len(versions), variants=len(variants)):
         raise UsageError(f"a session of {many} is too large", "measure fewer, or divide them among several sessions")
@@ -356,12 +356,12 @@ def check_any_trial_left(versions: Sequence[Version], variants: Sequence[Variant
     needs = _restricted_questions(variants)
     if not datadir_specs(versions, variants):
         raise UsageError(
-            f"{' and '.join(map(str, versions))} cannot be asked {' or '.join(needs)}, and nothing else was wanted",
+            f"{' and '.join(map(str, versions))} cannot be asked {' or '.join(needs)}, and nothing else was requested",
             "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
         )
     if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
-            f"the baseline {baseline} is measured at nothing: it cannot be asked {' or '.join(needs)}",
+            f"the baseline {baseline} has no trial: it cannot be asked {' or '.join(needs)}",
             "name another BASELINE, or none",
         )
 

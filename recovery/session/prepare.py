@@ -25,7 +25,7 @@ from recovery.session.datadirs import (
     required_datadirs,
 )
 from recovery.session.engine import Engine, Say
-from recovery.session.plan import NOT_BEGUN, Plan, PlanProgress, check_any_trial_left, datadir_specs
+from recovery.session.plan import NOTHING_DONE, Plan, PlanProgress, check_any_trial_left, datadir_specs
 from recovery.session.request import Request, check_options_known, check_redo_log_options, user_options
 
 # --- Options that will not take effect as requested
@@ -47,12 +47,12 @@ def check_table_open_cache(request: Request, *, say: Callable[[str], None], open
         if wished is not None and wished > most:
             beyond[settings[_TABLE_OPEN_CACHE]] = needed_open_files(wished, connections=connections)
             who = "most servers" if _may_keep_value(request) else "servers"
-            told = f"with {files:,} open files {who} lower it to about {most:,}"
+            text = f"with {files:,} open files {who} lower it to about {most:,}"
             hint = f"give {most} at most; for more than that {max(beyond.values()):,} files must be allowed (ulimit -n)"
             if len(beyond) > 1 and not _may_keep_value(request):
                 values = " and ".join(beyond)
-                raise UsageError(f"{_TABLE_OPEN_CACHE}={values} would be measured as one and the same: {told}", hint)
-            say(f"warning: {_TABLE_OPEN_CACHE}={wished} will not be in effect: {told}; {hint}")
+                raise UsageError(f"{_TABLE_OPEN_CACHE}={values} would be measured as the same value: {text}", hint)
+            say(f"warning: {_TABLE_OPEN_CACHE}={wished} will not be in effect: {text}; {hint}")
 
 
 def _may_keep_value(request: Request) -> bool:
@@ -106,45 +106,54 @@ class RunSetup:
 
     scenario: Scenario
     plan: Plan
-    stages: tuple[DatadirRequirement, ...]
+    requirements: tuple[DatadirRequirement, ...]
     dropper: CacheDropper | None = None
     storage: Mapping[str, Fact] = field(default_factory=dict)
     """Speed of the storage, as facts for the report."""
-    begun: PlanProgress = NOT_BEGUN
+    earlier: PlanProgress = NOTHING_DONE
 
     @property
     def needed(self) -> tuple[DatadirRequirement, ...]:
         """Returns the data directories over which trials are still missing."""
-        return tuple(stage for stage in self.stages if self.plan.is_missing(stage.place, self.begun.done))
+        return tuple(
+            requirement
+            for requirement in self.requirements
+            if self.plan.is_missing(requirement.spec, self.earlier.done)
+        )
 
     @property
-    def done_with(self) -> tuple[DatadirRequirement, ...]:
+    def no_longer_needed(self) -> tuple[DatadirRequirement, ...]:
         """Returns the complete data directories that this session built and no longer needs."""
         needed = self.needed
         return tuple(
-            stage for stage in self.stages if stage.whole and stage.key in self.begun.built and stage not in needed
+            requirement
+            for requirement in self.requirements
+            if requirement.whole and requirement.key in self.earlier.built and requirement not in needed
         )
 
 
-def prepare(request: Request, builds: tuple[Build, ...], begun: PlanProgress = NOT_BEGUN) -> RunSetup:
+def prepare(request: Request, builds: tuple[Build, ...], earlier: PlanProgress = NOTHING_DONE) -> RunSetup:
     scenario = find_scenario(request.scenario)
     if any(work.cache is Cache.COLD for work in request.works):
         check_can_be_cold(request.data)
     versions = [build.version for build in builds]
     variants = request.measured
-    baseline = None if request.baseline is None else versions[request.versions.index(request.baseline)]
-    check_any_trial_left(versions, variants, baseline=baseline)
+    check_any_trial_left(versions, variants, baseline=request.exact_baseline(versions))
     check_redo_log_options(versions, request)
-    places = datadir_specs(versions, variants)
-    stages = required_datadirs(places, builds, asked=request.schema, data=request.data, settings=dict(request.settings))
+    specs = datadir_specs(versions, variants)
+    requirements = required_datadirs(
+        specs, builds, requested=request.schema, data=request.data, settings=dict(request.settings)
+    )
     room = free_space(request.data)
-    alternating = begun.alternating
+    alternating = earlier.alternating
     if alternating is None:
-        alternating = can_alternate([stage.need for stage in stages], room, growing=bool(request.points))
+        alternating = can_alternate(
+            [requirement.need for requirement in requirements], room, growing=bool(request.points)
+        )
     plan = request.plan(versions, variants, alternating=alternating)
-    prepared = RunSetup(scenario, plan, stages, begun=begun)
+    setup = RunSetup(scenario, plan, requirements, earlier=earlier)
     if not alternating:
-        check_disk_space(prepared.needed, room, keep=request.keep, done_with=prepared.done_with)
-    elif begun.done:
-        check_combined_disk_space(prepared.needed, room)
-    return prepared
+        check_disk_space(setup.needed, room, keep=request.keep, no_longer_needed=setup.no_longer_needed)
+    elif earlier.done:
+        check_combined_disk_space(setup.needed, room)
+    return setup

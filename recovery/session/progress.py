@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from glob import escape
 from pathlib import Path
 from statistics import fmean
+from typing import Protocol
 
 from pydantic import TypeAdapter
 
@@ -51,56 +52,6 @@ class SessionEstimate:
 
 
 @dataclass(frozen=True)
-class BuildState:
-    """Describes the build of a data directory that is under way."""
-
-    title: str
-    began_s: float
-    expected_s: float | None = None
-    done: int | None = None
-    total: int | None = None
-    first: tuple[int, float] | None = None
-    """Statements done at the first report, and its time. A resumed build does not start at 0."""
-    at_s: float | None = None
-    """Time of the report that `done` is from."""
-
-    @property
-    def rate_per_s(self) -> float | None:
-        if self.first is None or self.done is None or self.at_s is None:
-            return None
-        done, at_s = self.first
-        return (self.done - done) / (self.at_s - at_s) if self.done > done and self.at_s > at_s else None
-
-    def left_s(self, now_s: float) -> float | None:
-        if self.rate_per_s and self.total is not None and self.done is not None and self.at_s is not None:
-            return max(0.0, (self.total - self.done) / self.rate_per_s - (now_s - self.at_s))
-        return None if self.expected_s is None else max(0.0, self.expected_s - (now_s - self.began_s))
-
-
-@dataclass(frozen=True)
-class CurrentStep:
-    """Describes the current step with the server in words."""
-
-    words: str
-    began_s: float
-
-
-@dataclass(frozen=True)
-class EndedTrial:
-    """Describes a trial that has ended."""
-
-    number: int
-    version: str
-    variant: str
-    verdict: Verdict
-    value: float | None
-    """Value of the variant's figure: seconds of a start, queries per second."""
-    took_s: float | None
-    """Duration of the whole trial, with inserts, flush, count and shutdown around the timed start. None if the trial
-    ended before this process began."""
-
-
-@dataclass(frozen=True)
 class CellSummary:
     """Summarises the runs of one version in one variant so far."""
 
@@ -108,9 +59,6 @@ class CellSummary:
     variant: str
     planned: int
     ended: int
-    mean_s: float | None = None
-    """Mean startup time, None unless the session times starts. `mean` holds the mean of any figure."""
-    last_s: float | None = None
     failed: int = 0
     void: int = 0
     mean: float | None = None
@@ -120,168 +68,11 @@ class CellSummary:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """Holds the state of a session; each event method returns the next state."""
-
-    scenario: str
-    versions: tuple[str, ...]
-    command: str
-    results: str
-    """Folder of the session, or the folder of all sessions until that exists."""
-    began_s: float
-    started_at: str
-    """Wall-clock time, UTC."""
-    figure: str = STARTUP_METRIC
-    """Figure that the session measures."""
-    status: Status = Status.RUNNING
-    ahead: SessionEstimate | None = None
-    builds: tuple[tuple[str, float], ...] = ()
-    """Title and estimated seconds of the builds that have not begun."""
-    building: BuildState | None = None
-    trial: Trial | None = None
-    trial_began_s: float | None = None
-    trial_expected_s: float = 0.0
-    later_s: float = 0.0
-    """Estimated seconds for the trials that have not begun."""
-    step: CurrentStep | None = None
-    ended: tuple[EndedTrial, ...] = ()
-    cells: tuple[CellSummary, ...] = ()
-    """Cells with at least one ended run, in the order of the plan."""
-
-    # -- events
-
-    def planned(self, ahead: SessionEstimate) -> Progress:
-        versions = tuple(dict.fromkeys(str(trial.version) for trial in ahead.trials))
-        return replace(self, ahead=ahead, builds=ahead.builds, versions=versions, step=None)._foreseen(0)
-
-    def gone_on(self, runs: Iterable[Run]) -> Progress:
-        """Adds the runs that had ended before this process began."""
-        known = [(run, metric_value(run, self.figure_of(run.variant))) for run in runs]
-        ended = tuple(
-            EndedTrial(run.number, run.version, run.variant, run.verdict, value, None) for run, value in known
-        )
-        begun = replace(self, ended=ended)
-        return replace(begun, cells=tuple(begun._cells()))._foreseen(0)
-
-    def keeping_in(self, folder: str) -> Progress:
-        return replace(self, results=folder)
-
-    def build_began(self, title: str, now_s: float) -> Progress:
-        expected_s = next((seconds for name, seconds in self.builds if name == title), None)
-        at = next((number for number, (name, _) in enumerate(self.builds) if name == title), len(self.builds))
-        left = self.builds[:at] + self.builds[at + 1 :]
-        return replace(self, building=BuildState(title, now_s, expected_s), builds=left, step=None)
-
-    def built(self, done: int, total: int, now_s: float) -> Progress:
-        if self.building is None:
-            return self
-        first = self.building.first or (done, now_s)
-        return replace(self, building=replace(self.building, done=done, total=total, first=first, at_s=now_s))
-
-    def build_ended(self) -> Progress:
-        return replace(self, building=None, step=None)
-
-    def trial_began(self, trial: Trial, now_s: float) -> Progress:
-        expected_s = self._trial_s(trial)
-        begun = replace(self, trial=trial, trial_began_s=now_s, trial_expected_s=expected_s, step=None)
-        return begun._foreseen(trial.number)
-
-    def doing(self, words: str, now_s: float) -> Progress:
-        return replace(self, step=CurrentStep(words, now_s))
-
-    def trial_ended(self, run: Run, now_s: float) -> Progress:
-        began_s = now_s if self.trial_began_s is None else self.trial_began_s
-        value = metric_value(run, self.figure_of(run.variant))
-        ended = EndedTrial(run.number, run.version, run.variant, run.verdict, value, now_s - began_s)
-        known = replace(self, trial=None, trial_began_s=None, step=None, ended=(*self.ended, ended))
-        return replace(known, cells=tuple(known._cells()))._foreseen(run.number)
-
-    def over(self, status: Status) -> Progress:
-        return replace(self, status=status, building=None, trial=None, trial_began_s=None, step=None)
-
-    # -- derived values
-
-    def figure_of(self, variant: str) -> str:
-        return self._own_figure(variant) or self.figure
-
-    def _own_figure(self, variant: str) -> str | None:
-        trials = self.ahead.trials if self.ahead else ()
-        return next((trial.variant.figure for trial in trials if trial.variant.name == variant), None)
-
-    @property
-    def stage(self) -> Stage:
-        if self.status is not Status.RUNNING:
-            return Stage.ENDED
-        if self.building is not None:
-            return Stage.BUILDING
-        return Stage.MEASURING if self.trial is not None or self.ended else Stage.PREPARING
-
-    def left_s(self, now_s: float) -> float | None:
-        """Returns the estimated seconds until the session ends; None if it has ended or its plan is not known yet.
-
-        A build under way is estimated by its rate, a trial by the ended trials of the same version and variant, or
-        roughly in advance if there are none yet."""
-        if self.ahead is None or self.status is not Status.RUNNING:
-            return None
-        left_s = self.later_s
-        if self.trial_began_s is not None:
-            left_s += max(0.0, self.trial_expected_s - (now_s - self.trial_began_s))
-        if self.building is not None:
-            left_s += self.building.left_s(now_s) or 0.0
-        return left_s + sum(seconds for _, seconds in self.builds)
-
-    def _foreseen(self, begun: int) -> Progress:
-        """Returns the state with a new estimate for the trials after number `begun`.
-
-        It is computed only when something has changed, because `left_s` is called several times a second while starts
-        are timed."""
-        ended = {one.number for one in self.ended}
-        later = [one for one in self.ahead.trials[begun:] if one.number not in ended] if self.ahead else []
-        return replace(self, later_s=sum(map(self._trial_s, later)))
-
-    def _cells(self) -> Iterator[CellSummary]:
-        names = [(str(trial.version), trial.variant.name) for trial in self.ahead.trials] if self.ahead else []
-        for version, variant in dict.fromkeys(names):
-            ended = [one for one in self.ended if (one.version, one.variant) == (version, variant)]
-            measured = [one for one in ended if one.verdict is Verdict.MEASURED]
-            values = [one.value for one in measured if one.value is not None]
-            mean, last = (fmean(values), values[-1]) if values else (None, None)
-            starts = self.figure == STARTUP_METRIC
-            if ended:
-                yield CellSummary(
-                    version,
-                    variant,
-                    planned=names.count((version, variant)),
-                    ended=len(ended),
-                    mean_s=mean if starts else None,
-                    last_s=last if starts else None,
-                    mean=mean,
-                    last=last,
-                    failed=sum(one.verdict is Verdict.FAILED for one in ended),
-                    void=sum(one.verdict is Verdict.VOID for one in ended),
-                    figure=self._own_figure(variant),
-                )
-
-    def _trial_s(self, trial: Trial) -> float:
-        cell = (str(trial.version), trial.variant.name)
-        alike = [one for one in self.ended if (one.version, one.variant) == cell and one.verdict.as_asked]
-        took = [one.took_s for one in alike if one.took_s is not None]
-        if took:
-            return fmean(took)
-        return self.ahead.trial_s.get(cell, 0.0) if self.ahead else 0.0
-
-
-# --- Snapshots: the screen, the plain output and the status file for `recovery status` show the same one
-
-FORMAT = 1
-
-
-@dataclass(frozen=True)
 class BuildProgress:
-    """Describes, in a snapshot, the build of a data directory that is under way."""
+    """Describes the build of a data directory that is under way."""
 
     title: str
-    elapsed_s: float
+    elapsed_s: float = 0.0
     done: int | None = None
     total: int | None = None
     """Number of statements. None before the first report."""
@@ -302,7 +93,7 @@ class TrialProgress:
 
 @dataclass(frozen=True)
 class ProgressSnapshot:
-    """Holds a snapshot of a session's progress, as it is shown and stored."""
+    """Holds a snapshot of a session's progress: the record that is stored as JSON and displayed."""
 
     scenario: str
     versions: tuple[str, ...]
@@ -334,77 +125,258 @@ class ProgressSnapshot:
     """Figure of the session, to which the means of the cells belong by default."""
 
     @property
-    def what(self) -> tuple[object, ...]:
+    def activity(self) -> tuple[object, ...]:
         """Returns a key that changes with the status, stage, build, trial or step."""
         return (self.status, self.stage, self.build and self.build.title, self.trial and self.trial.number, self.step)
 
 
 @dataclass(frozen=True)
-class SnapshotWriter:
-    """Identifies the process that takes a snapshot, and the wall-clock time at which it does."""
+class Progress:
+    """Holds the state of a session; each event method returns the next state."""
 
-    pid: int
-    owner: str
-    written_at: str
+    scenario: str
+    versions: tuple[str, ...]
+    command: str
+    results: str
+    """Folder of the session, or the folder of all sessions until that exists."""
+    began_s: float
+    started_at: str
+    """Wall-clock time, UTC."""
+    pid: int = 0
+    owner: str = ""
+    """Identifier of the process that runs the session."""
+    figure: str = STARTUP_METRIC
+    """Figure that the session measures."""
+    status: Status = Status.RUNNING
+    estimate: SessionEstimate | None = None
+    builds: tuple[tuple[str, float], ...] = ()
+    """Title and estimated seconds of the builds that have not begun."""
+    build: BuildProgress | None = None
+    """Build under way, without the times that depend on the time of a snapshot."""
+    build_began_s: float = 0.0
+    build_end_s: float | None = None
+    """Expected end of the build: at first by the estimate, later by its own rate."""
+    build_first: tuple[int, float] | None = None
+    """Statements done at the first report, and its time. A resumed build does not start at 0."""
+    trial: Trial | None = None
+    trial_began_s: float = 0.0
+    trial_end_s: float = 0.0
+    """Expected end of the trial under way."""
+    later_s: float = 0.0
+    """Estimated seconds for the trials that have not begun."""
+    step: str | None = None
+    step_began_s: float = 0.0
+    ended: tuple[Run, ...] = ()
+    took_s: Mapping[int, float] = field(default_factory=dict)
+    """Duration of each trial that ended in this process, with all that is around the timed start, by its number."""
+    cells: tuple[CellSummary, ...] = ()
+    """Cells with at least one ended run, in the order of the plan."""
+
+    # -- events
+
+    def planned(self, estimate: SessionEstimate) -> Progress:
+        versions = tuple(dict.fromkeys(str(trial.version) for trial in estimate.trials))
+        return replace(self, estimate=estimate, builds=estimate.builds, versions=versions, step=None)._with_later_s(0)
+
+    def resumed_with(self, runs: Iterable[Run]) -> Progress:
+        """Adds the runs that had ended before this process began."""
+        return replace(self, ended=tuple(runs))._with_cells()._with_later_s(0)
+
+    def set_results_folder(self, folder: str) -> Progress:
+        return replace(self, results=folder)
+
+    def build_began(self, title: str, now_s: float) -> Progress:
+        at = next((number for number, (name, _) in enumerate(self.builds) if name == title), len(self.builds))
+        end_s = now_s + self.builds[at][1] if at < len(self.builds) else None
+        return replace(
+            self,
+            builds=self.builds[:at] + self.builds[at + 1 :],
+            build=BuildProgress(title),
+            build_began_s=now_s,
+            build_end_s=end_s,
+            build_first=None,
+            step=None,
+        )
+
+    def built(self, done: int, total: int, now_s: float) -> Progress:
+        if self.build is None:
+            return self
+        first_done, first_s = first = self.build_first or (done, now_s)
+        rate, end_s = None, self.build_end_s
+        if done > first_done and now_s > first_s:
+            rate = (done - first_done) / (now_s - first_s)
+            end_s = now_s + (total - done) / rate
+        build = replace(self.build, done=done, total=total, rate_per_s=rate)
+        return replace(self, build=build, build_end_s=end_s, build_first=first)
+
+    def build_ended(self) -> Progress:
+        return replace(self, build=None, step=None)
+
+    def trial_began(self, trial: Trial, now_s: float) -> Progress:
+        begun = replace(self, trial=trial, trial_began_s=now_s, trial_end_s=now_s + self._expected_s(trial), step=None)
+        return begun._with_later_s(trial.number)
+
+    def doing(self, step: str, now_s: float) -> Progress:
+        return replace(self, step=step, step_began_s=now_s)
+
+    def trial_ended(self, run: Run, now_s: float) -> Progress:
+        took_s = 0.0 if self.trial is None else now_s - self.trial_began_s
+        ended = replace(
+            self, trial=None, step=None, ended=(*self.ended, run), took_s={**self.took_s, run.number: took_s}
+        )
+        return ended._with_cells()._with_later_s(run.number)
+
+    def finish(self, status: Status) -> Progress:
+        return replace(self, status=status, build=None, trial=None, step=None)
+
+    # -- derived values
+
+    def figure_of(self, variant: str) -> str:
+        return self._own_figure(variant) or self.figure
+
+    def _own_figure(self, variant: str) -> str | None:
+        trials = self.estimate.trials if self.estimate else ()
+        return next((trial.variant.figure for trial in trials if trial.variant.name == variant), None)
+
+    @property
+    def stage(self) -> Stage:
+        if self.status is not Status.RUNNING:
+            return Stage.ENDED
+        if self.build is not None:
+            return Stage.BUILDING
+        return Stage.MEASURING if self.trial is not None or self.ended else Stage.PREPARING
+
+    def left_s(self, now_s: float) -> float | None:
+        """Returns the estimated seconds until the session ends; None if it has ended or its plan is not known yet.
+
+        A build under way is estimated by its rate, a trial by the ended trials of the same version and variant, or
+        roughly in advance if there are none yet."""
+        if self.estimate is None or self.status is not Status.RUNNING:
+            return None
+        left_s = self.later_s + sum(seconds for _, seconds in self.builds)
+        if self.trial is not None:
+            left_s += max(0.0, self.trial_end_s - now_s)
+        return left_s + (self._build_left_s(now_s) or 0.0)
+
+    def _build_left_s(self, now_s: float) -> float | None:
+        if self.build is None or self.build_end_s is None:
+            return None
+        return max(0.0, self.build_end_s - now_s)
+
+    def _with_later_s(self, begun: int) -> Progress:
+        """Returns the state with a new estimate for the trials after number `begun`.
+
+        It is computed only when something has changed, because `left_s` is called several times a second while starts
+        are timed."""
+        ended = {run.number for run in self.ended}
+        later = [one for one in self.estimate.trials[begun:] if one.number not in ended] if self.estimate else []
+        return replace(self, later_s=sum(map(self._expected_s, later)))
+
+    def _expected_s(self, trial: Trial) -> float:
+        cell = (str(trial.version), trial.variant.name)
+        alike = [run.number for run in self.ended if (run.version, run.variant) == cell and run.verdict.as_asked]
+        took = [self.took_s[number] for number in alike if number in self.took_s]
+        if took:
+            return fmean(took)
+        return self.estimate.trial_s.get(cell, 0.0) if self.estimate else 0.0
+
+    def _with_cells(self) -> Progress:
+        names = [(str(one.version), one.variant.name) for one in self.estimate.trials] if self.estimate else []
+        cells = []
+        for version, variant in dict.fromkeys(names):
+            ended = [run for run in self.ended if (run.version, run.variant) == (version, variant)]
+            figure = self._own_figure(variant)
+            measured = (metric_value(run, figure or self.figure) for run in ended if run.verdict is Verdict.MEASURED)
+            values = [value for value in measured if value is not None]
+            if ended:
+                cell = CellSummary(
+                    version,
+                    variant,
+                    planned=names.count((version, variant)),
+                    ended=len(ended),
+                    failed=sum(run.verdict is Verdict.FAILED for run in ended),
+                    void=sum(run.verdict is Verdict.VOID for run in ended),
+                    mean=fmean(values) if values else None,
+                    last=values[-1] if values else None,
+                    figure=figure,
+                )
+                cells.append(cell)
+        return replace(self, cells=tuple(cells))
+
+    # -- the record
+
+    def snapshot(self, now_s: float, *, written_at: str, phase: CurrentPhase | None = None) -> ProgressSnapshot:
+        """Returns the record of this state at a time; `phase` is that of the start under way."""
+        build, trial = self.build, self.trial
+        phase = phase if self.step else None
+        return ProgressSnapshot(
+            scenario=self.scenario,
+            versions=self.versions,
+            command=self.command,
+            pid=self.pid,
+            owner=self.owner,
+            started_at=self.started_at,
+            written_at=written_at,
+            results=self.results,
+            status=self.status,
+            stage=self.stage,
+            planned_runs=len(self.estimate.trials) if self.estimate else None,
+            elapsed_s=_elapsed_s(self.began_s, now_s),
+            left_s=_rounded(self.left_s(now_s)),
+            build=None
+            if build is None
+            else replace(
+                build,
+                elapsed_s=_elapsed_s(self.build_began_s, now_s),
+                rate_per_s=_rounded(build.rate_per_s),
+                left_s=_rounded(self._build_left_s(now_s)),
+            ),
+            trial=None
+            if trial is None
+            else TrialProgress(
+                trial.number,
+                str(trial.version),
+                trial.variant.name,
+                trial.repeat,
+                _elapsed_s(self.trial_began_s, now_s),
+            ),
+            step=self.step,
+            step_s=_elapsed_s(self.step_began_s, now_s) if self.step else None,
+            phase=phase.phase if phase else None,
+            phase_s=_elapsed_s(phase.since_s, now_s) if phase else None,
+            told=phase.told if phase else None,
+            cells=self.cells,
+            figure=self.figure,
+        )
 
 
-def take_snapshot(
-    progress: Progress, now_s: float, *, by: SnapshotWriter, standing: CurrentPhase | None = None
-) -> ProgressSnapshot:
-    trial, step = progress.trial, progress.step
-    return ProgressSnapshot(
-        scenario=progress.scenario,
-        versions=progress.versions,
-        command=progress.command,
-        pid=by.pid,
-        owner=by.owner,
-        started_at=progress.started_at,
-        written_at=by.written_at,
-        results=progress.results,
-        status=progress.status,
-        stage=progress.stage,
-        planned_runs=len(progress.ahead.trials) if progress.ahead else None,
-        elapsed_s=_rounded(now_s - progress.began_s),
-        left_s=_rounded_or_none(progress.left_s(now_s)),
-        build=_build(progress.building, now_s) if progress.building else None,
-        trial=None
-        if trial is None
-        else TrialProgress(
-            trial.number,
-            str(trial.version),
-            trial.variant.name,
-            trial.repeat,
-            _rounded(now_s - (progress.trial_began_s or now_s)),
-        ),
-        step=step.words if step else None,
-        step_s=_rounded(now_s - step.began_s) if step else None,
-        phase=standing.phase if standing and step else None,
-        phase_s=_rounded(now_s - standing.since_s) if standing and step else None,
-        told=standing.told if standing and step else None,
-        cells=progress.cells,
-        figure=progress.figure,
-    )
+def _elapsed_s(since_s: float, now_s: float) -> float:
+    return round(max(0.0, now_s - since_s), 1)
 
 
-def _build(building: BuildState, now_s: float) -> BuildProgress:
-    return BuildProgress(
-        title=building.title,
-        elapsed_s=_rounded(now_s - building.began_s),
-        done=building.done,
-        total=building.total,
-        rate_per_s=_rounded_or_none(building.rate_per_s),
-        left_s=_rounded_or_none(building.left_s(now_s)),
-    )
-
-
-def _rounded(seconds: float) -> float:
-    return round(max(0.0, seconds), 1)
-
-
-def _rounded_or_none(value: float | None) -> float | None:
+def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
+class ProgressReporter(Protocol):
+    """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
+
+    def say(self, line: str) -> None: ...
+    def warn(self, line: str) -> None: ...
+    def active(self) -> AbstractContextManager[None]: ...
+    def planned(self, estimate: SessionEstimate) -> None: ...
+    def resumed_with(self, runs: Iterable[Run]) -> None: ...
+    def set_results_folder(self, folder: Path) -> None: ...
+    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+    def trial_began(self, trial: Trial) -> None: ...
+    def doing(self, step: str) -> None: ...
+    def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None: ...
+    def trial_ended(self, run: Run, planned: int) -> None: ...
+
+
+# --- The stored record: the screen, the plain lines and `recovery status` all show it
+
+FORMAT = 1
 _SNAPSHOT_ADAPTER = TypeAdapter(ProgressSnapshot)
 
 

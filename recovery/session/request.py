@@ -140,6 +140,10 @@ class Request:
             versions, variants, repeats=self.runs, alternating=alternating, extras=self.extras, first=first
         )
 
+    def exact_baseline(self, versions: Sequence[Version]) -> Version | None:
+        """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
+        return None if self.baseline is None else versions[self.versions.index(self.baseline)]
+
     @property
     def most_tables(self) -> int:
         """Returns the largest number of tables in one data directory."""
@@ -163,7 +167,7 @@ def parse_count(name: str, text: str | int, most: int) -> int:
     except ValueError:
         number = 0
     if not 1 <= number <= most:
-        raise UsageError(f"{name}={text} makes no sense", f"give a whole number from 1 to {most:,}")
+        raise UsageError(f"{name}={text} is not valid", f"give a whole number from 1 to {most:,}")
     return number
 
 
@@ -174,15 +178,15 @@ def parse_share(name: str, text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share <= _MAX_SHARE:
-        raise UsageError(f"{name} {text} makes no sense", "give a percentage, like 10%")
+        raise UsageError(f"{name} {text} is not valid", "give a percentage, like 10%")
     return share
 
 
 def parse_identifier(name: str, text: str) -> str:
     if not _IDENTIFIER.fullmatch(text):
-        raise UsageError(f"{name}={text} is no plain SQL name", "use letters, digits and underscores, 50 at most")
+        raise UsageError(f"{name}={text} is not a plain SQL name", "use letters, digits and underscores, 50 at most")
     if text.lower() in _SYSTEM_SCHEMAS:
-        raise UsageError(f"{name}={text} is a schema of the server itself", "take another name")
+        raise UsageError(f"{name}={text} is a schema of the server itself", "use another name")
     return text
 
 
@@ -190,9 +194,9 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     """Joins the texts of `--note "io2, 5000 IOPS"`; raises UsageError for text that a report cannot show."""
     note = "; ".join(filter(None, (text.strip() for text in notes)))
     if len(note) > MAX_NOTE_LENGTH:
-        raise UsageError(f"NOTE is {len(note):,} characters long", f"say it in {MAX_NOTE_LENGTH} at most")
+        raise UsageError(f"NOTE is {len(note):,} characters long", f"use at most {MAX_NOTE_LENGTH}")
     if not note.isprintable():
-        raise UsageError(f"NOTE={note!r} is no line of plain text", "leave out line ends and control characters")
+        raise UsageError(f"NOTE={note!r} is not a line of plain text", "leave out line ends and control characters")
     return note or None
 
 
@@ -216,7 +220,7 @@ def parse_points(text: str | None) -> tuple[int, ...]:
     words = DEFAULT_POINTS if text is None else text.replace(",", " ").split()
     points = sorted({parse_count("TABLES", word, MAX_TABLES) for word in words})
     if len(points) < 2:
-        raise UsageError(f"TABLES={text} is one point, and no line", 'give several, like TABLES="1000 10000 50000"')
+        raise UsageError(f"TABLES={text} is only one point", 'give several, like TABLES="1000 10000 50000"')
     return tuple(points)
 
 
@@ -246,8 +250,8 @@ def _parse_variant(label: str, pairs: str) -> NamedSettings:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(
-                f"'{pair}' in the variant '{label}' is no OPTION=VALUE",
-                "a comma parts two options, so no value can hold one; what holds for all variants goes to --set",
+                f"'{pair}' in the variant '{label}' is not OPTION=VALUE",
+                "a comma separates options, so a value cannot contain one; options of all variants go to --set",
             )
         if canonical_name(name) in _LAYOUT_KEYS:
             words[canonical_name(name)] = value.strip()
@@ -266,7 +270,7 @@ def parse_layout(text: str) -> Layout:
     # Compressed tables are reserved for loads.
     known = [layout for layout in Layout if layout is not Layout.COMPRESSED]
     if text not in known:
-        raise UsageError(f"LAYOUT={text} makes no sense", f"there are: {', '.join(known)}")
+        raise UsageError(f"LAYOUT={text} is not valid", f"expected one of: {', '.join(known)}")
     return Layout(text)
 
 
@@ -277,14 +281,14 @@ def check_layouts(request: Request) -> None:
     asked = request.schema
     layouts = {asked.layout, *(variant.layout or asked.layout for variant in request.variants)}
     if asked.template is not None and layouts != {Layout.FILES}:
-        raise UsageError("a template of your own says by itself how its tables lie", "leave out one of the two")
+        raise UsageError("your own template determines the layout of its tables", "leave out one of the two")
     for variant in request.variants:
         for tables in request.points or (asked.tables,):
             total = tables * asked.databases
             if variant.schemas and total % variant.schemas:
                 raise UsageError(
                     f"the variant '{variant.label}' cannot divide {total:,} tables among {variant.schemas:,} schemas",
-                    "all schemas have as many: give TABLES= a number that can be divided",
+                    "all schemas have the same number of tables: give a TABLES= that can be divided by it",
                 )
 
 
@@ -317,12 +321,12 @@ class _UserOption:
     """What precedes its name on the command line, such as `--set `."""
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         return f"{self.by}{self.name}={self.value}" if self.value else f"{self.by}{self.name}"
 
 
 def check_option_clashes(request: Request) -> None:
-    """Raises ClashError for the first option of the user's that clashes with the experiment.
+    """Raises OptionConflictError for the first option of the user's that clashes with the experiment.
 
     Options that the experiment neither varies nor needs are free: `--set` replaces a value that the experiment would
     set for all variants, `OPTION=` replaces an axis or adds one."""
@@ -330,11 +334,11 @@ def check_option_clashes(request: Request) -> None:
         return
     options = _axis_options(request)
     _check_spellings(request, options)
-    own = {base_name(one.name): one.told for one in options}
+    own = {base_name(one.name): one.text for one in options}
     for one in (*_options_from_set(request), *_variant_options(request.variants)):
         if base_name(one.name) in own:
             raise OptionConflictError(
-                f"{one.told}: {own[base_name(one.name)]} says at which values it is measured",
+                f"{one.text}: {own[base_name(one.name)]} already gives its values",
                 "leave out one of the two",
             )
         _check_fixed_option(request, one, varied=True)
@@ -346,7 +350,7 @@ def check_option_clashes(request: Request) -> None:
 
 
 def check_redo_log_options(versions: Iterable[Version], request: Request) -> None:
-    """Raises ClashError if the size of the redo log's files is varied, and a server ignores it.
+    """Raises OptionConflictError if the size of the redo log's files is varied, and a server ignores it.
 
     A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
     given = [
@@ -358,9 +362,9 @@ def check_redo_log_options(versions: Iterable[Version], request: Request) -> Non
         usual = adapt_redo_capacity(version, request.lasting_settings)
         if can(version, "redo_log_capacity") and REDO_CAPACITY in map(base_name, usual):
             raise OptionConflictError(
-                f"{given[0].told} makes no difference to {version}: its redo log is as large as {REDO_CAPACITY} says",
-                f"vary {REDO_CAPACITY} instead, the size of the whole log: servers before 8.0.30 are "
-                "told of it by their files'",
+                f"{given[0].text} has no effect on {version}: {REDO_CAPACITY} sets the size of its redo log",
+                f"vary {REDO_CAPACITY} instead, the size of the whole log: for servers before 8.0.30 "
+                "it is translated to the size of their files",
             )
 
 
@@ -375,7 +379,7 @@ def check_options_known(request: Request, listed: Mapping[Version, Collection[st
         hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
         lacking = [version for version, hint in hints.items() if hint]
         if lacking:
-            raise UsageError(f"{one.told}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
+            raise UsageError(f"{one.text}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
 
 
 def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
@@ -399,36 +403,36 @@ def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]
 
 
 def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
-    """Raises ClashError for two spellings of one axis, such as `loose_table_open_cache` and `table_open_cache`."""
+    """Raises OptionConflictError for two spellings of one axis, as `loose_max_connections` and `max_connections`."""
     for one in options:
         name = base_name(one.name)
         if [base_name(other.name) for other in options].count(name) > 1:
             raise OptionConflictError(
-                f"{one.told}: {name} is named twice", f"give all its values at once: --option {name}=A,B"
+                f"{one.text}: {name} is named twice", f"give all its values at once: --option {name}=A,B"
             )
         axes = {axis for work in request.works for axis, _ in work.axes}
         if any(base_name(axis) == name for axis in axes - {one.name}):
             raise OptionConflictError(
-                f"{one.told}: {request.scenario} varies {name} by itself",
-                f"write it plainly, and it takes the place of these values: OPTION={name}=…",
+                f"{one.text}: {request.scenario} varies {name} itself",
+                f"write it without a prefix to replace these values: OPTION={name}=…",
             )
 
 
 def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -> None:
-    """Raises ClashError if the experiment sets the option itself.
+    """Raises OptionConflictError if the experiment sets the option itself.
 
     With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
     name, work = base_name(given.name), request.work
     if work is not None and work.memory_ratio is not None and name in POOL_OPTIONS:
         raise OptionConflictError(
-            f"{given.told}: MEMORY_RATIO={work.memory_ratio:g} says how large the buffer pool is",
+            f"{given.text}: MEMORY_RATIO={work.memory_ratio:g} sets the size of the buffer pool",
             "leave out one of the two",
         )
     found = [one for one in request.works if name in one.fixed]
     if found:
         too = [one for one in request.works if varied and name in _axis_names(one)]
-        told = f"{given.told}: {request.scenario} sets {name} itself{_in_questions(found)}"
-        raise OptionConflictError(told, f"leave it out{_other_questions_hint(request, [*found, *too])}")
+        text = f"{given.text}: {request.scenario} sets {name} itself{_in_questions(found)}"
+        raise OptionConflictError(text, f"leave it out{_other_questions_hint(request, [*found, *too])}")
 
 
 def _check_varied_option(request: Request, given: _UserOption) -> None:
@@ -436,28 +440,28 @@ def _check_varied_option(request: Request, given: _UserOption) -> None:
     found = [one for one in request.works if name in _axis_names(one)]
     if found:
         raise OptionConflictError(
-            f"{given.told}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
-            f"say at which, like OPTION={name}={_example_values(given)}; or leave it "
+            f"{given.text}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
+            f"give the values, like OPTION={name}={_example_values(given)}; or leave it "
             f"out{_other_questions_hint(request, found)}",
         )
 
 
 def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
-    """Raises ClashError if the variant changes the schema or the layout of tables that a task refers to by name."""
+    """Raises OptionConflictError if the variant changes the schema or layout of tables that a task names."""
     asked = request.schema
     spread = asked if variant.schemas is None else asked.spread_over(variant.schemas)
     otherwise = spread != asked or variant.layout not in (None, asked.layout)
     if otherwise and any(isinstance(work.task, Load) for work in request.works):
         raise OptionConflictError(
-            f"the variant '{variant.label}' lays tables out otherwise, and a load uses those of one schema, each in a "
-            "file of its own",
+            f"the variant '{variant.label}' changes the layout, but a load uses tables of one schema, each "
+            "in its own file",
             "leave layout= and schemas= out of it",
         )
     first = asked.database_names[0]
     if first not in spread.database_names:
         raise OptionConflictError(
-            f"the variant '{variant.label}' has no schema {first}, about which {request.scenario} asks",
-            "with schemas=1 it is called otherwise: give more than one, or SCHEMAS=1 and none here",
+            f"the variant '{variant.label}' has no schema {first}, which {request.scenario} queries",
+            "with schemas=1 the schema has another name: give more than one, or only SCHEMAS=1",
         )
 
 

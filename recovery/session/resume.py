@@ -73,11 +73,11 @@ class Unfinished:
         path = self.folder / PLAN_FILE
         # The plan names the server to run, so it must be trusted.
         if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT_FILE):
-            raise UsageError(f"{self.folder} cannot go on: {why}", "see who may write there, or measure anew")
+            raise UsageError(f"{self.folder} cannot be resumed: {why}", "check who may write there, or measure again")
         if not path.is_file():
             raise UsageError(
-                f"{self.folder.name} cannot go on: the tool that began it kept no plan",
-                "measure again; what it has is kept",
+                f"{self.folder.name} cannot be resumed: the tool that began it stored no plan",
+                "measure again; its runs stay stored",
             )
         return read_stored(path, PLAN_ADAPTER)
 
@@ -86,10 +86,10 @@ def find_unfinished(results: Path, name: str | None) -> Unfinished:
     """Returns the session of this name, or without a name the newest one that is not complete."""
     if name is not None:
         return _load_unfinished(find_session(results, name))
-    found = next((left for left in _all_sessions(results) if not left.has_ended), None)
+    found = next((unfinished for unfinished in _all_sessions(results) if not unfinished.has_ended), None)
     if found is None:
         raise UsageError(
-            f"there is no session in {results} that ended early", "name the folder with --results, or measure anew"
+            f"{results} has no session that can be resumed", "name the folder with --results, or measure again"
         )
     return found
 
@@ -101,12 +101,12 @@ def _all_sessions(results: Path) -> Iterator[Unfinished]:
             yield Unfinished(results / name, load_session(results / name))
 
 
-def check_not_running(left: Unfinished) -> None:
+def check_not_running(unfinished: Unfinished) -> None:
     """Raises HostUnfitError if the session still runs.
 
     This is only an early check, before anything is done for the session: resuming it takes its lock."""
-    if locks.lock_holder(left.folder / LOCK_FILE) is not None:
-        raise still_running_error(left.folder)
+    if locks.lock_holder(unfinished.folder / LOCK_FILE) is not None:
+        raise still_running_error(unfinished.folder)
 
 
 def _load_unfinished(folder: Path) -> Unfinished:
@@ -159,7 +159,7 @@ class ResumedSession:
     planned: StoredPlan
 
     @property
-    def begun(self) -> PlanProgress:
+    def earlier(self) -> PlanProgress:
         return PlanProgress(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
 
     def session(self, now: Session, planned: StoredPlan) -> Session:
@@ -174,61 +174,61 @@ class ResumedSession:
         ]
         if found:
             raise HostUnfitError(
-                f"{self.store.folder.name} cannot go on: {'; '.join(found[:_MAX_DIFFERENCES])}",
-                "its runs could not be compared with those that it has: measure anew; what it has is kept",
+                f"{self.store.folder.name} cannot be resumed: {'; '.join(found[:_MAX_DIFFERENCES])}",
+                "new runs would not be comparable with the stored ones: measure again; its runs stay stored",
             )
         return replace(before, status="running", notes=(*before.notes, *self._notes(before, planned)))
 
     def _notes(self, before: Session, planned: StoredPlan) -> Iterator[str]:
         wrote = datetime.fromtimestamp((self.store.folder / REPORT_FILE).stat().st_mtime, UTC)
         where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
-        there, planned_runs = len(before.done), before.planned_runs
+        done, total, now = len(before.done), before.planned_runs, datetime.now(UTC)
         yield (
-            f"{_END_TEXTS.get(before.status, 'The session ended')} when {there} of {planned_runs} runs had ended "
-            f"(last word: {wrote:%Y-%m-%d %H:%M:%S} UTC); it went on at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, "
-            f"{where}, with the {planned_runs - there} that it lacked."
+            f"{_END_TEXTS.get(before.status, 'The session ended')} when {done} of {total} runs had ended "
+            f"(last write: {wrote:%Y-%m-%d %H:%M:%S} UTC); it was resumed at {now:%Y-%m-%d %H:%M:%S} UTC, "
+            f"{where}, with {total - done} runs missing."
         )
         # The void run is stored until its repetition replaces it; afterwards this note is its only trace.
         for run in before.runs:
             if run.measure_again:
                 why = (run.reason or "").partition("; ")[0]
-                told = f"To be measured again: run {run.number} ({run.version} {run.variant}), which was void: {why}."
-                if told not in before.notes:
-                    yield told
+                text = f"To be measured again: run {run.number} ({run.version} {run.variant}), which was void: {why}."
+                if text not in before.notes:
+                    yield text
         if before.tool_version != recovery.__version__:
-            yield f"It was begun by version {before.tool_version} of the tool, and went on by {recovery.__version__}."
+            yield f"Version {before.tool_version} of the tool began it, and version {recovery.__version__} resumed it."
 
 
 @contextmanager
-def open_resumed(left: Unfinished | None) -> Iterator[ResumedSession | None]:
+def open_resumed(unfinished: Unfinished | None) -> Iterator[ResumedSession | None]:
     """Opens the session to resume and releases its lock at the end; yields None for a new session.
 
     A session that cannot be resumed stays as it was."""
-    if left is None:
+    if unfinished is None:
         yield None
         return
-    planned = left.plan()
-    store = SessionStore.go_on(left.folder)
+    planned = unfinished.plan()
+    store = SessionStore.resume(unfinished.folder)
     try:
         yield ResumedSession(store, planned)
     finally:
-        store.let_go()
+        store.release_lock()
 
 
-def current_plan(request: Request, prepared: RunSetup) -> StoredPlan:
+def current_plan(request: Request, setup: RunSetup) -> StoredPlan:
     """Returns the plan of this request on this host, in the form in which plans are stored."""
     script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     return StoredPlan(
         command=request.command,
         folder=str(Path.cwd()),
         boot=boot_id(),
-        alternating=prepared.plan.alternating,
-        trials=stored_trials(prepared.plan.trials),
-        settings=settings_of(prepared.plan.trials),
-        servers=servers_of(stage.build for stage in prepared.stages),
-        directories=tuple(stage.key for stage in prepared.stages),
+        alternating=setup.plan.alternating,
+        trials=stored_trials(setup.plan.trials),
+        settings=settings_of(setup.plan.trials),
+        servers=servers_of(requirement.build for requirement in setup.requirements),
+        directories=tuple(requirement.key for requirement in setup.requirements),
         inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
-        built=tuple(sorted(prepared.begun.built)),
+        built=tuple(sorted(setup.earlier.built)),
     )
 
 

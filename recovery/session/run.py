@@ -12,6 +12,7 @@ from recovery.builds.packages import Tool, provide_tool, provide_tools
 from recovery.builds.resolve import parse_request_or_list
 from recovery.errors import (
     HostUnfitError,
+    InterruptedByUserError,
     PausedError,
     RecoveryError,
     ServerFailedError,
@@ -39,11 +40,12 @@ from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
 from recovery.profiling.samplers import usable_programs
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
-from recovery.session.datadirs import DatadirPool, ProgressReporter, check_schema_supported
+from recovery.session.datadirs import DatadirPool, check_schema_supported
 from recovery.session.engine import Engine, resolve_builds
 from recovery.session.estimate import estimate_session
-from recovery.session.plan import NOT_BEGUN, DatadirSpec, datadir_spec, datadir_specs, unsupported_questions
+from recovery.session.plan import NOTHING_DONE, DatadirSpec, datadir_spec, datadir_specs, unsupported_questions
 from recovery.session.prepare import RunSetup, check_options, check_table_open_cache, choose_dropper, prepare
+from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.session.resume import ResumedSession, Unfinished, current_plan, open_resumed, sweep_results
 from recovery.session.store import (
@@ -57,7 +59,6 @@ from recovery.session.store import (
     with_verdict,
     without_dedicated_cpus,
 )
-from recovery.workload.build import BuildInterruptedError
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import check_template
 
@@ -136,40 +137,40 @@ class TrialLoop:
     def __init__(
         self,
         request: Request,
-        prepared: RunSetup,
+        setup: RunSetup,
         *,
-        stagehand: DatadirPool,
+        pool: DatadirPool,
         scratch: Path,
-        narrator: ProgressReporter,
+        reporter: ProgressReporter,
         resumed: ResumedSession | None = None,
     ) -> None:
         """Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
         self.request = request
-        self.prepared = prepared
-        self.stagehand = stagehand
+        self.setup = setup
+        self.pool = pool
         self.scratch = scratch
-        self.narrator = narrator
+        self.reporter = reporter
         self.session = session_from_request(
             request,
-            prepared.scenario,
-            prepared.plan,
+            setup.scenario,
+            setup.plan,
             environment=collect_host_facts(request.data)
-            | dict(prepared.storage)
-            | dict(stagehand.engine.facts)
-            | {"cold_means": cold_method(prepared.dropper)},
-            engine=stagehand.engine.name,
+            | dict(setup.storage)
+            | dict(pool.engine.facts)
+            | {"cold_means": cold_method(setup.dropper)},
+            engine=pool.engine.name,
             tool_version=recovery.__version__,
         )
-        self.planned = current_plan(request, prepared)
+        self.planned = current_plan(request, setup)
         self._store: SessionStore | None = None
         if resumed is not None:
             self.session = resumed.session(self.session, self.planned)
             self.planned = replace(resumed.planned, boot=self.planned.boot)
             self._store = resumed.store
-        self._begun = resumed is not None
+        self._has_started = resumed is not None
         """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
-        self._given_up: set[DatadirSpec] = set()
-        self._last_place: DatadirSpec | None = None
+        self._abandoned: set[DatadirSpec] = set()
+        self._last_spec: DatadirSpec | None = None
 
     @property
     def store(self) -> SessionStore:
@@ -183,7 +184,7 @@ class TrialLoop:
                 self._begin()
                 self._trials()
             status = "finished"
-        except (KeyboardInterrupt, BuildInterruptedError):
+        except (KeyboardInterrupt, InterruptedByUserError):
             status = "interrupted"
             raise
         except (RecoveryError, OSError) as error:
@@ -203,25 +204,25 @@ class TrialLoop:
         if self._store is None:
             self._store = SessionStore.create(self.request.results, self.session, plan=self.planned)
         else:
-            self.store.keep_plan(self.planned)
+            self.store.store_plan(self.planned)
             self.store.update(self.session)
-            self.store.is_newest()
-            done, planned = len(self.prepared.begun.done), len(self.prepared.plan.trials)
-            self.narrator.say(f"{self.store.folder.name} goes on: {done} of {planned} runs have ended")
-        self.narrator.keeping_in(self.store.folder)
-        self.stagehand.on_build = self._will_build
-        self.stagehand.session = self.store.folder.name.partition("-")[0]
+            self.store.mark_newest()
+            done, planned = len(self.setup.earlier.done), len(self.setup.plan.trials)
+            self.reporter.say(f"{self.store.folder.name} is resumed: {done} of {planned} runs have ended")
+        self.reporter.set_results_folder(self.store.folder)
+        self.pool.on_build = self._will_build
+        self.pool.session = self.store.folder.name.partition("-")[0]
 
     def _will_build(self, key: str) -> None:
         if key not in self.planned.built:
             self.planned = replace(self.planned, built=(*self.planned.built, key))
-            self.store.keep_plan(self.planned)
+            self.store.store_plan(self.planned)
 
     def _end(self, status: str, note: str | None) -> None:
         if self._store is None:
             return
-        if not self._begun:
-            self.narrator.keeping_in(self.request.results)
+        if not self._has_started:
+            self.reporter.set_results_folder(self.request.results)
             self.store.discard()
             return
         notes = (*self.session.notes, note) if note else self.session.notes
@@ -230,50 +231,47 @@ class TrialLoop:
         self.store.finish(self.session)
 
     def _trials(self) -> None:
-        plan, done = self.prepared.plan, self.prepared.begun.done
+        plan, done = self.setup.plan, self.setup.earlier.done
         if plan.alternating:
             # All directories are built before the first trial: a build in between would disturb the next trials.
-            for stage in self.prepared.needed:
-                self._bench(stage.place)
+            for requirement in self.setup.needed:
+                self._bench(requirement.spec)
         for trial in plan.trials:
-            place, is_last = datadir_spec(trial.version, trial.variant), plan.is_last(trial)
-            if place not in self._given_up:
+            spec, is_last = datadir_spec(trial.version, trial.variant), plan.is_last(trial)
+            if spec not in self._abandoned:
                 if trial.number not in done:
-                    self._at(place, trial)
-                is_there = place not in self._given_up
-                if is_last and is_there and self.request.floor and not self._has_floor(place):
-                    self._floor(trial, self._bench(place))
+                    self._run_trial(trial, spec)
+                is_there = spec not in self._abandoned
+                if is_last and is_there and self.request.floor and not self._has_floor(spec):
+                    self._floor(trial, self._bench(spec))
             if is_last and not plan.alternating:
-                self.stagehand.leave(place)
+                self.pool.release(spec)
 
-    def _at(self, place: DatadirSpec, trial: Trial) -> None:
-        bench = self._bench(place)
-        if place != self._last_place:
-            bench.disturbed()
-        self._last_place = place
-        bench.vary(trial.variant, extra=trial.extra, repeat=trial.repeat)
-        self._one(trial, bench)
-
-    def _has_floor(self, place: DatadirSpec) -> bool:
+    def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
-        over = self.prepared.plan.variants_over(place)
-        return any((floor.version, floor.variants) == (str(place.version), over) for floor in self.session.floors)
+        over = self.setup.plan.variants_over(spec)
+        return any((floor.version, floor.variants) == (str(spec.version), over) for floor in self.session.floors)
 
-    def _bench(self, place: DatadirSpec) -> Bench:
-        return self.stagehand.bench(place, self.prepared.dropper, self.scratch)
+    def _bench(self, spec: DatadirSpec) -> Bench:
+        return self.pool.bench(spec, self.setup.dropper, self.scratch)
 
-    def _one(self, trial: Trial, bench: Bench) -> None:
-        if not self._begun:
-            self._begun = True
-            self.store.is_newest()
-        self.narrator.trial_began(trial)
+    def _run_trial(self, trial: Trial, spec: DatadirSpec) -> None:
+        bench = self._bench(spec)
+        if spec != self._last_spec:
+            bench.disturbed()
+        self._last_spec = spec
+        bench.vary(trial.variant, extra=trial.extra, repeat=trial.repeat)
+        if not self._has_started:
+            self._has_started = True
+            self.store.mark_newest()
+        self.reporter.trial_began(trial)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         bench.clear_logs()
-        standstill = ClockGuard()
-        run, outcome, ailing = self._measured(trial, bench, standstill)
+        clock = ClockGuard()
+        run, outcome, storage_error = self._measure(trial, bench, clock)
         # The trial has ended: a Ctrl-C from now on must not lose its result.
         with defer_signals():
-            set_s = standstill.clock_set_s()
+            set_s = clock.clock_set_s()
             if set_s is not None:
                 # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
                 run = replace(run, ready_lag_s=None)
@@ -281,67 +279,67 @@ class TrialLoop:
                 run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
                 kept = None
                 if run.verdict is Verdict.FAILED and not bench.came_back:
-                    kept = self.stagehand.set_aside(datadir_spec(trial.version, trial.variant))
+                    kept = self.pool.set_aside(spec)
                     run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
-                self._learn(trial, bench, outcome, clock_set_s=set_s)
+                self._store_facts(trial, bench, outcome, clock_set_s=set_s)
                 self.store.append(replace(run, started_at=started_at))
             except HostUnfitError:
                 # The run could not be stored, but the user should still see its result.
-                self.narrator.trial_ended(run, len(self.prepared.plan.trials))
+                self.reporter.trial_ended(run, len(self.setup.plan.trials))
                 raise
-        self.narrator.trial_ended(run, len(self.prepared.plan.trials))
-        if ailing is not None:
-            raise ailing
+        self.reporter.trial_ended(run, len(self.setup.plan.trials))
+        if storage_error is not None:
+            raise storage_error
         if kept is not None:
-            self._begin_anew(trial)
+            self._note_rebuild(trial, spec)
         elif not run.verdict.as_asked:
             # The ledger of acknowledged rows and the files may disagree now, which must not affect the next trial.
-            self._settle(bench, trial)
+            self._recover_state(bench, trial, spec)
 
-    def _measured(
-        self, trial: Trial, bench: Bench, standstill: ClockGuard
+    def _measure(
+        self, trial: Trial, bench: Bench, clock: ClockGuard
     ) -> tuple[Run, StartMeasurement | WorkMeasurement | None, StorageFailedError | None]:
         """Measures one trial and returns the run, the raw outcome, and the storage error that has to end the session.
 
         If the storage fails, the trial is void instead of failed: the server is not to blame."""
         storage = bench.datadir.storage
         try:
-            outcome = self.prepared.scenario.measure(bench, trial.variant)
+            outcome = self.setup.scenario.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError) as error:
-            if (ailing := as_storage_error(error, storage, temporary_folder())) is not None:
-                return failed_run(trial, ailing), None, ailing
-            if (stood := standstill.pause()) is not None:
+            if (storage_error := as_storage_error(error, storage, temporary_folder())) is not None:
+                return failed_run(trial, storage_error), None, storage_error
+            if (paused := clock.pause()) is not None:
                 # This includes trials that were aborted because of the standstill: error.message says so.
-                return failed_run(trial, PausedError(f"{stood}; {error.message}")), None, None
+                return failed_run(trial, PausedError(f"{paused}; {error.message}")), None, None
             return failed_run(trial, error), None, None
-        run, stood = run_from_outcome(trial, outcome), standstill.pause()
-        doubt = stood or limit_violation(bench.server.group, run)
-        verdict, reason = (Verdict.VOID, doubt) if doubt else self.prepared.scenario.judge(outcome)
-        ailing = None
+        run, paused = run_from_outcome(trial, outcome), clock.pause()
+        doubt = paused or limit_violation(bench.server.group, run)
+        verdict, reason = (Verdict.VOID, doubt) if doubt else self.setup.scenario.judge(outcome)
+        storage_error = None
         if verdict is Verdict.FAILED:
-            ailing = as_storage_error(ServerFailedError(reason or verdict.value), storage, temporary_folder())
-        if ailing is not None:
-            verdict, reason = Verdict.VOID, ailing.message
-        again = stood is not None or ailing is not None
-        return replace(with_verdict(trial, run, verdict, reason), measure_again=again), outcome, ailing
+            storage_error = as_storage_error(ServerFailedError(reason or verdict.value), storage, temporary_folder())
+        if storage_error is not None:
+            verdict, reason = Verdict.VOID, storage_error.message
+        again = paused is not None or storage_error is not None
+        return replace(with_verdict(trial, run, verdict, reason), measure_again=again), outcome, storage_error
 
     def _floor(self, trial: Trial, bench: Bench) -> None:
         """Measures the floor after the last trial over a data directory, if its server was shut down cleanly."""
         if not bench.at_rest:
             return
-        self.narrator.say(f"{trial.version}: reading the first page of every table's file, for the floor")
-        standstill = ClockGuard()
+        self.reporter.say(f"{trial.version}: reading the first page of every table's file, for the floor")
+        clock = ClockGuard()
         try:
-            floor = floor_from_reads(trial, self.prepared.plan, measure_storage_floor(bench))
-            if (told := standstill.pause()) is not None:
-                raise TrialVoidError(told)
+            floor = floor_from_reads(trial, self.setup.plan, measure_storage_floor(bench))
+            if (text := clock.pause()) is not None:
+                raise TrialVoidError(text)
         except RecoveryError as error:
             self._note(f"{trial.version}: there is no floor: {error.message}")
         else:
             self.session = replace(self.session, floors=(*self.session.floors, floor))
         self.store.update(self.session)
 
-    def _learn(
+    def _store_facts(
         self,
         trial: Trial,
         bench: Bench,
@@ -354,12 +352,12 @@ class TrialLoop:
         They are stored before the run: if the tool is killed in between, the run is measured again."""
         before = self.session
         if clock_set_s is not None:
-            told = f"set by {clock_set_s:+.1f} s during run {trial.number}; no duration is taken from it."
-            self._note(f"The host's clock was {told}")
+            text = f"set by {clock_set_s:+.1f} s during run {trial.number}; no duration is taken from it."
+            self._note(f"The host's clock was {text}")
         if outcome is not None and outcome.samples is not None and outcome.samples.note:
             self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
-        for told in bench.notes:
-            self._note(told)
+        for text in bench.notes:
+            self._note(text)
         if bench.cpus_shared:
             self.session = without_dedicated_cpus(self.session)
         name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
@@ -367,7 +365,7 @@ class TrialLoop:
         if self.session != before:
             self.store.update(self.session)
 
-    def _settle(self, bench: Bench, trial: Trial) -> None:
+    def _recover_state(self, bench: Bench, trial: Trial, spec: DatadirSpec) -> None:
         """Restores a known state after a trial that did not end as planned: starts the server and counts its rows.
 
         If the server does not come back, its remaining trials are skipped. Raises StorageFailedError if the storage
@@ -376,23 +374,21 @@ class TrialLoop:
             bench.settle()
         except RecoveryError as error:
             bench.server.close()
-            if (ailing := as_storage_error(error, bench.datadir.storage, temporary_folder())) is not None:
-                raise ailing from error
-            place = datadir_spec(trial.version, trial.variant)
-            self._given_up.add(place)
+            if (storage_error := as_storage_error(error, bench.datadir.storage, temporary_folder())) is not None:
+                raise storage_error from error
+            self._abandoned.add(spec)
             if not bench.came_back and not isinstance(error, ServerKilledError):
-                self.stagehand.drop(place)
-            if self.prepared.plan.is_last(trial):
+                self.pool.remove(spec)
+            if self.setup.plan.is_last(trial):
                 return
             self._note(f"{trial.version}: the trials left were not run: {error.message}")
 
-    def _begin_anew(self, trial: Trial) -> None:
+    def _note_rebuild(self, trial: Trial, spec: DatadirSpec) -> None:
         """Notes that the next trial builds a new data directory, because that of this trial was set aside.
 
-        After the last trial the place is given up instead, so that nothing is built for the floor alone."""
-        place = datadir_spec(trial.version, trial.variant)
-        if self.prepared.plan.is_last(trial):
-            self._given_up.add(place)
+        After the last trial the directory is abandoned instead, so that nothing is built for the floor alone."""
+        if self.setup.plan.is_last(trial):
+            self._abandoned.add(spec)
         else:
             self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
 
@@ -400,67 +396,67 @@ class TrialLoop:
         """Adds a note to the report and shows it to the user, unless it is there already."""
         if note not in self.session.notes:
             self.session = replace(self.session, notes=(*self.session.notes, note))
-            self.narrator.warn(note)
+            self.reporter.warn(note)
 
 
 def run_session(
-    request: Request, *, engine: Engine, narrator: ProgressReporter, goes_on: Unfinished | None = None
+    request: Request, *, engine: Engine, reporter: ProgressReporter, unfinished: Unfinished | None = None
 ) -> SessionStore:
     """Runs a new session, or the missing runs of the interrupted session `goes_on`, and returns its store.
 
     An error that ends the session early is raised; the runs that ended before it are stored."""
     with refuse_steps(request.refused):
-        return _run_locked(request, engine=engine, narrator=narrator, goes_on=goes_on)
+        return _run_locked(request, engine=engine, reporter=reporter, unfinished=unfinished)
 
 
 def _run_locked(
-    request: Request, *, engine: Engine, narrator: ProgressReporter, goes_on: Unfinished | None
+    request: Request, *, engine: Engine, reporter: ProgressReporter, unfinished: Unfinished | None
 ) -> SessionStore:
-    samplers = _preflight(request, narrator)
-    with host_lock(), narrator.on_stage(), ExitStack() as stack:
-        resumed = stack.enter_context(open_resumed(goes_on))
-        _remove_leftovers(narrator, request.data)
+    samplers = _preflight(request, reporter)
+    with host_lock(), reporter.active(), ExitStack() as stack:
+        resumed = stack.enter_context(open_resumed(unfinished))
+        _remove_leftovers(reporter, request.data)
         # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
         stack.callback(cleanup.sweep_temp_folders)
         # Before the builds, which can take an hour: a limit that cannot be set is refused at once.
         group = stack.enter_context(server_limits(request.limits, request.data))
-        engine, prepared, programs_at_work = _set_up(request, engine, narrator, resumed=resumed)
-        narrator.planned(estimate_session(request, prepared.plan, prepared.needed))
+        engine, setup, programs_at_work = _set_up(request, engine, reporter, resumed=resumed)
+        reporter.planned(estimate_session(request, setup.plan, setup.needed))
         if resumed is not None:
             there = resumed.store.session
-            narrator.gone_on(run for run in there.runs if run.number in there.done)
+            reporter.resumed_with(run for run in there.runs if run.number in there.done)
         scratch = cleanup.make_temp_folder()
         stack.callback(cleanup.remove_temp_folder, scratch)
-        stagehand = stack.enter_context(
+        pool = stack.enter_context(
             DatadirPool(
                 request,
-                prepared.stages,
+                setup.requirements,
                 engine=engine,
-                narrator=narrator,
+                reporter=reporter,
                 group=group,
                 samplers=samplers,
                 programs=programs_at_work,
-                built=prepared.begun.built,
-                done_with=[stage.key for stage in prepared.done_with],
+                built=setup.earlier.built,
+                no_longer_needed=[requirement.key for requirement in setup.no_longer_needed],
             )
         )
-        loop = TrialLoop(request, prepared, stagehand=stagehand, scratch=scratch, narrator=narrator, resumed=resumed)
-        stagehand.rehearse([stage.place for stage in prepared.needed])
+        loop = TrialLoop(request, setup, pool=pool, scratch=scratch, reporter=reporter, resumed=resumed)
+        pool.check_encryption([requirement.spec for requirement in setup.needed])
         return loop.run()
 
 
-def _preflight(request: Request, narrator: ProgressReporter) -> tuple[str, ...]:
+def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
     """Checks the request before anything is touched, and returns the programs that can take stacks on this host."""
-    check_table_open_cache(request, say=narrator.warn)
+    check_table_open_cache(request, say=reporter.warn)
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     releases = [
         release for version in request.versions if (release := parse_request_or_list(version).release) is not None
     ]
-    for place in datadir_specs(releases, request.measured):
-        check_schema_supported(place.version, place.schema(request.schema))
+    for spec in datadir_specs(releases, request.measured):
+        check_schema_supported(spec.version, spec.schema(request.schema))
     if request.work is not None and request.stacks is not None:
-        provide_tool(request.stacks, offline=request.offline, say=narrator.warn)
+        provide_tool(request.stacks, offline=request.offline, say=reporter.warn)
     samplers = usable_programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     quoted_value("DATA", str(request.data))
@@ -468,45 +464,45 @@ def _preflight(request: Request, narrator: ProgressReporter) -> tuple[str, ...]:
     return samplers
 
 
-def _remove_leftovers(narrator: ProgressReporter, data: Path) -> None:
+def _remove_leftovers(reporter: ProgressReporter, data: Path) -> None:
     """Removes what killed runs left behind: it would compete with the timed servers for the host.
 
     Control groups and servers are found for all results and data folders, copies in `data` and wherever mounted."""
     for name in remove_orphaned_groups():
-        narrator.say(f"removed the control group {name}, which a killed run had left behind")
+        reporter.say(f"removed the control group {name}, which a killed run had left behind")
     for pid in kill_orphaned_servers():
-        narrator.say(f"ended server {pid}, which a killed run had left behind")
+        reporter.say(f"ended server {pid}, which a killed run had left behind")
     for folder, why_not in remove_leftover_copies(data):
-        told = f"the copy beside {folder.name}, which a killed run had left behind"
+        text = f"the copy beside {folder.name}, which a killed run had left behind"
         if why_not is None:
-            narrator.say(f"removed {told}")
+            reporter.say(f"removed {text}")
         else:
-            narrator.warn(f"{told}, is still there: {why_not}")
+            reporter.warn(f"{text}, is still there: {why_not}")
 
 
 def _set_up(
-    request: Request, engine: Engine, narrator: ProgressReporter, *, resumed: ResumedSession | None
+    request: Request, engine: Engine, reporter: ProgressReporter, *, resumed: ResumedSession | None
 ) -> tuple[Engine, RunSetup, dict[str, Tool]]:
     """Returns the engine that has the servers, the prepared session, and the programs that put load on a server."""
     sweep_results(request.results)
-    narrator.doing("getting the servers")
-    engine, builds = resolve_builds(request, engine, narrator.warn)
+    reporter.doing("getting the servers")
+    engine, builds = resolve_builds(request, engine, reporter.warn)
     for build in builds:
         for warning in build.warnings:
-            narrator.warn(f"warning: {build.version}: {warning}")
-    check_options(request, engine, builds, narrator.warn)
-    dropper = choose_dropper(request, engine, builds, narrator.warn)
+            reporter.warn(f"warning: {build.version}: {warning}")
+    check_options(request, engine, builds, reporter.warn)
+    dropper = choose_dropper(request, engine, builds, reporter.warn)
     at_work = find_scenario(request.scenario).programs
-    programs_at_work = provide_tools(at_work, offline=request.offline, say=narrator.warn)
+    programs_at_work = provide_tools(at_work, offline=request.offline, say=reporter.warn)
     # Before the builds: after them the storage would still be busy with our writes. A resumed session has the facts.
-    narrator.doing("trying the storage")
+    reporter.doing("trying the storage")
     is_tried = request.probe and resumed is None
-    standstill = ClockGuard()
+    clock = ClockGuard()
     tried = probe_reads(request.data, effort_for(request.most_tables)) if is_tried else NOT_PROBED
-    if is_tried and (stood := standstill.pause()) is not None:
-        tried = replace(NOT_PROBED, why_not=stood)
-    for told in (*request.unasked, *unsupported_questions([build.version for build in builds], request.measured)):
-        narrator.warn(told)
-    begun = NOT_BEGUN if resumed is None else resumed.begun
-    prepared = prepare(request, builds, begun)
-    return engine, replace(prepared, dropper=dropper, storage=tried.facts()), programs_at_work
+    if is_tried and (paused := clock.pause()) is not None:
+        tried = replace(NOT_PROBED, why_not=paused)
+    for text in (*request.unasked, *unsupported_questions([build.version for build in builds], request.measured)):
+        reporter.warn(text)
+    earlier = NOTHING_DONE if resumed is None else resumed.earlier
+    setup = prepare(request, builds, earlier)
+    return engine, replace(setup, dropper=dropper, storage=tried.facts()), programs_at_work

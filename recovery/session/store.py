@@ -93,7 +93,7 @@ class SessionStore:
                 store.logs.mkdir()
                 (store.folder / "runs").mkdir()
                 if plan is not None:
-                    store.keep_plan(plan)
+                    store.store_plan(plan)
                 store._write_report()
                 store._moved(rename_to_free_name(store.folder, numbered_names(name)))
             except BaseException:
@@ -103,7 +103,7 @@ class SessionStore:
         return store
 
     @classmethod
-    def go_on(cls, folder: Path) -> SessionStore:
+    def resume(cls, folder: Path) -> SessionStore:
         """Opens and locks the folder of an interrupted session, and removes its drafts; the report is not changed yet.
 
         Raises HostUnfitError if the session still runs."""
@@ -130,7 +130,7 @@ class SessionStore:
         if self._lock is not None:
             self._lock.path = folder / LOCK_FILE
 
-    def let_go(self) -> None:
+    def release_lock(self) -> None:
         """Releases the lock without storing anything, for a session that could not be resumed.
 
         The lock file of a killed session stays: it is what marks the session as killed."""
@@ -144,15 +144,15 @@ class SessionStore:
         with suppress(OSError):
             self.folder.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
-        self.let_go()
+        self.release_lock()
 
-    def is_newest(self) -> None:
+    def mark_newest(self) -> None:
         """Makes the link `latest` point at this session."""
         with writing_results(self.folder.parent):
             _point_latest(self.folder.parent, self.folder.name)
             sync_folder(self.folder.parent)
 
-    def keep_plan(self, plan: StoredPlan) -> None:
+    def store_plan(self, plan: StoredPlan) -> None:
         with writing_results(self.folder):
             write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
 
@@ -371,15 +371,6 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
     return tuple(notes)
 
 
-def _versions(plan: Plan) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(trial.version) for trial in plan.trials))
-
-
-def _baseline(request: Request, plan: Plan) -> str | None:
-    """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
-    return None if request.baseline is None else str(plan.versions[request.versions.index(request.baseline)])
-
-
 def session_from_request(
     request: Request,
     scenario: Scenario,
@@ -389,6 +380,7 @@ def session_from_request(
     engine: str,
     tool_version: str,
 ) -> Session:
+    baseline = request.exact_baseline(plan.versions)
     return Session(
         scenario=scenario.name,
         question=scenario.question,
@@ -414,7 +406,7 @@ def session_from_request(
             "floor": request.floor,
             "no_drop_caches": RootStep.DROP_CACHES in request.refused,
             "unprivileged": request.refused == EVERY_STEP,
-            "baseline": _baseline(request, plan),
+            "baseline": None if baseline is None else str(baseline),
             "fail_over": request.fail_over,
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
@@ -425,7 +417,7 @@ def session_from_request(
             "note": request.note,
             **_work_settings(request, plan),
         },
-        versions=_versions(plan),
+        versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),

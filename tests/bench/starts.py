@@ -159,7 +159,7 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
     version = bench.server.build.version
     screen = Screen(terminal)
     screen.live = True
-    narrator = ProgressDisplay(
+    reporter = ProgressDisplay(
         Progress(
             scenario="warm-recovery",
             versions=(str(version),),
@@ -167,14 +167,15 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
             results="",
             began_s=time.monotonic(),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            pid=os.getpid(),
+            owner=process_id(),
         ),
         screen=screen,
-        owner=process_id(),
         record=partial(progress.write_status_file, bench.server.logdir / "status"),
     )
-    bench.server.follower, bench.tell = narrator.follow, narrator.doing
-    with narrator.on_stage():
-        narrator.trial_began(Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
+    bench.server.follower, bench.tell = reporter.follow, reporter.doing
+    with reporter.active():
+        reporter.trial_began(Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
         yield
 
 

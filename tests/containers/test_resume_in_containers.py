@@ -30,7 +30,7 @@ def test_what_is_missing_is_measured(
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     assert run(["run", "--resume", "--results", str(tmp_path / "results")]) == 0
-    assert "goes on: 1 of 2 runs have ended" in capsys.readouterr().err
+    assert "is resumed: 1 of 2 runs have ended" in capsys.readouterr().err
     report = stored(tmp_path)
     assert [(one["variant"], one["verdict"]) for one in report["runs"]] == [("cold", "measured"), ("warm", "measured")]
     assert containers_of(client, process.pid) == []

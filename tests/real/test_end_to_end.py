@@ -277,7 +277,7 @@ def test_a_killed_run_is_settled_by_the_next(at: list[str], tmp_path: Path, caps
     assert len(stored(tmp_path)["runs"]) >= 1
     assert run(["cold-recovery", "--version", "8.0.31", "--runs", "1", *at]) == 0
     said = capsys.readouterr().err
-    assert "counted anew" in said
+    assert "counted again" in said
     assert f"ended server {server.pid}" in said
     assert not _is_alive(server), said
 

@@ -57,12 +57,12 @@ def test_what_is_missing_is_measured(
     before = {path: path.read_bytes() for path in (tmp_path / "results").glob("2*/runs/*.json")}
     words = ["run", "--resume", "--results", str(tmp_path / "results")]
     if number is signal.SIGINT:
-        told = re.search(r"`recovery (run --resume [^`]*)` goes on with the runs that are missing", said)
+        told = re.search(r"`recovery (run --resume [^`]*)` resumes it and measures the missing runs", said)
         assert told is not None, said
         words = told[1].split()
     assert run(words) == 0
     captured = capsys.readouterr()
-    assert f"goes on: {len(before)} of {RUNS} runs have ended" in captured.err
+    assert f"is resumed: {len(before)} of {RUNS} runs have ended" in captured.err
     report = stored(tmp_path)
     assert report["status"] == "finished"
     assert [(one["number"], one["verdict"]) for one in report["runs"]] == [
@@ -70,6 +70,6 @@ def test_what_is_missing_is_measured(
     ]
     assert {path: path.read_bytes() for path in before} == before
     assert 1 <= len(before) < RUNS
-    assert any("went on at" in note for note in report["notes"])
+    assert any("was resumed at" in note for note in report["notes"])
     assert len(list((tmp_path / "results").iterdir())) == 2, "the session, and latest"
     assert run(words) in (0, 2)

@@ -66,7 +66,7 @@ class Recorded(subprocess.Popen):  # type: ignore[type-arg]
         if str(args[0]).endswith("/mysqld") and str(args[-1]).endswith("/my.cnf"):
             rundir = str(given["cwd"])
             options = (Path(rundir) / "my.cnf").read_text(encoding="utf-8")
-            told = any(thread.name == "narrator" for thread in threading.enumerate())
+            told = any(thread.name == "progress" for thread in threading.enumerate())
             self.seen.append((told, options.replace(rundir, "R"), str(given["env"]).replace(rundir, "R")))
         super().__init__(args, **given)
 

@@ -83,7 +83,7 @@ def test_under_a_server_it_ends_the_session_and_keeps_what_was_finished(
         assert "or name another disk with DATA=" in ended.error
         session = load_session(find_session(results, None))
         assert run(["report", "--results", str(results)]) == 0
-    assert ("its contents were counted anew" in ended.said) == ("in_use" in before)
+    assert ("the rows were counted again" in ended.said) == ("in_use" in before)
     assert session.status == "aborted"
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID]
     assert words in (session.runs[1].reason or "")
@@ -105,7 +105,7 @@ def test_once_there_is_room_again_the_run_that_it_came_upon_is_measured_again(
     ]
     first = next(results.glob("2*/runs/001.json")).read_bytes()
     assert run(["run", "--resume", "--results", str(results)]) == 0
-    assert "goes on: 1 of 3 runs have ended" in capsys.readouterr().err
+    assert "is resumed: 1 of 3 runs have ended" in capsys.readouterr().err
     session = load_session(find_session(results, None))
     assert session.status == "finished"
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3

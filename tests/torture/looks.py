@@ -78,7 +78,7 @@ def unfinished(results: Path, *, went_on: bool) -> str | None:
     means = [one["count"] for one in stored.get("measures", stored["summaries"])]
     if sum(means) != RUNS:
         return f"its means are of {means} runs"
-    if went_on and not any("it went on at" in note for note in session.notes):
+    if went_on and not any("it was resumed at" in note for note in session.notes):
         return "a reader is not told that it was not of one piece"
     starts = session.runs if session.figure == STARTUP_METRIC else ()
     return next(filter(None, (*map(_not_measured, session.runs), *map(_wrong, starts))), None)
