@@ -25,13 +25,11 @@ class Event:
     text: str
 
 
+_READY = r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"
+"""The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
+name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line."""
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    # The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
-    # name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line.
-    (
-        Kind.READY,
-        re.compile(r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"),
-    ),
+    (Kind.READY, re.compile(_READY)),
     # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a checkpoint.
     (Kind.CRASH_RECOVERY, re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint")),
     (Kind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
@@ -240,11 +238,7 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     (Milestone.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
     (Milestone.ROLLBACK, r"Starting in background the rollback"),
     (Milestone.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
-    (
-        Milestone.READY,
-        # As in _PATTERNS: the server's own line, not the one of the X Plugin.
-        r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )",
-    ),
+    (Milestone.READY, _READY),
 )
 # Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
 _MILESTONE_HINTS = (

@@ -23,6 +23,7 @@ from recovery.mysqld.error_log import Kind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
 from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
+from recovery.mysqld.phases import with_first_query
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
     BackgroundLoadMeter,
@@ -153,12 +154,10 @@ class Server:
             ready_lag_s=ready.lag_s,
             start_error_s=None if life.overhead_s is None else life.started_error_s,
             engine_overhead_s=life.overhead_s,
-            phases=ready.passage.phases(
-                startup_s=startup_s, first_query_s=first_query_s, crashed=ready.crash_proof is not None
-            ),
-            beside=ready.passage.beside(startup_s),
-            log_held_s=ready.passage.held_s,
-            scan_threads=ready.passage.scan_threads,
+            phases=with_first_query(ready.tracker.phases(startup_s), first_query_s),
+            beside=ready.tracker.concurrent_phases(startup_s),
+            log_held_s=ready.tracker.held_s,
+            scan_threads=ready.tracker.counts.get("scan_threads"),
             around=around,
             timeline=onlooker.timeline,
         )

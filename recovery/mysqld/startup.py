@@ -50,8 +50,8 @@ class Ready:
     line: str
     crash_proof: str | None
     lag_s: float | None
-    passage: PhaseTracker
-    """The marks that were seen in the log, and when."""
+    tracker: PhaseTracker
+    """What the log showed of the start, and when."""
 
 
 class StallDetector:
@@ -100,8 +100,7 @@ class _LogState:
         self._life = life
         self._stamped = can(version, "microsecond_stamps")
         self._on_line = on_line
-        self._passage = PhaseTracker(version, life.started_at)
-        self.standing = self._passage.standing
+        self.tracker = PhaseTracker(version, life.started_at)
         self.crash_proof: str | None = None
         self.first_error: str | None = None
         self.failure: str | None = None
@@ -111,9 +110,9 @@ class _LogState:
         for line in lines:
             if self._on_line is not None:
                 self._on_line(line)
-            self._passage.latest = line.text
+            self.tracker.latest = line.text
             if line.complete and self.ready is None:
-                self._passage.see(line.text, line.arrived_s, line.wall_s)
+                self.tracker.add_arrival(line.text, line.arrived_s, line.wall_s)
             event = classify(line.text)
             if not line.complete:
                 # An incomplete line may still become anything, unless it already has the whole ready text.
@@ -122,9 +121,9 @@ class _LogState:
                 self.first_error = line.text
             if event is None:
                 continue
-            if event.kind is Kind.CRASH_RECOVERY and self.crash_proof is None:
+            if event.kind is Kind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
                 self.crash_proof = event.text
-                self._passage.crashed = True
+                self.tracker.crashed = True
             elif event.kind is Kind.FAILURE and self.failure is None:
                 self.failure = event.text
             elif event.kind is Kind.READY and self.ready is None:
@@ -133,7 +132,7 @@ class _LogState:
     def _ready(self, line: LogLine) -> Ready:
         stamp = microsecond_stamp(line.text) if self._stamped else None
         lag_s = None if stamp is None else line.wall_s - stamp
-        return Ready(line.arrived_s, line.text, self.crash_proof, lag_s, self._passage)
+        return Ready(line.arrived_s, line.text, self.crash_proof, lag_s, self.tracker)
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure
@@ -153,7 +152,7 @@ def wait_until_ready(
     Never ends the process itself."""
     found = _LogState(life, ready_version, on_line)
     if follower is not None:
-        follower(found.standing)
+        follower(found.tracker.current)
     progress = StallDetector(life, look)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()

@@ -380,7 +380,7 @@ def take_snapshot(
         step_s=_rounded(now_s - step.began_s) if step else None,
         phase=standing.phase if standing and step else None,
         phase_s=_rounded(now_s - standing.since_s) if standing and step else None,
-        told=standing.told if standing and step else None,
+        told=standing.progress if standing and step else None,
         cells=progress.cells,
         figure=progress.figure,
     )
