@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.errors import ServerFailedError
-from recovery.linux.cgroups import LimitGroup, UsageMeter
+from recovery.linux.cgroups import LimitGroup
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
 from recovery.model import Build, Startup
@@ -26,15 +26,14 @@ from recovery.mysqld.options import base_settings, merge
 from recovery.mysqld.phases import with_first_query
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
-    BackgroundLoadMeter,
     PhaseFollower,
     StallDetector,
-    StartupSampler,
     describe_exit,
     server_failure,
     wait_for_exit,
     wait_until_ready,
 )
+from recovery.mysqld.startup_sampler import StartupSampler
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 _POLL_S = 2.0
 _RETRY_S = 0.001
 _EXIT_GRACE_S = 1.0
-_METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """How long to wait for a killed process. It frees its memory and waits for pending requests; if that takes longer, the
 storage hangs."""
@@ -132,15 +130,14 @@ class Server:
             )
             life = self._launcher.launch(launch)
             self._life = life
-        meter, surroundings = self._meter(life), BackgroundLoadMeter(life.pid, self.device)
+        sampler = StartupSampler(life.pid, self.device, since_s=life.started_at, group=self.group)
         try:
-            with beside(life.pid), StartupSampler(life.pid, self.device, since_s=life.started_at) as onlooker:
+            with beside(life.pid), sampler:
                 version, on_line = self.build.version, self.on_line
                 ready = wait_until_ready(
                     life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
                 )
                 answered_at = self._first_answer(life)
-                usage, around = meter.read(), surroundings.read()
         except BaseException:
             self._end()
             raise
@@ -149,7 +146,7 @@ class Server:
             startup_s=startup_s,
             first_query_s=first_query_s,
             crash_proof=ready.crash_proof,
-            usage=usage,
+            usage=sampler.usage,
             log=log,
             ready_lag_s=ready.lag_s,
             start_error_s=None if life.overhead_s is None else life.started_error_s,
@@ -158,19 +155,9 @@ class Server:
             beside=ready.tracker.concurrent_phases(startup_s),
             log_held_s=ready.tracker.held_s,
             scan_threads=ready.tracker.counts.get("scan_threads"),
-            around=around,
-            timeline=onlooker.timeline,
+            around=sampler.background,
+            timeline=sampler.timeline,
         )
-
-    def _meter(self, life: ServerProcess) -> UsageMeter:
-        """Returns a meter for the process. For a moment after exec the kernel hides the counters of a process from all
-        but root, so reading them is retried briefly."""
-        for _ in range(_METER_TRIES):
-            meter = UsageMeter(life.pid, self.device, self.group)
-            if meter.read().read_bytes is not None:
-                break
-            life.wait(_RETRY_S)
-        return meter
 
     def _first_answer(self, life: ServerProcess) -> float:
         """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
