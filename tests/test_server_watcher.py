@@ -9,12 +9,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
+from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_build, fake_launch
 from waiting import DEADLINE_S
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.linux.cgroups import GroupUsage, LimitGroup, ProcessActivity
 from recovery.model import Limits, parse_version
+from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.local import LocalProcess
 from recovery.mysqld.log_tail import LogLine, LogTail
 from recovery.mysqld.startup import Ready, describe_exit, server_failure, wait_until_ready
@@ -178,3 +179,10 @@ def test_a_server_killed_for_want_of_its_memory_is_told_so(kills: int, told: str
     assert isinstance(error, ServerKilledError)
     assert error.message.endswith("when memory runs out" + told)
     assert ("give it more MEMORY" in error.hint) == bool(told)
+
+
+def test_a_server_killed_while_it_makes_a_data_directory_is_told_so(tmp_path: Path) -> None:
+    launcher = FakeLauncher([["x [ERROR] disk on fire\n", "signal 9"]])
+    with pytest.raises(ServerKilledError, match=r"when memory runs out: \[ERROR\] disk on fire"):
+        initialise(launcher, fake_build(), tmp_path / "data", rundir=tmp_path / "run", log=tmp_path / "logs" / "log")
+    assert not (tmp_path / "run").exists()
