@@ -116,7 +116,7 @@ def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None
         return ProcessActivity(float(looks), (0,))
 
     try:
-        assert wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look).line
+        assert wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, read_activity=look).line
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -138,7 +138,7 @@ def test_the_ticking_of_timers_is_no_work(tmp_path: Path, cpus: float, io: tuple
 
     try:
         with pytest.raises(ServerFailedError, match="nothing moved") if hangs else nullcontext():
-            wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look)
+            wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, read_activity=look)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)

@@ -297,13 +297,13 @@ def _start(described: DockerContainer) -> None:
     try:
         described.start()
     except APIError as error:
-        said = " ".join(str(error.explanation or error).split())
+        message = " ".join(str(error.explanation or error).split())
         kind, hint = HostUnfitError, "see the engine's log; ENGINE=local runs the server without it"
-        if "rlimit" in said:
+        if "rlimit" in message:
             kind, hint = _TooManyFilesError, "let the engine open more files"
-        elif any(words in said for words in ("mounts denied", "not shared", "source path does not exist")):
+        elif any(words in message for words in ("mounts denied", "not shared", "source path does not exist")):
             hint = _SHARED_FOLDERS_HINT
-        raise kind(f"the Docker engine cannot start the server's container: {said}", hint) from error
+        raise kind(f"the Docker engine cannot start the server's container: {message}", hint) from error
 
 
 def _attach(launch: Launch, described: DockerContainer) -> ContainerProcess:

@@ -1,4 +1,4 @@
-"""Starts, queries, kills and stops the server of one data directory, with at most one process (`Life`) at a time."""
+"""Starts, queries, kills and stops the server of one data directory, with at most one process at a time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ StartCompanion = Callable[[int], AbstractContextManager[None]]
 
 
 def no_companion(_: int) -> AbstractContextManager[None]:
-    """Does nothing: the `Beside` of a start without sampling."""
+    """Returns a context that does nothing, for a start without a companion."""
     return nullcontext()
 
 
@@ -163,13 +163,13 @@ class Server:
         """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
         accepted: some releases run an internal query between the line and the first accept."""
         progress = StallDetector(life)
-        looked_at = time.monotonic()
+        checked_at = time.monotonic()
         while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
             exited = life.exited()
             if exited is not None:
                 raise self._failed(f"after its ready line {describe_exit(life, exited)}")
-            if time.monotonic() - looked_at >= _POLL_S:
-                looked_at = time.monotonic()
+            if time.monotonic() - checked_at >= _POLL_S:
+                checked_at = time.monotonic()
                 if (why := progress.hopeless(self.stall_s)) is not None:
                     raise self._failed(f"the server is ready but answers nothing: {why}")
             life.wait(_RETRY_S)
@@ -255,7 +255,7 @@ class Server:
         if exited != Exit(code=0, signal=None):
             raise self._failed(f"the shutdown was not clean: {describe_exit(life, exited)}")
         if not any(_is_shutdown_line(line) for line in last_lines(life.launch.log, 50)):
-            raise self._failed("the server ended, but its log does not say that it shut down")
+            raise self._failed("the server ended without a shutdown message in its log")
         return exited
 
     def _not_gone(self, about_to_be: str) -> ServerProcess:

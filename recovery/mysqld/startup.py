@@ -50,11 +50,11 @@ class StallDetector:
     """Detects whether a process still does anything. It is polled now and then, and measures the time since the last
     change."""
 
-    def __init__(self, life: ServerProcess, look: ReadActivity = process_activity) -> None:
+    def __init__(self, life: ServerProcess, read_activity: ReadActivity = process_activity) -> None:
         self._pid = life.pid
         self._disks = (life.launch.datadir, life.launch.rundir)
-        self._look = look
-        self._seen = look(life.pid)
+        self._read_activity = read_activity
+        self._last = read_activity(life.pid)
         self._moved_at = self._had_room_at = time.monotonic()
 
     def moved(self) -> None:
@@ -72,17 +72,17 @@ class StallDetector:
         return full if now_s - self._had_room_at >= min(stall_s, _DISK_FULL_S) else None
 
     def still_for_s(self) -> float:
-        seen = self._look(self._pid)
-        if self._has_moved(seen, time.monotonic() - self._moved_at):
-            self._seen = seen
+        activity = self._read_activity(self._pid)
+        if self._has_moved(activity, time.monotonic() - self._moved_at):
+            self._last = activity
             self.moved()
         return time.monotonic() - self._moved_at
 
-    def _has_moved(self, seen: ProcessActivity | None, within_s: float) -> bool:
-        before = self._seen
-        if seen is None or before is None or seen.io is None:
-            return seen != before
-        return seen.io != before.io or seen.cpu_s - before.cpu_s > _IDLE_CPUS * within_s
+    def _has_moved(self, now: ProcessActivity | None, within_s: float) -> bool:
+        before = self._last
+        if now is None or before is None or now.io is None:
+            return now != before
+        return now.io != before.io or now.cpu_s - before.cpu_s > _IDLE_CPUS * within_s
 
 
 class _LogState:
@@ -138,20 +138,20 @@ def wait_until_ready(
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[LogLine], None] | None = None,
     follower: PhaseFollower | None = None,
-    look: ReadActivity = process_activity,
+    read_activity: ReadActivity = process_activity,
 ) -> Ready:
     """Waits for the ready line and returns what it showed. Raises ServerFailedError with the reason if none comes.
     Never ends the process itself."""
     found = _LogState(life, ready_version, on_line)
     if follower is not None:
         follower(found.tracker.current)
-    progress = StallDetector(life, look)
+    progress = StallDetector(life, read_activity)
     with LogTail(life.launch.log) as tail:
         poller = select.poll()
         poller.register(tail.fd, select.POLLIN)
         poller.register(life.exit_fd(), select.POLLIN)
-        look_ms = int(min(_POLL_S, stall_s / 4) * 1000)
-        looked_at = time.monotonic()
+        interval_ms = int(min(_POLL_S, stall_s / 4) * 1000)
+        checked_at = time.monotonic()
         while True:
             exited = life.exited()
             lines = tail.read()
@@ -164,11 +164,11 @@ def wait_until_ready(
                 raise found.fail(describe_exit(life, exited))
             if lines:
                 progress.moved()
-            if time.monotonic() - looked_at >= look_ms / 1000:
-                looked_at = time.monotonic()
+            if time.monotonic() - checked_at >= interval_ms / 1000:
+                checked_at = time.monotonic()
                 if (why := progress.hopeless(stall_s)) is not None:
                     raise found.fail(f"the server hangs: {why}")
-            poller.poll(0 if tail.behind else look_ms)
+            poller.poll(0 if tail.behind else interval_ms)
 
 
 def wait_for_exit(life: ServerProcess, stall_s: float) -> Exit | str:

@@ -134,7 +134,7 @@ class DatadirBuilder:
                 self.target.wipe()
                 raise HostUnfitError(
                     f"this build of {self.build.version} has no {plugin}, which encrypted tables take their keys from",
-                    "take a build that has it (MYSQLD=, IMAGE=), or say where it lies: --set plugin_dir=FOLDER",
+                    "take a build that has it (MYSQLD=, IMAGE=), or name its folder: --set plugin_dir=FOLDER",
                 ) from error
             raise
         finally:
@@ -169,9 +169,9 @@ class DatadirBuilder:
         for one, other in combinations(found, 2):
             if alike := same_effective_options(one, other):
                 self.target.wipe()
-                told = " and ".join(map(str, alike))
+                values = " and ".join(map(str, alike))
                 raise UsageError(
-                    f"{self.build.version} makes no difference between two of the settings asked for: {told} in both",
+                    f"{self.build.version} makes no difference between two of the settings asked for: {values} in both",
                     f"give values that it does not change; {one['@open_files_limit']} open files are allowed it "
                     "(ulimit -n)",
                 )
@@ -185,9 +185,9 @@ class DatadirBuilder:
 def _effective_settings(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings and the values in effect on the running server, in the format stored in a session."""
     names = [name.removeprefix("loose_") for name in settings]
-    told = server.variables((*names, "open_files_limit"))
+    values = server.variables((*names, "open_files_limit"))
     options = " ".join(f"{name}={value}" for name, value in settings.items())
-    return {"options": options} | {f"@{name}": value for name, value in told.items()}
+    return {"options": options} | {f"@{name}": value for name, value in values.items()}
 
 
 def _missing_plugin(log: Path) -> str | None:
@@ -287,7 +287,7 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
         check_space(builder.target.path, need.part(done / size.statements))
         builder.target.save(replace(state, statements_done=0, schema=_schema_fields(builder.schema)))
         shutil.rmtree(builder.logs, ignore_errors=True)
-        builder.say(f"{version}: going on where the build stopped, {done:,} of {size.statements:,} statements are done")
+        builder.say(f"{version}: continuing the build, {done:,} of {size.statements:,} statements are done")
         return done
     builder.target.wipe()
     check_space(builder.target.path, need)
@@ -326,7 +326,7 @@ def _run_script(
     version, total = builder.build.version, size.statements
     profile, library = build_profile(version), _eatmydata(builder.build)
     if library is None:
-        builder.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
+        builder.say(f"{version}: building without libeatmydata, which is not installed: several times slower")
     builder.say(f"{version}: building {builder.schema.total_tables:,} tables, {profile.connections} connections")
     # From here on Ctrl-C only sets `stop`: an exception between two lines would leave an inconsistent state.
     with _stop_on_interrupt(stop):
@@ -338,7 +338,7 @@ def _run_script(
             server.start(log_name="build.log")
             with _redo_log_disabled(server, profile), server.watched():
                 progress(done, total)
-                began_s, standstill = time.monotonic(), ClockGuard()
+                began_s, clock = time.monotonic(), ClockGuard()
                 reached = execute_script(
                     script_statements(builder.schema),
                     open_connection=lambda: server.connect(multi=True),
@@ -354,7 +354,7 @@ def _run_script(
         before_s = builder.target.state.build_s
         # The build time is unknown if an earlier part was built by a version of this tool that did not record it, or if
         # a process or the host was suspended meanwhile.
-        known = (before_s is not None or not done) and standstill.told() is None
+        known = (before_s is not None or not done) and clock.told() is None
         build_s = took_s + (before_s or 0) if known else None
         builder.target.save(replace(builder.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():
@@ -368,14 +368,14 @@ def _progress_with_space_check(
 
     The check assumes that the remaining tables are like those already made: a template may make larger tables, or more
     files, than estimated. It is skipped for the layout GENERAL."""
-    looked = builder.schema.layout is Layout.GENERAL
+    is_checked = builder.schema.layout is Layout.GENERAL
 
     def on_progress(so_far: int) -> None:
-        nonlocal looked
+        nonlocal is_checked
         progress(so_far, total)
-        if not looked and so_far >= total / 100:
+        if not is_checked and so_far >= total / 100:
             made = sum(map(creates_table, islice(script_statements(builder.schema), so_far)))
-            looked = made > 0
+            is_checked = made > 0
             if made:
                 _check_remaining_space(builder, made)
 
@@ -469,7 +469,7 @@ def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:
     for table, rows in found.items():
         if rows != schema.rows:
             raise DatadirMismatchError(
-                f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is built anew"
+                f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is rebuilt then"
             )
 
 
@@ -500,6 +500,6 @@ def _check_counts(schema: Schema, *, tables: int, files: int) -> None:
     # A user's template may make partitioned tables, with one file for each partition.
     if files < schema.files or (files > schema.files and schema.template is None):
         raise DatadirMismatchError(
-            f"{files:,} .ibd files lie in {where} for {asked:,} tables: {schema.files:,} should be there",
+            f"{where} has {files:,} .ibd files for {asked:,} tables instead of {schema.files:,}",
             "a template of your own must leave each table in a file of its own (InnoDB, innodb_file_per_table)",
         )

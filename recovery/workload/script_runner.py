@@ -237,12 +237,12 @@ def _packet_error(packet: Packet, answered: int, error: BaseException) -> Recove
         return ServerFailedError(
             f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
             f"{message_of(error)}",
-            "its error log, in build-logs of the data directory, tells why it ended",
+            "see its error log, in build-logs of the data directory",
         )
     if error.args and error.args[0] in _DISK_FULL_ERRORS:
         return HostUnfitError(
-            f"the server has no room: {message_of(error)}",
-            "make room, or give DATA= another disk; it is built anew then",
+            f"the disk of the server is full: {message_of(error)}",
+            "make room, or give DATA= another disk; the next run builds the tables again",
         )
     # A stored procedure returns several answers, so the count may exceed the number of statements.
     index = min(answered, len(packet.statements) - 1)

@@ -100,11 +100,11 @@ def parse_mutexes(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
     `spins=9,waits=3,calls=90` for a mutex, if mutexes are monitored. Rows with the same name are added up."""
     found: WaitCounts = {}
     for _, name, status, *_ in rows:
-        told = {what.removeprefix("os_"): int(count) for what, count in _MUTEX_STATUS.findall(str(status))}
-        if "waits" in told:
+        counts = {what.removeprefix("os_"): int(count) for what, count in _MUTEX_STATUS.findall(str(status))}
+        if "waits" in counts:
             before = found.get((MUTEX, str(name)), WaitCount(0))
-            spins = told["spins"] + (before.spins or 0) if "spins" in told else before.spins
-            found[MUTEX, str(name)] = WaitCount(before.waits + told["waits"], None, spins)
+            spins = counts["spins"] + (before.spins or 0) if "spins" in counts else before.spins
+            found[MUTEX, str(name)] = WaitCount(before.waits + counts["waits"], None, spins)
     return found
 
 
@@ -179,7 +179,7 @@ _EVENTS = (
 class CounterReader:
     """Reads the counters of a server over one connection, which is opened on demand and again after a failure.
 
-    All methods that query the server may raise the exceptions in FAILURES."""
+    All methods that query the server may raise the exceptions in QUERY_ERRORS."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -276,7 +276,7 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def read_samples(path: Path) -> tuple[Sample, ...]:
-    """Reads a file written by write_raw(); raises RecoveryError if it cannot be read."""
+    """Reads a file written by write_samples(); raises RecoveryError if it cannot be read."""
     try:
         rows = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode(), newline=""))
         _, *columns = next(rows)
