@@ -20,7 +20,6 @@ from recovery.linux.storage import Device, DeviceCounters, read_device_counters
 from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
 from recovery.mysqld.client import connect
 from recovery.workload import status_rates, status_sampler
-from recovery.workload import status_rates as averaging
 from recovery.workload.status_rates import averages, sample_series
 from recovery.workload.status_sampler import (
     Sample,
@@ -177,7 +176,7 @@ def test_the_look_of_the_beginning_may_have_failed() -> None:
 
 
 def test_every_figure_has_a_title() -> None:
-    names = {*status_rates.COUNTER_SUMS, *status_rates.GAUGE_SUMS, *averaging.AVERAGE_NAMES}
+    names = {*status_rates.COUNTER_SUMS, *status_rates.GAUGE_SUMS, *status_rates.AVERAGE_NAMES}
     assert len(names) > 25
     assert names <= set(METRICS)
 

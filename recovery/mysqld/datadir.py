@@ -232,15 +232,6 @@ def delete_state(folder: Path) -> None:
 
 # --- Data directories and their locks
 
-__all__ = [
-    "DataDir",
-    "DataDirInfo",
-    "DataDirs",
-    "State",
-    "allocated_bytes",
-    "prove_intact",
-]
-
 _MYSQL, _KEYS = "mysql", "keys"
 _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""

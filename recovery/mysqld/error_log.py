@@ -53,6 +53,7 @@ _HINTS = re.compile(
 MAX_SEARCHED_CHARS = 2000
 """Number of characters of a line that are searched. The server's message is within them, and searching a line of
 megabytes would take minutes."""
+_ERROR = "[ERROR]"
 _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
 
 
@@ -71,7 +72,12 @@ def classify(line: str) -> Event | None:
 def is_error(line: str) -> bool:
     """Returns whether a line is an error of any severity. The first error usually gives the reason of a failed start,
     the last one only the fact that it failed."""
-    return "[ERROR]" in line
+    return _ERROR in line
+
+
+def error_text(line: str) -> str:
+    """Returns an error line from its severity on, and any other line whole."""
+    return line[max(0, line.find(_ERROR)) :].strip()
 
 
 def microsecond_stamp(line: str) -> float | None:

@@ -61,6 +61,13 @@ class Launch:
         return self.rundir / "mysqld.sock"
 
 
+def has_process_ended(pidfd: int, timeout_s: float) -> bool:
+    """Returns whether the process of a descriptor ends within that time."""
+    poller = select.poll()
+    poller.register(pidfd, select.POLLIN)
+    return bool(poller.poll(max(0, int(timeout_s * 1000))))
+
+
 class ServerProcess(ABC):
     """One server process, from exec to exit. It is watched and signalled through its descriptor, so that no later
     process can be taken for it. How its exit is read depends on the launcher."""
@@ -85,9 +92,7 @@ class ServerProcess(ABC):
 
     def has_ended(self, timeout_s: float = 0) -> bool:
         """Returns whether the process ends within that time."""
-        poller = select.poll()
-        poller.register(self._pidfd, select.POLLIN)
-        return bool(poller.poll(max(0, int(timeout_s * 1000))))
+        return has_process_ended(self._pidfd, timeout_s)
 
     def exited(self) -> Exit | None:
         """Returns how the process ended, or None while it runs."""

@@ -16,7 +16,7 @@ from recovery.linux.cgroups import ProcessActivity, format_bytes, process_activi
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import find_full_folder
 from recovery.model import Version, can
-from recovery.mysqld.error_log import Kind, classify, is_error, microsecond_stamp
+from recovery.mysqld.error_log import Kind, classify, error_text, is_error, microsecond_stamp
 from recovery.mysqld.launcher import Exit, ServerProcess
 from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
 from recovery.mysqld.phases import CurrentPhase, PhaseTracker
@@ -128,7 +128,7 @@ class _LogState:
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure
-        return server_failure(self._life, f"{what}: {_without_stamp(why)}" if why else what)
+        return server_failure(self._life, f"{what}: {error_text(why)}" if why else what)
 
 
 def wait_until_ready(
@@ -214,9 +214,3 @@ def describe_exit(life: ServerProcess, exited: Exit) -> str:
     if exited.signal is not None:
         return f"{name} died of signal {exited.signal}"
     return f"{name} ended by itself, with exit code {exited.code}"
-
-
-def _without_stamp(line: str) -> str:
-    """Returns an error line from its severity on."""
-    at = line.find("[ERROR]")
-    return (line[at:] if at >= 0 else line).strip()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from recovery.linux import cgroups
 from recovery.linux.files import expand_path
 from recovery.linux.signals import defer_signals
 from recovery.model import Load
+from recovery.mysqld.launcher import has_process_ended
 from recovery.workload import die_with_parent
 from recovery.workload.inserts import shorten
 
@@ -404,9 +404,7 @@ class _ChildProcess:
 
     def has_ended(self, timeout_s: float) -> bool:
         """Returns whether the process ends within that time."""
-        poller = select.poll()
-        poller.register(self._pidfd, select.POLLIN)
-        return bool(poller.poll(max(0, int(timeout_s * 1000))))
+        return has_process_ended(self._pidfd, timeout_s)
 
     def has_written(self, words: bytes, timeout_s: float) -> bool:
         """Returns whether the words appear in the output within that time, or before the output ends."""
