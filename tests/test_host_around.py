@@ -16,7 +16,7 @@ from waiting import until
 from recovery.linux import cgroups
 from recovery.linux.procfs import HostCpuTime, host_cpu_time
 from recovery.linux.storage import Device, device_io_bytes, device_of
-from recovery.mysqld.startup import (
+from recovery.mysqld.startup_sampler import (
     MAX_SAMPLES,
     SAMPLE_INTERVAL_S,
     BackgroundLoadMeter,
@@ -24,6 +24,7 @@ from recovery.mysqld.startup import (
     StartupSample,
     StartupSampler,
     others_cpu_s,
+    timeline_of,
 )
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -82,17 +83,16 @@ def test_work_of_this_tool_is_its_own(idle: int) -> None:
 
 
 def test_halving_keeps_what_is_evenly_spread() -> None:
-    looks = DownsampledSeries()
+    series = DownsampledSeries[StartupSample](SAMPLE_INTERVAL_S, MAX_SAMPLES)
     at_s = 0.0
     for _ in range(3600 * 4):
-        if at_s + looks.every_s > 3600:
+        if at_s + series.every_s > 3600:
             break
-        at_s += looks.every_s
-        looks.add(StartupSample(at_s, read_bytes=int(at_s), cpu_s=at_s / 2))
-        assert len(looks.kept) < MAX_SAMPLES
-    timeline = looks.timeline()
-    assert timeline is not None
-    assert looks.every_s == 16.0, "an hour in fewer than 240"
+        at_s += series.every_s
+        series.add(StartupSample(at_s, read_bytes=int(at_s), cpu_s=at_s / 2))
+        assert len(series.kept) < MAX_SAMPLES
+    timeline = timeline_of(series.kept)
+    assert series.every_s == 16.0, "an hour in fewer than 240"
     assert len(timeline.at_s) + 20 >= MAX_SAMPLES / 2
     assert {round(b - a, 6) for a, b in zip(timeline.at_s, timeline.at_s[1:], strict=False)} == {16.0}
     assert timeline.read_bytes == tuple(map(int, timeline.at_s))
@@ -101,38 +101,41 @@ def test_halving_keeps_what_is_evenly_spread() -> None:
 
 
 def test_a_column_with_a_hole_is_empty() -> None:
-    looks = DownsampledSeries()
-    assert looks.timeline() is None
-    assert looks.every_s == SAMPLE_INTERVAL_S
-    looks.add(StartupSample(0.25, read_bytes=1, cpu_s=0.1))
-    looks.add(StartupSample(0.5, cpu_s=0.2))
-    timeline = looks.timeline()
-    assert timeline is not None
+    series = DownsampledSeries[StartupSample](SAMPLE_INTERVAL_S, MAX_SAMPLES)
+    series.add(StartupSample(0.25, read_bytes=1, cpu_s=0.1))
+    series.add(StartupSample(0.5, cpu_s=0.2))
+    timeline = timeline_of(series.kept)
     assert (timeline.at_s, timeline.read_bytes, timeline.cpu_s) == ((0.25, 0.5), (), (0.1, 0.2))
 
 
+def test_a_pinned_sample_is_never_dropped() -> None:
+    series = DownsampledSeries[int](1.0, most=5)
+    for number in range(11):
+        series.add(number)
+        series.pinned = 2
+    assert (series.kept, series.every_s) == ([2, 5, 8, 10], 8.0)
+
+
 def test_what_others_used_never_shrinks() -> None:
-    looks = DownsampledSeries()
+    series = DownsampledSeries[StartupSample](SAMPLE_INTERVAL_S, MAX_SAMPLES)
     for at_s, used_s in ((0.25, 0.02), (0.5, 0.01), (0.75, 0.05)):
-        looks.add(StartupSample(at_s, others_cpu_s=used_s))
-    timeline = looks.timeline()
-    assert timeline is not None
+        series.add(StartupSample(at_s, others_cpu_s=used_s))
+    timeline = timeline_of(series.kept)
     assert timeline.others_cpu_s == (0.02, 0.02, 0.05)
 
 
 WORK = "import sys, time\nprint(flush=True)\nwhile True: pass"
 
 
-def test_the_onlooker_sees_a_process_work(tmp_path: Path) -> None:
+def test_the_sampler_sees_a_process_work(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", WORK], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        with StartupSampler(child.pid, device_of(tmp_path), since_s=time.monotonic()) as onlooker:
-            kept = onlooker._looks.kept
-            until(lambda: len(kept) >= 4 and (kept[-1].cpu_s or 0) > 0.2, "four looks, and its CPU time")
+        with StartupSampler(child.pid, device_of(tmp_path), since_s=time.monotonic()) as sampler:
+            kept = sampler._series.kept
+            until(lambda: len(kept) >= 4 and (kept[-1].cpu_s or 0) > 0.2, "four series, and its CPU time")
         child.kill()
-    timeline = onlooker.timeline
-    assert timeline is not None
+    timeline = sampler.timeline
     assert timeline.at_s == tuple(sorted(timeline.at_s))
     assert all(at_s >= SAMPLE_INTERVAL_S * (1 + number) for number, at_s in enumerate(timeline.at_s[:-1])), (
         "never too early"
@@ -140,23 +143,22 @@ def test_the_onlooker_sees_a_process_work(tmp_path: Path) -> None:
     assert len(timeline.cpu_s) == len(timeline.at_s) >= 5
     assert list(timeline.cpu_s) == sorted(timeline.cpu_s)
     assert timeline.cpu_s[-1] > 0.2
-    assert not [thread for thread in threading.enumerate() if thread.name == "onlooker"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "startup-sampler"]
 
 
 @pytest.mark.on_demand("bench")
 def test_a_look_costs_next_to_nothing(idle: int, tmp_path: Path) -> None:
-    onlooker = StartupSampler(idle, device_of(tmp_path), since_s=time.monotonic())
+    sampler = StartupSampler(idle, device_of(tmp_path), since_s=time.monotonic())
     began = time.thread_time()
     for _ in range(200):
-        onlooker.look()
+        sampler.sample()
     assert (time.thread_time() - began) / 200 < 0.0025, "1 % of a quarter of a second"
 
 
 def test_a_process_that_is_gone_leaves_holes_and_no_error() -> None:
-    with StartupSampler(2**22 + 1, NO_DEVICE, since_s=time.monotonic()) as onlooker:
+    with StartupSampler(2**22 + 1, NO_DEVICE, since_s=time.monotonic()) as sampler:
         pass
-    assert onlooker.timeline is not None
-    assert onlooker.timeline.cpu_s == ()
+    assert sampler.timeline.cpu_s == ()
 
 
 def tree(folder: Path, version: int) -> Path:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.workload.build import MAX_PACKET_BYTES, packets
 from recovery.workload.schema import Kind
+from recovery.workload.script_runner import MAX_PACKET_BYTES, packets
 
 TABLE = "create table d.t (id int)"
 INSERT = "insert into d.t values (1)"

@@ -20,12 +20,10 @@ from recovery.linux.storage import Device, DeviceCounters, read_device_counters
 from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
 from recovery.mysqld.client import connect
 from recovery.workload import status_rates, status_sampler
-from recovery.workload import status_rates as averaging
 from recovery.workload.status_rates import averages, sample_series
 from recovery.workload.status_sampler import (
     Sample,
     Sampler,
-    downsample,
     first_measured_sample,
     read_samples,
     write_samples,
@@ -178,7 +176,7 @@ def test_the_look_of_the_beginning_may_have_failed() -> None:
 
 
 def test_every_figure_has_a_title() -> None:
-    names = {*status_rates.COUNTER_SUMS, *status_rates.GAUGE_SUMS, *averaging.AVERAGE_NAMES}
+    names = {*status_rates.COUNTER_SUMS, *status_rates.GAUGE_SUMS, *status_rates.AVERAGE_NAMES}
     assert len(names) > 25
     assert names <= set(METRICS)
 
@@ -207,7 +205,7 @@ PACKED = gzip.compress(b"at_s,a\n1.0,5\n" * 20, mtime=0)
 def test_a_damaged_file_is_one_line(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "raw.csv.gz").write_bytes(content)
-    with pytest.raises(RecoveryError, match="cannot read the looks"):
+    with pytest.raises(RecoveryError, match="cannot read the samples"):
         read_samples(tmp_path / "raw.csv.gz")
 
 
@@ -311,9 +309,3 @@ def test_no_poll_is_lost_between_looks_that_are_far_apart() -> None:
     assert series(with_poll_rates(looks, polled))["polls_per_s"] == (None, None, 2.0, 1.0, 0.0, None)
     assert with_poll_rates(looks, ()) == looks
     assert with_poll_rates(LoadTimeline(()), polled) == LoadTimeline(())
-
-
-def test_the_look_at_which_it_began_is_never_thinned_out() -> None:
-    looks = [look(float(at_s)) for at_s in range(-4, 6)]
-    assert [one.at_s for one in downsample(looks, but=looks[4])] == [-3, -1, 0, 1, 3, 5]
-    assert [one.at_s for one in downsample(looks, but=None)] == [-3, -1, 1, 3, 5]

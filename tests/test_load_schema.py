@@ -121,10 +121,10 @@ def test_the_first_statements_come_at_once() -> None:
         ("{{ ''.__class__.__mro__ }}", "unsafe"),
         ("{% include 'other' %}", "line 1"),
         ("-- nothing\n", "no statement at all"),
-        ("create schema d; create table d.t (id int);", "fewer tables than said: 1 instead of 3"),
+        ("create schema d; create table d.t (id int);", "fewer tables than requested: 1 instead of 3"),
         (
             "{% for n in range(4) %}create table d.t{{ n }} (id int);{% endfor %}",
-            "more tables than said: 4 instead of 3",
+            "more tables than requested: 4 instead of 3",
         ),
         ("{% for n in range(3) %}create temporary table t{{ n }} (id int);{% endfor %}", "0 instead of 3"),
     ],

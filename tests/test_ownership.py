@@ -28,7 +28,7 @@ from recovery.linux.files import (
     write_atomically,
 )
 from recovery.linux.locks import take_lock
-from recovery.mysqld.local import create_log
+from recovery.mysqld.launcher import create_log
 from recovery.session.store import check_results_folder
 
 

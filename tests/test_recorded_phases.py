@@ -12,19 +12,20 @@ import pytest
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
 from recovery.model import Phase, parse_version
-from recovery.mysqld.phases import PhaseTracker
+from recovery.mysqld.phases import PhaseTracker, with_first_query
 
 RECORDED = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.arrivals"))
 
 
 def replayed(recorded: Path) -> tuple[PhaseTracker, tuple[Phase, ...], float]:
-    passage, arrived_s = PhaseTracker(parse_version(recorded.stem.removesuffix("-crash")), 0.0), 0.0
+    tracker, arrived_s = PhaseTracker(parse_version(recorded.stem.removesuffix("-crash")), 0.0), 0.0
     for line in recorded.read_text().splitlines():
         times, _, text = line.partition("\t")
         arrived_s, wall_s = map(float, times.split())
-        passage.see(text, arrived_s, wall_s)
-    phases = passage.phases(startup_s=arrived_s, first_query_s=arrived_s + 0.5, crashed=True)
-    return passage, phases, arrived_s
+        tracker.add_arrival(text, arrived_s, wall_s)
+    tracker.crashed = True
+    phases = with_first_query(tracker.phases(arrived_s), arrived_s + 0.5)
+    return tracker, phases, arrived_s
 
 
 every = pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: str(path.stem))
@@ -36,12 +37,12 @@ def test_there_are_nine() -> None:
 
 @every
 def test_as_kept(recorded: Path) -> None:
-    passage, phases, _ = replayed(recorded)
+    tracker, phases, _ = replayed(recorded)
     kept = json.loads(recorded.with_suffix(".phases.json").read_text())
     assert [[phase.name, *(round(at_s, 6) for at_s in (phase.start_s, phase.end_s))] for phase in phases[:-1]] == kept[
         "phases"
     ]
-    assert (None if passage.held_s is None else round(passage.held_s, 4)) == kept["held_s"]
+    assert (None if tracker.held_s is None else round(tracker.held_s, 4)) == kept["held_s"]
 
 
 @every

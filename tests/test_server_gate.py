@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from recovery.mysqld.container import ExecBarrier
 
 DEV_NULL = Path(os.devnull)
@@ -53,3 +55,12 @@ def test_without_a_word_nothing_is_run(tmp_path: Path) -> None:
     gate.close()  # as when this tool dies
     assert process.wait(60) != 0
     assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_pipe_that_cannot_be_made_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "gate-go").write_text("in the way")
+    before = {path.name for path in Path("/proc/self/fd").iterdir()}
+    with pytest.raises(FileExistsError):
+        ExecBarrier(tmp_path)
+    assert {path.name for path in Path("/proc/self/fd").iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["gate-go"]

@@ -10,8 +10,8 @@ import pytest
 from fakes import fake_launch
 
 from recovery.errors import RecoveryError, ServerFailedError, UsageError
-from recovery.mysqld.launcher import Exit, Launch
-from recovery.mysqld.local import LocalLauncher, open_files_limit
+from recovery.mysqld.launcher import Exit, Launch, open_files_limit
+from recovery.mysqld.local import LocalLauncher
 
 
 def script(folder: Path, text: str) -> Launch:

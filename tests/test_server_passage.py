@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from recovery.model import parse_version
-from recovery.mysqld.phases import PhaseTracker
+from recovery.mysqld.phases import PhaseTracker, with_first_query
 
 STARTED_S, WALL_S = 1000.0, 1_700_000_000.0
 LINES_80 = (
@@ -20,41 +20,42 @@ def line(at_s: float, text: str) -> str:
 
 
 def passed(*arrivals: tuple[float, float, str], version: str = "8.0.15") -> PhaseTracker:
-    passage = PhaseTracker(parse_version(version), STARTED_S)
+    tracker = PhaseTracker(parse_version(version), STARTED_S)
+    tracker.crashed = True
     for arrived_s, made_s, text in arrivals:
-        passage.see(line(made_s, text), STARTED_S + arrived_s, WALL_S + arrived_s)
-    return passage
+        tracker.add_arrival(line(made_s, text), STARTED_S + arrived_s, WALL_S + arrived_s)
+    return tracker
 
 
-def spans(passage: PhaseTracker) -> dict[str, tuple[float, float]]:
-    found = passage.phases(startup_s=4.0, first_query_s=4.5, crashed=True)
+def spans(tracker: PhaseTracker) -> dict[str, tuple[float, float]]:
+    found = with_first_query(tracker.phases(4.0), 4.5)
     return {phase.name: (round(phase.start_s, 3), round(phase.end_s, 3)) for phase in found}
 
 
 def test_by_arrival() -> None:
-    passage = passed(*((at_s, at_s - 0.001, text) for at_s, text in LINES_80))
-    assert passage.held_s is None
-    assert spans(passage)["discovery"] == (0.5, 2.5)
-    assert spans(passage)["first query"] == (4.0, 4.5)
+    tracker = passed(*((at_s, at_s - 0.001, text) for at_s, text in LINES_80))
+    assert tracker.held_s is None
+    assert spans(tracker)["discovery"] == (0.5, 2.5)
+    assert spans(tracker)["first query"] == (4.0, 4.5)
 
 
 def test_lines_that_arrive_together_are_put_back_to_where_they_were_made() -> None:
-    passage = passed(*((3.0, at_s, text) for at_s, text in LINES_80))
-    assert passage.held_s is not None
-    assert round(passage.held_s, 3) == 2.5
-    assert spans(passage)["discovery"] == (0.5, 2.5)
+    tracker = passed(*((3.0, at_s, text) for at_s, text in LINES_80))
+    assert tracker.held_s is not None
+    assert round(tracker.held_s, 3) == 2.5
+    assert spans(tracker)["discovery"] == (0.5, 2.5)
 
 
 def test_where_some_lines_were_held_the_others_are_not_taken_for_late() -> None:
     last = (3.05, "1 [Note] [MY-012357] [InnoDB] Reading DD tablespace files")
     done = (3.09, "1 [Note] [MY-012356] [InnoDB] Validated 26/26  tablespaces")
-    passage = passed(*((3.1, at_s, text) for at_s, text in (*LINES_80, last, done)))
-    assert spans(passage)["validation"] == (3.05, 3.09)
+    tracker = passed(*((3.1, at_s, text) for at_s, text in (*LINES_80, last, done)))
+    assert spans(tracker)["validation"] == (3.05, 3.09)
 
 
 def test_stamps_before_the_exec_do_not_make_phases_begin_before_it() -> None:
-    passage = passed(*((3.0, at_s - 10, text) for at_s, text in LINES_80))
-    found = passage.phases(startup_s=4.0, first_query_s=4.0, crashed=True)
+    tracker = passed(*((3.0, at_s - 10, text) for at_s, text in LINES_80))
+    found = tracker.phases(4.0)
     assert found[0].start_s == 0.0
     assert all(phase.start_s <= phase.end_s for phase in found)
 
@@ -65,8 +66,8 @@ def test_a_long_redo_log_does_not_crowd_out_what_comes_after_it() -> None:
     )
     later = (2.0, "1 [Note] [MY-012535] [InnoDB] Apply batch completed!")
     undo = (3.0, "1 [Note] [MY-013252] [InnoDB] Using undo tablespace './undo_001'.")
-    passage = passed(*((at_s, at_s, text) for at_s, text in (*scanned, later, undo)), version="5.7.22")
-    assert spans(passage)["validation"] == (2.0, 3.0)
+    tracker = passed(*((at_s, at_s, text) for at_s, text in (*scanned, later, undo)), version="5.7.22")
+    assert spans(tracker)["validation"] == (2.0, 3.0)
 
 
 def test_a_start_without_any_mark_is_unnamed() -> None:
@@ -77,15 +78,15 @@ def test_what_goes_on_beside_the_start() -> None:
     load = (1.0, 0.999, "0 [Note] InnoDB: Loading buffer pool(s) from /data/ib_buffer_pool")
     loaded = (1.5, 1.499, "0 [Note] InnoDB: Buffer pool(s) load completed at 261121  1:00:00")
     rollback = (3.0, 2.999, "0 [Note] InnoDB: Starting in background the rollback of uncommitted transactions")
-    found = passed(load, loaded, rollback, version="5.7.22").beside(4.0)
+    found = passed(load, loaded, rollback, version="5.7.22").concurrent_phases(4.0)
     assert [(phase.name, round(phase.start_s, 3), round(phase.end_s, 3)) for phase in found] == [
         ("buffer pool load", 1.0, 1.5),
         ("rollback", 3.0, 4.0),
     ], "what has no end yet was seen until the ready line"
-    assert passed(loaded, version="5.7.22").beside(4.0) == ()
+    assert passed(loaded, version="5.7.22").concurrent_phases(4.0) == ()
     # Held back, by stamps that go back, and to before the exec: no time is less than none.
     early = (1.0, -2.0, load[2])
-    (phase,) = passed(early, (1.5, -3.0, loaded[2]), version="5.7.22").beside(4.0)
+    (phase,) = passed(early, (1.5, -3.0, loaded[2]), version="5.7.22").concurrent_phases(4.0)
     assert (phase.start_s, phase.end_s) == (0.0, 0.0)
 
 
@@ -101,9 +102,9 @@ LINES_57 = (
 
 
 def standing_after(count: int, now_s: float, *, crashed: bool = True) -> tuple[str | None, float]:
-    passage = passed(*((at_s, at_s, text) for at_s, text in LINES_57[:count]), version="5.7.22")
-    passage.crashed = crashed
-    found = passage.standing(STARTED_S + now_s)
+    tracker = passed(*((at_s, at_s, text) for at_s, text in LINES_57[:count]), version="5.7.22")
+    tracker.crashed = crashed
+    found = tracker.current(STARTED_S + now_s)
     return found.phase, round(found.since_s - STARTED_S, 3)
 
 
@@ -118,7 +119,7 @@ def test_where_a_start_stands_that_goes_on() -> None:
 
 
 def test_how_far_it_has_come_in_the_server_s_own_words() -> None:
-    passage = passed((0.5, 0.5, LINES_80[0][1]))
-    passage.latest = "2026-01-01T00:00:00.000000Z 1 [Note] [MY-012200] [InnoDB] Checked 15615/20298 files"
-    found = passage.standing(STARTED_S + 3)
-    assert (found.phase, found.told) == ("discovery", "Checked 15615/20298")
+    tracker = passed((0.5, 0.5, LINES_80[0][1]))
+    tracker.latest = "2026-01-01T00:00:00.000000Z 1 [Note] [MY-012200] [InnoDB] Checked 15615/20298 files"
+    found = tracker.current(STARTED_S + 3)
+    assert (found.phase, found.progress) == ("discovery", "Checked 15615/20298")

@@ -9,13 +9,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_launch
+from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_build, fake_launch
 from waiting import DEADLINE_S
 
 from recovery.errors import ServerFailedError, ServerKilledError
 from recovery.linux.cgroups import GroupUsage, LimitGroup
 from recovery.linux.procfs import ProcessActivity
 from recovery.model import Limits, parse_version
+from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.local import LocalProcess
 from recovery.mysqld.log_tail import LogLine, LogTail
 from recovery.mysqld.startup import Ready, describe_exit, server_failure, wait_until_ready
@@ -116,7 +117,7 @@ def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None
         return ProcessActivity(float(looks), (0,))
 
     try:
-        assert wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look).line
+        assert wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, read_activity=look).line
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -138,7 +139,7 @@ def test_the_ticking_of_timers_is_no_work(tmp_path: Path, cpus: float, io: tuple
 
     try:
         with pytest.raises(ServerFailedError, match="nothing moved") if hangs else nullcontext():
-            wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, look=look)
+            wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, read_activity=look)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -179,3 +180,10 @@ def test_a_server_killed_for_want_of_its_memory_is_told_so(kills: int, told: str
     assert isinstance(error, ServerKilledError)
     assert error.message.endswith("when memory runs out" + told)
     assert ("give it more MEMORY" in error.hint) == bool(told)
+
+
+def test_a_server_killed_while_it_makes_a_data_directory_is_told_so(tmp_path: Path) -> None:
+    launcher = FakeLauncher([["x [ERROR] disk on fire\n", "signal 9"]])
+    with pytest.raises(ServerKilledError, match=r"when memory runs out: \[ERROR\] disk on fire"):
+        initialise(launcher, fake_build(), tmp_path / "data", rundir=tmp_path / "run", log=tmp_path / "logs" / "log")
+    assert not (tmp_path / "run").exists()

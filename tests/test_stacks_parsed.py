@@ -124,7 +124,7 @@ def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert told.value.hint == "install it: dnf install elfutils; or leave --stacks out"
     fake(tmp_path, "perf", "echo 'perf: Operation not permitted.' >&2; exit 1")
     fake(tmp_path, "eu-stack")
-    with pytest.raises(HostUnfitError, match="perf may not look into a process here: perf: Operation not permitted"):
+    with pytest.raises(HostUnfitError, match="perf may not trace a process here: perf: Operation not permitted"):
         usable_programs(AUTO)
     fake(tmp_path, "perf")
     assert usable_programs(AUTO) == ("perf",), "eu-stack is nothing without eu-addr2line"
@@ -170,20 +170,20 @@ def is_recording(sampling: StackSampler) -> bool:
 
 
 def has_recorded(sampling: StackSampler) -> bool:
-    return sampling._looker is not None and sampling._looker.poll() is not None
+    return sampling._program is not None and sampling._program.poll() is not None
 
 
 def test_a_program_that_sees_nothing_voids_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(tmp_path, "eu-stack", "echo 'ptrace: No such process.' >&2; exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(TrialVoidError, match="eu-stack saw nothing of the server: ptrace: No such process"):
+    with pytest.raises(TrialVoidError, match="eu-stack took no stack trace of the server: ptrace: No such process"):
         sampled(tmp_path, ("eu-stack",), has_complained)
 
 
 def test_a_program_that_is_gone_voids_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in PROGRAMS:
-        with pytest.raises(TrialVoidError, match=f"{name} saw nothing of the server: .*No such file"):
+        with pytest.raises(TrialVoidError, match=f"{name} took no stack trace of the server: .*No such file"):
             sampled(tmp_path, (name,), has_complained)
 
 
@@ -214,14 +214,14 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
     found = watch.stacks("Q2")
     assert found is not None
     assert (found.looks, found.chains, found.folded) == (0, (), "")
-    assert re.fullmatch(r"perf saw nothing of the server, in [\d.e-]+ s of Q2", found.note)
+    assert re.fullmatch(r"perf took no stack trace of the server, in [\d.e-]+ s of Q2", found.note)
 
 
 def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake(tmp_path, "eu-stack", 'echo "TID $3:"; echo "#0  0x10"; echo "#1  0x21"')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(eu_stack, "resolve_addresses", lambda *_: {0x10: "read", 0x20: "main"})
-    found = sampled(tmp_path, ("eu-stack",), lambda sampling: len(sampling._looks) >= 2)
+    found = sampled(tmp_path, ("eu-stack",), lambda sampling: len(sampling._samples) >= 2)
     assert found.looks >= 2
     assert found.folded.startswith("rest to ready;")
     assert found.folded.rstrip().rpartition(" ")[0].endswith("main;read")
@@ -247,7 +247,7 @@ def test_a_sample_is_of_the_phase_in_which_the_process_was_stopped(
         until(lambda: told.exists() and told.read_text(), "the first line")
         sampling = StackSampler(("eu-stack",), executable_of(pid), tmp_path / "stacks")
         with sampling.of(pid):
-            until(lambda: len(sampling._looks) >= 3, "samples")
+            until(lambda: len(sampling._samples) >= 3, "samples")
         written = len(told.read_text())
         until(lambda: len(told.read_text()) > written, "the process to go on")
         assert os.waitid(os.P_PID, pid, STOPS) is None, "nobody takes it for another's doing"

@@ -27,7 +27,7 @@ from recovery.model import (
     Verdict,
     WarmProof,
 )
-from recovery.mysqld.local import open_files_limit
+from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
 from recovery.workload.poller import PollerCounters
 

@@ -52,7 +52,7 @@ from recovery.model import (
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.options import max_clients, needed_connections
 from recovery.mysqld.server import Server
-from recovery.mysqld.startup import BackgroundLoadMeter
+from recovery.mysqld.startup_sampler import BackgroundLoadMeter
 from recovery.workload import poller as polling
 from recovery.workload import sysbench
 from recovery.workload.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports

@@ -15,11 +15,11 @@ from pathlib import Path
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.signals import defer_signals
 from recovery.model import Build, can
-from recovery.mysqld.error_log import is_error
+from recovery.mysqld.error_log import error_text, is_error
 from recovery.mysqld.launcher import Exit, Launch, Launcher, ServerProcess
 from recovery.mysqld.log_tail import last_lines
 from recovery.mysqld.options import FLAG, KEY_FILE, Settings, base_settings, experiment_settings, merge
-from recovery.mysqld.startup import DEFAULT_STALL_S, describe_exit, wait_for_exit
+from recovery.mysqld.startup import DEFAULT_STALL_S, describe_exit, server_failure, wait_for_exit
 
 _KEY_BYTES = 32
 
@@ -139,5 +139,5 @@ def _wait_until_done(life: ServerProcess, stall_s: float) -> None:
 
 def _failed(life: ServerProcess, what: str) -> ServerFailedError:
     tail = last_lines(life.launch.log)
-    reason = next((line[line.find("[ERROR]") :] for line in tail if is_error(line)), tail[-1] if tail else "")
-    return ServerFailedError(f"{what}: {reason}" if reason else what, log_tail=tail)
+    reason = error_text(next(filter(is_error, tail), tail[-1] if tail else ""))
+    return server_failure(life, f"{what}: {reason}" if reason else what)

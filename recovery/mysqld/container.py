@@ -6,7 +6,6 @@ process itself."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shutil
@@ -29,8 +28,15 @@ from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
 from recovery.linux.procfs import process_id
 from recovery.linux.signals import record_server_stop
-from recovery.mysqld.launcher import Exit, Launch
-from recovery.mysqld.local import PidfdProcess, create_log, environment, open_files_limit, write_options
+from recovery.mysqld.launcher import (
+    Exit,
+    Launch,
+    ServerProcess,
+    create_log,
+    environment,
+    open_files_limit,
+    prepare_command,
+)
 
 # --- Exec gate: the container's process waits until this tool releases it to exec the server
 #
@@ -64,10 +70,16 @@ class ExecBarrier:
     def __init__(self, rundir: Path) -> None:
         self.here, self.go = rundir / "gate-here", rundir / "gate-go"
         self._fds: list[int] = []
-        for path, mode in ((self.here, os.O_RDONLY), (self.go, os.O_RDWR)):
-            os.mkfifo(path, 0o600)
-            self._fds.append(os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC))
-        os.write(self._fds[1], b"for practice\n")
+        self._pipes: list[Path] = []
+        try:
+            for path, mode in ((self.here, os.O_RDONLY), (self.go, os.O_RDWR)):
+                os.mkfifo(path, 0o600)
+                self._pipes.append(path)
+                self._fds.append(os.open(path, mode | os.O_NONBLOCK | os.O_CLOEXEC))
+            os.write(self._fds[1], b"for practice\n")
+        except BaseException:
+            self.close()
+            raise
 
     def command(self, log: Path, source: Path, command: list[str]) -> list[str]:
         """Returns the command that the engine must start instead of `command`."""
@@ -93,9 +105,8 @@ class ExecBarrier:
     def close(self) -> None:
         while self._fds:
             os.close(self._fds.pop())
-        for path in (self.here, self.go):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        while self._pipes:
+            self._pipes.pop().unlink(missing_ok=True)
 
     def __enter__(self) -> ExecBarrier:
         return self
@@ -125,7 +136,7 @@ _SIGNAL_BASE = 128
 """The engine adds this to the number of the signal that ended a process."""
 
 
-class ContainerProcess(PidfdProcess):
+class ContainerProcess(ServerProcess):
     """The server's process, which is the first and only one of its container. Until the gate opens, it is a shell."""
 
     def __init__(self, launch: Launch, described: DockerContainer) -> None:
@@ -133,25 +144,17 @@ class ContainerProcess(PidfdProcess):
         self._container = described.get_wrapped_container()
         self._container.reload()
         super().__init__(launch, self._container.attrs["State"]["Pid"], time.monotonic())
-        self._exit: Exit | None = None
         self._was_killed = False
-        self.started_error_s = 0.0
-        self.overhead_s: float | None = None
 
     def begin(self, gate: ExecBarrier) -> None:
         """Opens the gate, so that the shell becomes the server."""
         opening = gate.open()
-        self._started_at, self.started_error_s = opening.released_at, opening.error_s
-
-    def exited(self) -> Exit | None:
-        return self.wait(0)
+        self.started_at, self.started_error_s = opening.released_at, opening.error_s
 
     def wait(self, timeout_s: float) -> Exit | None:
         if self._was_killed and timeout_s > _KILL_GRACE_S and not self.has_ended(_KILL_GRACE_S):
-            self._thaw()
-        if self._exit is None and self.has_ended(timeout_s):
-            self._exit = self._bury()
-        return self._exit
+            self._unpause()
+        return super().wait(timeout_s)
 
     def signal(self, number: int) -> None:
         """Sends a signal directly. The engine would take longer, and inside a container the first process would not
@@ -163,7 +166,7 @@ class ContainerProcess(PidfdProcess):
                 self._container.kill(signal=number)
         self._was_killed = number == signal.SIGKILL
 
-    def _thaw(self) -> None:
+    def _unpause(self) -> None:
         """Unpauses the container if somebody has paused it: a killed process dies only after that."""
         with suppress(DockerException, requests.RequestException):
             self._container.reload()
@@ -181,7 +184,7 @@ class ContainerProcess(PidfdProcess):
             return client is not None and any(client.events(since=1, until=until, filters=filters, decode=True))
         return False
 
-    def _bury(self) -> Exit:
+    def _read_exit(self) -> Exit:
         """Waits until the engine has noticed the end, some hundredths of a second later, removes the container and
         returns the exit."""
         if self._was_paused():
@@ -228,8 +231,7 @@ class ContainerLauncher:
     def _launch(self, launch: Launch) -> ContainerProcess:
         assert launch.build.image is not None, "this server is in no image"
         uid, gid = _owner_of(launch.datadir)
-        options_file = write_options(launch, open_files=self._open_files, uid=uid)
-        command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
+        command = prepare_command(launch, open_files=self._open_files, uid=uid)
         os.close(create_log(launch.log))
         with ExecBarrier(launch.rundir) as gate, docker_engine.engine_errors(), ExitStack() as undo:
             for path in (launch.log, launch.rundir, *launch.rundir.iterdir()):
@@ -295,13 +297,13 @@ def _start(described: DockerContainer) -> None:
     try:
         described.start()
     except APIError as error:
-        said = " ".join(str(error.explanation or error).split())
+        message = " ".join(str(error.explanation or error).split())
         kind, hint = HostUnfitError, "see the engine's log; ENGINE=local runs the server without it"
-        if "rlimit" in said:
+        if "rlimit" in message:
             kind, hint = _TooManyFilesError, "let the engine open more files"
-        elif any(words in said for words in ("mounts denied", "not shared", "source path does not exist")):
+        elif any(words in message for words in ("mounts denied", "not shared", "source path does not exist")):
             hint = _SHARED_FOLDERS_HINT
-        raise kind(f"the Docker engine cannot start the server's container: {said}", hint) from error
+        raise kind(f"the Docker engine cannot start the server's container: {message}", hint) from error
 
 
 def _attach(launch: Launch, described: DockerContainer) -> ContainerProcess:

@@ -231,15 +231,6 @@ def delete_state(folder: Path) -> None:
 
 # --- Data directories and their locks
 
-__all__ = [
-    "DataDir",
-    "DataDirInfo",
-    "DataDirs",
-    "State",
-    "allocated_bytes",
-    "prove_intact",
-]
-
 _MYSQL, _KEYS = "mysql", "keys"
 _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""
@@ -341,13 +332,13 @@ class DataDirs:
         `recovery datadirs` lists it."""
         parts = [build.fingerprint, schema.tables, schema.databases, schema.columns, schema.rows, schema.database]
         # Directories that were built before layouts existed keep their keys.
-        lying = [] if schema.layout is Layout.FILES else [schema.layout.value]
-        lying += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
-        lying += ["statistics"] if schema.statistics else []
-        told = json.dumps([parts + lying, template_text, sorted(options.items())])
-        digest = hashlib.sha256(told.encode()).hexdigest()[:8]
+        layout = [] if schema.layout is Layout.FILES else [schema.layout.value]
+        layout += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
+        layout += ["statistics"] if schema.statistics else []
+        content = json.dumps([parts + layout, template_text, sorted(options.items())])
+        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
-        return "-".join((str(build.version), database, str(schema.total_tables), *lying, digest))
+        return "-".join((str(build.version), database, str(schema.total_tables), *layout, digest))
 
     def acquire(self, key: str) -> DataDir:
         """Returns the directory with this key, locked, and created if it is missing. In state `new` the caller must

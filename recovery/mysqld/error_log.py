@@ -25,13 +25,11 @@ class Event:
     text: str
 
 
+_READY = r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"
+"""The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
+name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line."""
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    # The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
-    # name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line.
-    (
-        Kind.READY,
-        re.compile(r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"),
-    ),
+    (Kind.READY, re.compile(_READY)),
     # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a checkpoint.
     (Kind.CRASH_RECOVERY, re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint")),
     (Kind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
@@ -55,6 +53,7 @@ _HINTS = re.compile(
 MAX_SEARCHED_CHARS = 2000
 """Number of characters of a line that are searched. The server's message is within them, and searching a line of
 megabytes would take minutes."""
+_ERROR = "[ERROR]"
 _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
 
 
@@ -73,7 +72,12 @@ def classify(line: str) -> Event | None:
 def is_error(line: str) -> bool:
     """Returns whether a line is an error of any severity. The first error usually gives the reason of a failed start,
     the last one only the fact that it failed."""
-    return "[ERROR]" in line
+    return _ERROR in line
+
+
+def error_text(line: str) -> str:
+    """Returns an error line from its severity on, and any other line whole."""
+    return line[max(0, line.find(_ERROR)) :].strip()
 
 
 def microsecond_stamp(line: str) -> float | None:
@@ -163,7 +167,7 @@ class Milestone(Enum):
     POOLED = "the buffer pool is there"
     SYSTEM = "the system tablespace is open"
     REDO = "the redo log is read"
-    CHECKPOINT = "MariaDB's word for a crash recovery"
+    CHECKPOINT = "MariaDB reports a crash recovery"
     DISCOVER = "every file is opened"
     RESTORE = "every file has been opened"
     APPLY = "redo is applied"
@@ -172,8 +176,8 @@ class Milestone(Enum):
     UNDO = "undo and temporary tablespaces are opened"
     STARTED = "InnoDB is up"
     DICTIONARY = "the data dictionary is opened"
-    VALIDATE = "every file is held against the dictionary"
-    VALIDATED = "every file has been held against it"
+    VALIDATE = "every file is compared with the dictionary"
+    VALIDATED = "every file has been compared with it"
     DICTIONARY_READ = "the data dictionary is in use"
     UPGRADE = "tables of an older server are upgraded"
     UPGRADED = "the upgrade is done"
@@ -240,11 +244,7 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     (Milestone.POOL_LOADED, r"Buffer pool\(s\) load (?:completed|aborted)|Cannot open '.{0,200}ib_buffer_pool"),
     (Milestone.ROLLBACK, r"Starting in background the rollback"),
     (Milestone.ROLLED_BACK, r"Rollback of non-prepared transactions completed"),
-    (
-        Milestone.READY,
-        # As in _PATTERNS: the server's own line, not the one of the X Plugin.
-        r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )",
-    ),
+    (Milestone.READY, _READY),
 )
 # Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
 _MILESTONE_HINTS = (

@@ -1,151 +1,28 @@
-"""Runs unpacked servers as child processes, and has what the processes of every engine share: the options file, the log
-file, the environment and the process descriptor."""
+"""Runs unpacked servers as child processes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import resource
-import select
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
+from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux.cgroups import LimitGroup
-from recovery.linux.files import create_private_folder, refuse_untrusted, template_dir
+from recovery.linux.files import refuse_untrusted
 from recovery.linux.signals import record_server_stop
-from recovery.mysqld.launcher import Exit, Launch
-from recovery.mysqld.options import Settings, key_settings, merge, render_cnf
-
-# --- Options file, environment and log of a server, for every engine
-
-_SOCKET_PATH_BYTES = 107
-"""Longest path in a sockaddr_un, without the closing NUL."""
-_MAX_OPEN_FILES = 20_000
-"""Highest open-files limit. A higher one, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion
-descriptors one by one."""
-
-
-def write_options(launch: Launch, *, open_files: int, uid: int | None = None) -> Path:
-    """Creates the run folder, writes my.cnf into it and returns its path. The server will run as the user of the tool,
-    or as `uid`."""
-    _check_socket_path(launch.socket)
-    try:
-        launch.rundir.mkdir(mode=0o700, parents=True)
-        options_file = launch.rundir / "my.cnf"
-        template = (template_dir() / "my.cnf.j2").read_text(encoding="utf-8")
-        options_file.write_text(
-            render_cnf(merge(_launcher_settings(launch, open_files, uid), launch.settings), template), encoding="utf-8"
-        )
-    except OSError as error:
-        raise RecoveryError(
-            f"can't prepare the server's run folder: {error}", "see that the folder for temporary files is writable"
-        ) from error
-    return options_file
-
-
-def _launcher_settings(launch: Launch, open_files: int, uid: int | None) -> Settings:
-    """Returns the options that the launcher adds: paths, the open-files limit, the user and the keys."""
-    build = launch.build
-    settings = {
-        "basedir": str(build.basedir),
-        "datadir": str(launch.datadir),
-        "open_files_limit": str(open_files),
-    }
-    if build.messages is not None:
-        settings["lc_messages_dir"] = str(build.messages)
-    if (os.geteuid() if uid is None else uid) == 0:
-        # mysqld refuses to run as root without this option.
-        settings["user"] = "root"
-    return settings | (key_settings(build.version, launch.keys) if launch.keys else {})
-
-
-def environment(launch: Launch) -> dict[str, str]:
-    """Returns the server's environment. Nothing is inherited from the caller: neither language nor time zone may change
-    the text of a log."""
-    variables = {"PATH": os.defpath, "TZ": "UTC", "LC_ALL": "C", "HOME": str(launch.rundir)}
-    if launch.build.library_dirs:
-        variables["LD_LIBRARY_PATH"] = ":".join(map(str, launch.build.library_dirs))
-    if launch.preload:
-        variables["LD_PRELOAD"] = ":".join(map(str, launch.preload))
-    return variables
-
-
-def open_files_limit() -> int:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
-
-
-def _check_socket_path(socket: Path) -> None:
-    length = len(os.fsencode(socket))
-    if length > _SOCKET_PATH_BYTES:
-        raise UsageError(
-            f"the server's socket path has {length} bytes, {_SOCKET_PATH_BYTES} are allowed: {socket}",
-            "set TMPDIR to a folder with a shorter name",
-        )
-
-
-def create_log(path: Path) -> int:
-    """Creates the log of one server process and returns its descriptor. An existing log is never appended to."""
-    try:
-        create_private_folder(path.parent)
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except FileExistsError as error:
-        raise RecoveryError(
-            f"there is a log of another start already: {path}", "each start needs a log of its own"
-        ) from error
-    except OSError as error:
-        raise RecoveryError(
-            f"can't write the server's log: {error}", "see that the folder for temporary files (TMPDIR) is writable"
-        ) from error
-
-
-# --- Process descriptor, for every engine: no later process can be taken for this one
-
-
-class PidfdProcess:
-    """A process that is watched and signalled through its descriptor. How its exit status is read depends on the
-    engine, so subclasses do that."""
-
-    def __init__(self, launch: Launch, pid: int, started_at: float) -> None:
-        """Raises OSError if there is no such process, or if it cannot be seen from here."""
-        self._launch = launch
-        self._pid = pid
-        self._started_at = started_at
-        self._pidfd = os.pidfd_open(pid)
-
-    @property
-    def pid(self) -> int:
-        return self._pid
-
-    @property
-    def started_at(self) -> float:
-        return self._started_at
-
-    @property
-    def launch(self) -> Launch:
-        return self._launch
-
-    def exit_fd(self) -> int:
-        return self._pidfd
-
-    def has_ended(self, timeout_s: float = 0) -> bool:
-        poller = select.poll()
-        poller.register(self._pidfd, select.POLLIN)
-        return bool(poller.poll(max(0, int(timeout_s * 1000))))
-
-    def signal(self, number: int) -> None:
-        """Sends a signal to this very process; does nothing if it has already ended."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
-
-    def __del__(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):
-            os.close(self._pidfd)
-
+from recovery.mysqld.launcher import (
+    Exit,
+    Launch,
+    ServerProcess,
+    create_log,
+    environment,
+    open_files_limit,
+    prepare_command,
+)
 
 # --- Start in a control group
 #
@@ -193,22 +70,17 @@ _LIBRARY_FOLDERS = ("lib/private", "lib/plugin", "lib/mysql/plugin", "lib64/mysq
 """Folders below basedir from which a server loads libraries by default."""
 
 
-class LocalProcess(PidfdProcess):
+class LocalProcess(ServerProcess):
     """A server as a child process. It leads a separate session, so that a Ctrl-C at the terminal reaches the tool but
     never the server."""
 
-    started_error_s = 0.0
-    overhead_s: float | None = None
-
     def __init__(self, launch: Launch, process: subprocess.Popen[bytes], started_at: float) -> None:
-        # A child is reaped only when we poll it, so its pid cannot belong to another process yet.
+        # A child is reaped only when we read its exit, so its pid cannot belong to another process yet.
         super().__init__(launch, process.pid, started_at)
         self._process = process
 
-    def exited(self) -> Exit | None:
-        code = self._process.poll()
-        if code is None:
-            return None
+    def _read_exit(self) -> Exit:
+        code = self._process.wait()
         return Exit(code=None, signal=-code) if code < 0 else Exit(code=code, signal=None)
 
     def signal(self, number: int) -> None:
@@ -219,19 +91,13 @@ class LocalProcess(PidfdProcess):
                 record_server_stop("somebody stopped the server meanwhile (SIGSTOP)")
         super().signal(number)
 
-    def wait(self, timeout_s: float) -> Exit | None:
-        if self._process.returncode is None:
-            self.has_ended(timeout_s)
-        return self.exited()
-
 
 class LocalLauncher:
     """Starts unpacked servers on this host, as the user who runs the tool."""
 
     def launch(self, launch: Launch) -> LocalProcess:
         _refuse_untrusted(launch)
-        options_file = write_options(launch, open_files=open_files_limit())
-        command = [str(launch.build.mysqld), f"--defaults-file={options_file}"]
+        command = prepare_command(launch, open_files=open_files_limit())
         with contextlib.ExitStack() as stack:
             log = create_log(launch.log)
             stack.callback(os.close, log)

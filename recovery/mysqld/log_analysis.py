@@ -23,21 +23,11 @@ from recovery.mysqld.error_log import (
     Milestone,
     Stamp,
     classify,
-    log_counters,
     milestone_of,
     parse_stamp,
     progress_of,
 )
-from recovery.mysqld.phases import (
-    BACKGROUND_MILESTONES,
-    Generation,
-    Sighting,
-    StartTraits,
-    current_phase,
-    generation_of,
-    is_new_milestone,
-    phases_of,
-)
+from recovery.mysqld.phases import BACKGROUND_MILESTONES, Generation, PhaseTracker
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -58,8 +48,6 @@ _ONLY_DURING_START = {
     Milestone.READY,
 }
 """Marks that a running server does not log: one outside a start is the rest of a start that began before the log."""
-_MAX_SIGHTINGS = 4096
-"""Highest number of marks in one start: only a log that is not from one server has more."""
 _DEBIAN = "(Debian)"
 _MAX_TEXT = 300
 
@@ -97,16 +85,22 @@ class _OpenStart:
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
-    version: Version | None = None
-    crashed: bool = False
-    sightings: list[Sighting] = field(default_factory=list)
-    seen: set[Milestone] = field(default_factory=set)
-    counts: dict[str, int] = field(default_factory=dict)
+    tracker: PhaseTracker = field(default_factory=PhaseTracker)
     progress: str | None = None
     outcome: str = "cut"
     reason: str | None = None
     end: Stamp | None = None
-    beside: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+
+    def add(self, mark: Milestone | None, text: str) -> None:
+        """Records a line of the start."""
+        stamp = parse_stamp(text)
+        if stamp is not None and self.first is None:
+            self.first, self.tracker.started_s = stamp, stamp.at_s
+        if stamp is not None:
+            self.last, self.whole = stamp, self.whole or stamp.whole
+        self.tracker.add(text, mark, None if stamp is None else stamp.at_s)
+        self.progress = progress_of(text) or self.progress
+        self.tracker.version = _version_of(text) or self.tracker.version
 
 
 class StartParser:
@@ -131,19 +125,16 @@ class StartParser:
             self._after(mark, text)
             return given
         if start.by_safe and mark is not Milestone.SAFE and "mysqld_safe" not in text:
-            start.by_safe, start.first, start.sightings = False, None, []
-        stamp = _note_stamp(start, text)
-        if mark is not None:
-            _note_mark(start, mark, stamp)
-        _note_text(start, text)
+            start.by_safe, start.first = False, None
+            start.tracker.discard_marks()
+        start.add(mark, text)
         self._judge(start, mark, text)
         return given
 
     def _ready_in_any_language(self, text: str) -> Milestone | None:
         """Returns READY for the line after the ready line: up to 5.7 and in MariaDB the ready line is translated, and
         this one is not."""
-        under_way = self._open is not None and Milestone.READY not in self._open.seen
-        return Milestone.READY if under_way and text.startswith("Version: '") else None
+        return Milestone.READY if self._open is not None and text.startswith("Version: '") else None
 
     def finish(self) -> list[LoggedStart]:
         """Returns the starts that are still open at the end of the log."""
@@ -156,8 +147,9 @@ class StartParser:
             begins = mark in _START_MILESTONES or mark in _EARLY or mark in _ONLY_DURING_START
             headless = mark in _ONLY_DURING_START
         else:
-            begins = mark in _START_MILESTONES and (mark in start.seen or not start.seen <= _BEFORE)
-            begins = begins or (mark is Milestone.POOL and mark in start.seen)
+            seen = start.tracker.seen
+            begins = mark in _START_MILESTONES and (mark in seen or not seen <= _BEFORE)
+            begins = begins or (mark is Milestone.POOL and mark in seen)
             headless = False
         if not begins:
             return []
@@ -170,10 +162,11 @@ class StartParser:
         version."""
         if self._ended is None:
             return
-        if mark is not None:
-            _note_background(self._ended, mark, parse_stamp(text))
-        if self._ended.version is None:
-            self._ended.version = _version_of(text)
+        tracker = self._ended.tracker
+        if mark in BACKGROUND_MILESTONES and (stamp := parse_stamp(text)) is not None:
+            tracker.add(text, mark, stamp.at_s)
+        if tracker.version is None:
+            tracker.version = _version_of(text)
 
     def _judge(self, start: _OpenStart, mark: Milestone | None, text: str) -> None:
         event = classify(text)
@@ -184,7 +177,7 @@ class StartParser:
         elif event is not None and event.kind is Kind.SHUTDOWN:
             start.reason = "it was shut down before it was ready"
         elif event is not None:
-            start.crashed = True
+            start.tracker.crashed = True
             return
         else:
             return
@@ -204,41 +197,6 @@ class StartParser:
         return [] if ended is None else [_start_of(ended)]
 
 
-def _note_stamp(start: _OpenStart, text: str) -> Stamp | None:
-    stamp = parse_stamp(text)
-    if stamp is not None:
-        start.first = start.first or stamp
-        start.last = stamp
-        start.whole = start.whole or stamp.whole
-    return stamp
-
-
-def _note_mark(start: _OpenStart, mark: Milestone, stamp: Stamp | None) -> None:
-    start.seen.add(mark)
-    last = start.sightings[-1] if start.sightings else None
-    news = last is None or last.at_s is None or is_new_milestone(mark, last.mark)
-    if news and len(start.sightings) < _MAX_SIGHTINGS:
-        start.sightings.append(Sighting(mark, None if stamp is None else stamp.at_s))
-    _note_background(start, mark, stamp)
-
-
-def _note_text(start: _OpenStart, text: str) -> None:
-    for name, count in log_counters(text):
-        start.counts[name] = count
-    start.progress = progress_of(text) or start.progress
-    start.version = _version_of(text) or start.version
-
-
-def _note_background(start: _OpenStart, mark: Milestone, stamp: Stamp | None) -> None:
-    if mark not in BACKGROUND_MILESTONES or stamp is None:
-        return
-    name, begins = BACKGROUND_MILESTONES[mark]
-    if begins:
-        start.beside[name] = (stamp.at_s, None)
-    elif name in start.beside and start.beside[name][1] is None:
-        start.beside[name] = (start.beside[name][0], stamp.at_s)
-
-
 def _version_of(text: str) -> Version | None:
     if not any(hint in text for hint in _VERSION_HINTS):
         return None
@@ -253,49 +211,37 @@ def _version_of(text: str) -> Version | None:
 
 
 def _start_of(start: _OpenStart) -> LoggedStart:
-    ready = start.outcome == "ready"
-    server = StartTraits(generation_of(start.version, start.seen), start.crashed)
+    ready, tracker = start.outcome == "ready", start.tracker
     first, end = start.first, start.end or start.last
     startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
-    phases: tuple[Phase, ...] = ()
-    beside: tuple[Phase, ...] = ()
-    if first is not None and startup_s is not None:
-        since = [
-            Sighting(sighting.mark, None if sighting.at_s is None else sighting.at_s - first.at_s)
-            for sighting in start.sightings
-        ]
-        phases = phases_of(since, (0.0, startup_s), server=server, ready=ready)
-        beside = tuple(
-            Phase(name, begun_s - first.at_s, max(begun_s, ended_s) - first.at_s)
-            for name, (begun_s, ended_s) in start.beside.items()
-            if ended_s is not None
-        )
-    where = None if ready else current_phase(start.sightings, server)
+    where = None if ready else tracker.last_phase
     return LoggedStart(
         line=start.line,
         at=None if first is None else first.text,
-        version=str(start.version) if start.version else None,
-        kind=_kind(start, server.generation),
-        outcome="ended" if Milestone.INITIALIZING in start.seen and start.outcome == "cut" else start.outcome,
+        version=str(tracker.version) if tracker.version else None,
+        kind=_kind(start),
+        outcome="ended" if Milestone.INITIALIZING in tracker.seen and start.outcome == "cut" else start.outcome,
         reason=start.reason,
         startup_s=startup_s,
         whole_seconds=start.whole,
-        phases=phases,
-        beside=beside,
-        counts=dict(start.counts),
+        phases=() if startup_s is None else tracker.phases(startup_s, ready=ready),
+        beside=() if startup_s is None else tracker.concurrent_phases(),
+        counts=dict(tracker.counts),
         standing=f"{where} ({start.progress})" if where and start.progress else where,
     )
 
 
-def _kind(start: _OpenStart, generation: Generation) -> str:
-    if Milestone.INITIALIZING in start.seen:
+def _kind(start: _OpenStart) -> str:
+    seen = start.tracker.seen
+    if Milestone.INITIALIZING in seen:
         return "initialize"
-    if start.crashed:
+    if start.tracker.crashed:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
-    looked = start.seen & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
-    quiet = generation is Generation.DICTIONARY and not start.seen & {Milestone.SCAN, Milestone.POOL}
-    return "clean" if looked and not quiet and not start.headless else "not told"
+    has_read_redo = seen & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
+    is_dictionary = start.tracker.traits.generation is Generation.DICTIONARY
+    is_quiet = is_dictionary and not seen & {Milestone.SCAN, Milestone.POOL}
+    return "clean" if has_read_redo and not is_quiet and not start.headless else "not told"
 
 
 # --- Reading a log of any size, compressed or not, in little memory

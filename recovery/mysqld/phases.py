@@ -43,8 +43,8 @@ class CurrentPhase:
     """None if no line of the log shows a phase yet."""
     since_s: float
     """Beginning of the phase, on the monotonic clock."""
-    told: str | None = None
-    """Progress within the phase, in the words of the server; None if it reports none."""
+    progress: str | None = None
+    """Progress within the phase, as the server reports it; None if it reports none."""
 
 
 _MAX_SIGHTINGS = 4096
@@ -74,6 +74,8 @@ class Sighting:
 
     mark: Milestone
     at_s: float | None
+    late_s: float = 0.0
+    """Seconds from the stamp of the line to its arrival."""
 
 
 _PHASE_OPENED_BY: dict[Milestone, str] = {
@@ -153,12 +155,6 @@ def generation_of(version: Version | None, marks: Iterable[Milestone] = ()) -> G
     return Generation.SILENT if numbers < (8, 0, 0) else Generation.DICTIONARY
 
 
-def is_new_milestone(mark: Milestone, last: Milestone | None) -> bool:
-    """Returns whether a mark differs from the last one. Some marks repeat (the position of the redo scan, every few
-    megabytes), and a repeated one adds nothing."""
-    return mark is not last
-
-
 def phases_of(
     sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: StartTraits, ready: bool = True
 ) -> tuple[Phase, ...]:
@@ -207,7 +203,7 @@ def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
     server also recreates them later, within other phases."""
     kept: list[Sighting] = []
     started = False
-    for sighting in sightings[:_MAX_SIGHTINGS]:
+    for sighting in sightings:
         if (
             sighting.mark in BACKGROUND_MILESTONES
             or sighting.mark is Milestone.READY
@@ -277,11 +273,12 @@ def _merge_phases(phases: Sequence[Phase]) -> tuple[Phase, ...]:
     return tuple(merged)
 
 
-# --- Phases of a start under way, by the arrival of its log lines
+# --- Phases of one start, line by line
 #
-# The arrival of a line counts, because that is one monotonic clock for every server. But a server can hold its lines
-# back (8.0.15 does so at every start, nearly until it is ready) and write them together. Where its own time stamps are
-# fine enough to show that, all lines of the start are placed at the times of their stamps.
+# While a server starts, the arrival of a line counts, because that is one monotonic clock for every server. But a
+# server can hold its lines back (8.0.15 does so at every start, nearly until it is ready) and write them together.
+# Where its own time stamps are fine enough to show that, all lines of the start are placed at the times of their
+# stamps. In a log that was written earlier, there are only the stamps.
 
 HELD_BACK_S = 0.1
 """A line that arrives later than this after its stamp was held back: a reader woken by inotify is a hundred times
@@ -291,71 +288,99 @@ _MIN_PHASE_S = 1e-3
 
 
 class PhaseTracker:
-    """Records the marks of one server process from its exec to its ready line. `see` must get every line on arrival."""
+    """Records what the log shows of one start. It is fed line by line, while the server starts or from a stored log."""
 
-    def __init__(self, version: Version, started_s: float) -> None:
-        self._version = version
-        self._started_s = started_s
-        self._arrivals: list[tuple[Milestone, float, float]] = []
-        """Mark, seconds from the exec to the arrival of the line, and seconds from the line's own stamp to its
-        arrival."""
-        self.scan_threads: int | None = None
-        """Number of threads that scan the files, as logged by the server; None if it logs none."""
+    def __init__(self, version: Version | None = None, started_s: float = 0.0) -> None:
+        self.version = version
+        """None if the log has not shown it yet."""
+        self.started_s = started_s
+        """Beginning of the start, on the clock of all times given to the tracker."""
         self.crashed = False
         """Whether the log has shown a crash recovery so far."""
         self.latest = ""
         """The last line, complete or not, for callers in other threads."""
+        self.seen: set[Milestone] = set()
+        self.counts: dict[str, int] = {}
+        """Counters that the server has logged, such as `scan_threads`: the number of threads that scan the files."""
+        self._sightings: list[Sighting] = []
 
-    def see(self, text: str, arrived_s: float, wall_s: float) -> None:
-        self.scan_threads = dict(log_counters(text)).get("scan_threads", self.scan_threads)
+    def add_arrival(self, text: str, arrived_s: float, wall_s: float) -> None:
+        """Records a complete line when it arrives. `wall_s` is the moment of its arrival on the wall clock."""
         mark = milestone_of(text)
-        last = self._arrivals[-1][0] if self._arrivals else None
-        if mark is not None and mark is not Milestone.READY and is_new_milestone(mark, last):
-            stamp = microsecond_stamp(text)
-            late_s = 0.0 if stamp is None else max(0.0, wall_s - stamp)
-            self._arrivals.append((mark, arrived_s - self._started_s, late_s))
+        stamp = microsecond_stamp(text) if mark is not None else None
+        self.add(text, mark, arrived_s, late_s=0.0 if stamp is None else max(0.0, wall_s - stamp))
+
+    def add(self, text: str, mark: Milestone | None, at_s: float | None, *, late_s: float = 0.0) -> None:
+        """Records a complete line and its mark. Some marks repeat (the position of the redo scan, every few megabytes),
+        and a repeated one is left out."""
+        self.counts.update(log_counters(text))
+        if mark is None:
+            return
+        self.seen.add(mark)
+        last = self._sightings[-1] if self._sightings else None
+        is_repeated = last is not None and last.mark is mark and last.at_s is not None
+        if mark is not Milestone.READY and not is_repeated and len(self._sightings) < _MAX_SIGHTINGS:
+            self._sightings.append(Sighting(mark, at_s, late_s))
+
+    def discard_marks(self) -> None:
+        """Forgets the marks so far: they belong to something that ran before the server."""
+        self._sightings.clear()
+
+    @property
+    def traits(self) -> StartTraits:
+        return StartTraits(generation_of(self.version, self.seen), self.crashed)
 
     @property
     def held_s(self) -> float | None:
         """The longest time for which a line was held back; None if no line was."""
-        latest_s = max((late_s for _, _, late_s in self._arrivals), default=0.0)
+        latest_s = max((sighting.late_s for sighting in self._sightings), default=0.0)
         return latest_s if latest_s > HELD_BACK_S else None
 
-    def beside(self, until_s: float) -> tuple[Phase, ...]:
-        """Returns the phases of background threads, as far as they were logged before the server was ready."""
+    def phases(self, startup_s: float, *, ready: bool = True) -> tuple[Phase, ...]:
+        """Returns the phases. They add up to the startup time."""
+        return phases_of(self._since_start(), (0.0, startup_s), server=self.traits, ready=ready)
+
+    def concurrent_phases(self, until_s: float | None = None) -> tuple[Phase, ...]:
+        """Returns the phases of background threads. One without an end in the log ends at `until_s`, or is left out if
+        that is None."""
         begun: dict[str, float] = {}
         found = []
-        for mark, at_s in self._seen():
-            name, begins = BACKGROUND_MILESTONES.get(mark, ("", False))
+        for sighting in self._since_start():
+            name, begins = BACKGROUND_MILESTONES.get(sighting.mark, ("", False))
+            if sighting.at_s is None:
+                continue
             if begins:
-                begun[name] = max(0.0, at_s)
+                begun[name] = max(0.0, sighting.at_s)
             elif name in begun:
                 since_s = begun.pop(name)
-                found.append(Phase(name, since_s, max(since_s, at_s)))
-        return (*found, *(Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()))
+                found.append(Phase(name, since_s, max(since_s, sighting.at_s)))
+        if until_s is not None:
+            found += [Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()]
+        return tuple(found)
 
-    def _seen(self) -> list[tuple[Milestone, float]]:
-        """Returns the marks with their times: by arrival, or by the server's own stamps if it held lines back."""
+    def _since_start(self) -> list[Sighting]:
+        """Returns the marks with their times since the start: by arrival, or by the server's own stamps if it held
+        lines back."""
         held = self.held_s is not None
-        return [(mark, at_s - late_s if held else at_s) for mark, at_s, late_s in self._arrivals]
+        return [
+            replace(one, at_s=None if one.at_s is None else one.at_s - self.started_s - (one.late_s if held else 0.0))
+            for one in self._sightings
+        ]
 
-    def phases(self, *, startup_s: float, first_query_s: float, crashed: bool) -> tuple[Phase, ...]:
-        """Returns the phases. They add up to the startup time, and with the last phase to the time of the first
-        answered query."""
-        sightings = [Sighting(mark, at_s) for mark, at_s in self._seen()]
-        server = StartTraits(generation_of(self._version), crashed)
-        return with_first_query(phases_of(sightings, (0.0, startup_s), server=server), first_query_s)
+    @property
+    def last_phase(self) -> str:
+        """The phase that the server is in after the lines so far."""
+        return current_phase(self._sightings, self.traits)
 
-    def standing(self, now_s: float) -> CurrentPhase:
+    def current(self, now_s: float) -> CurrentPhase:
         """Returns the current phase of the server, by the lines that have arrived. While nothing is logged, it is named
         by the work that is known to happen then. Another thread may call this while lines arrive, without delaying
         them."""
-        arrivals = tuple(self._arrivals)
-        if not arrivals:
-            return CurrentPhase(None, self._started_s)
-        sightings = [Sighting(mark, at_s) for mark, at_s, _ in arrivals]
-        span_s = (0.0, max(now_s - self._started_s, arrivals[-1][1]) + _MIN_PHASE_S)
-        last = phases_of(
-            sightings, span_s, server=StartTraits(generation_of(self._version), self.crashed), ready=False
-        )[-1]
-        return CurrentPhase(last.name, self._started_s + last.start_s, progress_of(self.latest))
+        sightings = [
+            replace(one, at_s=one.at_s - self.started_s) for one in tuple(self._sightings) if one.at_s is not None
+        ]
+        if not sightings:
+            return CurrentPhase(None, self.started_s)
+        latest_s = max(now_s - self.started_s, sightings[-1].at_s or 0.0)
+        last = phases_of(sightings, (0.0, latest_s + _MIN_PHASE_S), server=self.traits, ready=False)[-1]
+        return CurrentPhase(last.name, self.started_s + last.start_s, progress_of(self.latest))

@@ -71,16 +71,16 @@ def _measure_in_subprocess(
         if group is not None:
             group.add(process.pid)
         folders = [str(folder) for folder in files.folders]
-        said, _ = process.communicate(json.dumps([folders, files.name, threads, page_bytes]))
+        output, _ = process.communicate(json.dumps([folders, files.name, threads, page_bytes]))
     except BaseException:
         process.kill()
         process.wait()
         raise
-    told = json.loads(said) if process.returncode == 0 else {}
-    if "files" not in told:
-        why = told.get("wrong", f"the reader ended with {process.returncode}")
+    result = json.loads(output) if process.returncode == 0 else {}
+    if "files" not in result:
+        why = result.get("wrong", f"the reader ended with {process.returncode}")
         raise RecoveryError(f"the files could not be read for the floor: {why}", "leave --floor out")
-    return int(told["files"]), float(told["seconds"])
+    return int(result["files"]), float(result["seconds"])
 
 
 def read_all(files: TableFiles, threads: int, page_bytes: int) -> int:

@@ -1,4 +1,4 @@
-"""Starts, queries, kills and stops the server of one data directory, with at most one process (`Life`) at a time."""
+"""Starts, queries, kills and stops the server of one data directory, with at most one process at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.errors import ServerFailedError
-from recovery.linux.cgroups import LimitGroup, UsageMeter
+from recovery.linux.cgroups import LimitGroup
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
 from recovery.model import Build, Startup
@@ -23,17 +23,17 @@ from recovery.mysqld.error_log import Kind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
 from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
+from recovery.mysqld.phases import with_first_query
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
-    BackgroundLoadMeter,
     PhaseFollower,
     StallDetector,
-    StartupSampler,
     describe_exit,
     server_failure,
     wait_for_exit,
     wait_until_ready,
 )
+from recovery.mysqld.startup_sampler import StartupSampler
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _POLL_S = 2.0
 _RETRY_S = 0.001
 _EXIT_GRACE_S = 1.0
-_METER_TRIES = 5
 _KILL_LIMIT_S = 120.0
 """How long to wait for a killed process. It frees its memory and waits for pending requests; if that takes longer, the
 storage hangs."""
@@ -53,7 +52,7 @@ StartCompanion = Callable[[int], AbstractContextManager[None]]
 
 
 def no_companion(_: int) -> AbstractContextManager[None]:
-    """Does nothing: the `Beside` of a start without sampling."""
+    """Returns a context that does nothing, for a start without a companion."""
     return nullcontext()
 
 
@@ -131,15 +130,14 @@ class Server:
             )
             life = self._launcher.launch(launch)
             self._life = life
-        meter, surroundings = self._meter(life), BackgroundLoadMeter(life.pid, self.device)
+        sampler = StartupSampler(life.pid, self.device, since_s=life.started_at, group=self.group)
         try:
-            with beside(life.pid), StartupSampler(life.pid, self.device, since_s=life.started_at) as onlooker:
+            with beside(life.pid), sampler:
                 version, on_line = self.build.version, self.on_line
                 ready = wait_until_ready(
                     life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
                 )
                 answered_at = self._first_answer(life)
-                usage, around = meter.read(), surroundings.read()
         except BaseException:
             self._end()
             raise
@@ -148,42 +146,30 @@ class Server:
             startup_s=startup_s,
             first_query_s=first_query_s,
             crash_proof=ready.crash_proof,
-            usage=usage,
+            usage=sampler.usage,
             log=log,
             ready_lag_s=ready.lag_s,
             start_error_s=None if life.overhead_s is None else life.started_error_s,
             engine_overhead_s=life.overhead_s,
-            phases=ready.passage.phases(
-                startup_s=startup_s, first_query_s=first_query_s, crashed=ready.crash_proof is not None
-            ),
-            beside=ready.passage.beside(startup_s),
-            log_held_s=ready.passage.held_s,
-            scan_threads=ready.passage.scan_threads,
-            around=around,
-            timeline=onlooker.timeline,
+            phases=with_first_query(ready.tracker.phases(startup_s), first_query_s),
+            beside=ready.tracker.concurrent_phases(startup_s),
+            log_held_s=ready.tracker.held_s,
+            scan_threads=ready.tracker.counts.get("scan_threads"),
+            around=sampler.background,
+            timeline=sampler.timeline,
         )
-
-    def _meter(self, life: ServerProcess) -> UsageMeter:
-        """Returns a meter for the process. For a moment after exec the kernel hides the counters of a process from all
-        but root, so reading them is retried briefly."""
-        for _ in range(_METER_TRIES):
-            meter = UsageMeter(life.pid, self.device, self.group)
-            if meter.read().read_bytes is not None:
-                break
-            life.wait(_RETRY_S)
-        return meter
 
     def _first_answer(self, life: ServerProcess) -> float:
         """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
         accepted: some releases run an internal query between the line and the first accept."""
         progress = StallDetector(life)
-        looked_at = time.monotonic()
+        checked_at = time.monotonic()
         while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
             exited = life.exited()
             if exited is not None:
                 raise self._failed(f"after its ready line {describe_exit(life, exited)}")
-            if time.monotonic() - looked_at >= _POLL_S:
-                looked_at = time.monotonic()
+            if time.monotonic() - checked_at >= _POLL_S:
+                checked_at = time.monotonic()
                 if (why := progress.hopeless(self.stall_s)) is not None:
                     raise self._failed(f"the server is ready but answers nothing: {why}")
             life.wait(_RETRY_S)
@@ -269,7 +255,7 @@ class Server:
         if exited != Exit(code=0, signal=None):
             raise self._failed(f"the shutdown was not clean: {describe_exit(life, exited)}")
         if not any(_is_shutdown_line(line) for line in last_lines(life.launch.log, 50)):
-            raise self._failed("the server ended, but its log does not say that it shut down")
+            raise self._failed("the server ended without a shutdown message in its log")
         return exited
 
     def _not_gone(self, about_to_be: str) -> ServerProcess:

@@ -55,7 +55,7 @@ def parse_snapshots(printed: str, *, pid: int, since: float) -> Iterator[Snapsho
     for block in printed.split("\n\n"):
         head, *frames = block.strip("\n").split("\n")
         if found := _SAMPLE_HEADER.match(head):
-            names = [_name(told[1], told[2]) for frame in frames if (told := _FRAME.match(frame))]
+            names = [_name(parts[1], parts[2]) for frame in frames if (parts := _FRAME.match(frame))]
             stack = Stack(int(found[1]) == pid, tuple(name for name in reversed(names) if name))
             if stack.frames:
                 yield Snapshot(float(found[2]) - since, (stack,))

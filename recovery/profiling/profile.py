@@ -50,7 +50,7 @@ def fold_stacks(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> Folde
 
 def top_chains(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[CallChain, ...]:
     """Returns the most frequent call chains of each phase, in the order of the phases."""
-    looks = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
+    snapshot_counts = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
     # Several threads with the same call chain count once per sample.
     seen = Counter(names for snapshot in snapshots for names in fold_stacks((snapshot,), phases))
     found: dict[tuple[str, str], list[CallChain]] = {
@@ -58,7 +58,7 @@ def top_chains(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[
     }
     for (phase, who, *frames), count in seen.most_common():
         found.setdefault((phase, who), []).append(
-            CallChain(phase, who, tuple(frames), count, looks[phase], waits=is_waiting(frames))
+            CallChain(phase, who, tuple(frames), count, snapshot_counts[phase], waits=is_waiting(frames))
         )
     return tuple(chain for chains in found.values() for chain in chains[:MAX_CHAINS])
 
@@ -94,8 +94,8 @@ class StackSampler:
         self._folder = folder
         """Folder for the recording of perf. It is created, and removed once the recording has been read."""
         self._over = threading.Event()
-        self._looker: subprocess.Popen[bytes] | None = None
-        self._looks: list[tuple[float, str]] = []
+        self._program: subprocess.Popen[bytes] | None = None
+        self._samples: list[tuple[float, str]] = []
         self._complaint = ""
         self._is_full = False
         """Whether the recording reached its size limit before the start was over."""
@@ -103,14 +103,14 @@ class StackSampler:
     @contextmanager
     def of(self, pid: int) -> Iterator[None]:
         """Samples the process in a thread during the `with` block."""
-        thread = threading.Thread(target=self._work, args=(pid,), name="stacks", daemon=True)
+        thread = threading.Thread(target=self._run, args=(pid,), name="stacks", daemon=True)
         thread.start()
         try:
             yield
         except BaseException:
             self._over.set()
-            if self._looker is not None:
-                self._looker.kill()  # the start has failed, so the sample in progress is not needed
+            if self._program is not None:
+                self._program.kill()  # the start has failed, so the sample in progress is not needed
             raise
         finally:
             self._over.set()
@@ -121,15 +121,16 @@ class StackSampler:
 
         Times are relative to `since` on the monotonic clock, like those of the phases."""
         try:
-            snapshots = self._recorded(pid, since) if self.program == PERF else self._looked(pid, since)
+            read_snapshots = self._perf_snapshots if self.program == PERF else self._eu_stack_snapshots
+            snapshots = read_snapshots(pid, since)
         except (OSError, subprocess.SubprocessError) as error:
             snapshots, self._complaint = (), str(error)
         if not snapshots:
             raise TrialVoidError(
-                f"{self.program} saw nothing of the server{': ' if self._complaint else ''}{self._complaint}",
+                f"{self.program} took no stack trace of the server{': ' if self._complaint else ''}{self._complaint}",
                 "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
             )
-        note = self._lacks(max(one.at_s for one in snapshots)) if self._is_full else ""
+        note = self._full_note(max(one.at_s for one in snapshots)) if self._is_full else ""
         return StackSamples(
             self.program,
             len(snapshots),
@@ -138,23 +139,23 @@ class StackSampler:
             note,
         )
 
-    def _lacks(self, last_s: float) -> str:
+    def _full_note(self, last_s: float) -> str:
         return (
-            f"{self.program} had recorded {perf.MAX_RECORDING_SIZE} after {last_s:.0f} s, which is all that it may: "
+            f"{self.program} had recorded {perf.MAX_RECORDING_SIZE} after {last_s:.0f} s, which is its limit: "
             "what the server did later is not in these stacks"
         )
 
-    def _work(self, pid: int) -> None:
+    def _run(self, pid: int) -> None:
         try:
-            self.program = self._chosen(pid)
+            self.program = self._choose_program(pid)
             if self.program == PERF:
-                self._record(pid)
+                self._record_with_perf(pid)
             else:
-                self._stop_again_and_again(pid)
+                self._sample_with_eu_stack(pid)
         except (OSError, subprocess.SubprocessError, TrialVoidError) as error:
             self._complaint = str(error)
 
-    def _chosen(self, pid: int) -> str:
+    def _choose_program(self, pid: int) -> str:
         """Returns the program to use.
 
         eu-stack opens the server's files by their paths on this host. In a container, the server may have different
@@ -171,32 +172,32 @@ class StackSampler:
             raise TrialVoidError("it would read this host's libraries for those of the image", "install perf")
         return self._found[1]
 
-    def _stop_again_and_again(self, pid: int) -> None:
+    def _sample_with_eu_stack(self, pid: int) -> None:
         """Takes samples with eu-stack until the start is over.
 
         The server is stopped before each sample, because eu-stack takes a while to attach and the time of the sample
         would be unknown otherwise."""
         began, took_s = time.monotonic(), 0.0
         while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
-            asked_at = time.monotonic()
+            began_at = time.monotonic()
             with pause_process(pid, self._over.wait) as stopped_at:
                 if stopped_at is None:
                     return
-                with self._looking(eu_stack.command(pid)) as looker:
+                with self._running(eu_stack.command(pid)) as program:
                     try:
-                        printed, complaints = looker.communicate(timeout=TOOL_TIMEOUT_S)
+                        printed, complaints = program.communicate(timeout=TOOL_TIMEOUT_S)
                     except subprocess.TimeoutExpired:
-                        looker.kill()
+                        program.kill()
                         raise
-            took_s = time.monotonic() - asked_at
-            self._looks.append((stopped_at, printed.decode(errors="replace")))
+            took_s = time.monotonic() - began_at
+            self._samples.append((stopped_at, printed.decode(errors="replace")))
             self._complaint = last_line(complaints)
 
-    def _record(self, pid: int) -> None:
+    def _record_with_perf(self, pid: int) -> None:
         """Records the process with perf until the start is over."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700)
-        with self._looking(perf.record_command(pid, self._folder)) as recording:
+        with self._running(perf.record_command(pid, self._folder)) as recording:
             self._over.wait()
             self._is_full = recording.poll() == 0
             recording.send_signal(signal.SIGINT)
@@ -207,24 +208,24 @@ class StackSampler:
                 raise
 
     @contextmanager
-    def _looking(self, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    def _running(self, command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=profiler_environment(), start_new_session=True,
-        ) as self._looker:  # fmt: skip
-            yield self._looker
+        ) as self._program:  # fmt: skip
+            yield self._program
 
-    def _looked(self, pid: int, since: float) -> tuple[Snapshot, ...]:
-        stacks = eu_stack.resolve_stacks(pid, [text for _, text in self._looks])
-        times = (at - since for at, _ in self._looks)
+    def _eu_stack_snapshots(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+        stacks = eu_stack.resolve_stacks(pid, [text for _, text in self._samples])
+        times = (at - since for at, _ in self._samples)
         return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
 
-    def _recorded(self, pid: int, since: float) -> tuple[Snapshot, ...]:
+    def _perf_snapshots(self, pid: int, since: float) -> tuple[Snapshot, ...]:
         if not perf.recording_path(self._folder).exists():
             return ()  # the start was over before perf had begun
         try:
-            told = run_tool(perf.script_command(self._folder), limit_s=10 * TOOL_TIMEOUT_S)
+            done = run_tool(perf.script_command(self._folder), limit_s=10 * TOOL_TIMEOUT_S)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._complaint = self._complaint or last_line(told.stderr)
-        return tuple(perf.parse_snapshots(told.stdout.decode(errors="replace"), pid=pid, since=since))
+        self._complaint = self._complaint or last_line(done.stderr)
+        return tuple(perf.parse_snapshots(done.stdout.decode(errors="replace"), pid=pid, since=since))

@@ -41,7 +41,7 @@ def usable_programs(wanted: str) -> tuple[str, ...]:
     able = tuple(name for name in here if complaints[name] is None)
     if not able:
         raise HostUnfitError(
-            f"{here[0]} may not look into a process here: {complaints[here[0]]}",
+            f"{here[0]} may not trace a process here: {complaints[here[0]]}",
             "run as root, or see kernel.yama.ptrace_scope and kernel.perf_event_paranoid in `sysctl -a`",
         )
     return able
@@ -74,16 +74,16 @@ def _trial_error(name: str, pid: int) -> str | None:
     try:
         if name == PERF:
             with tempfile.TemporaryDirectory() as folder:
-                told = run_tool(
+                done = run_tool(
                     [*perf.record_command(pid, Path(folder)), "--", "sleep", _TRIAL_RECORDING_S],
                     limit_s=_TRIAL_TIMEOUT_S,
                 )
-            return None if told.returncode == 0 else last_line(told.stderr)
-        told = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
+            return None if done.returncode == 0 else last_line(done.stderr)
+        done = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
         return (
             None
-            if any(eu_stack.resolve_stacks(pid, [told.stdout.decode(errors="replace")]))
-            else last_line(told.stderr)
+            if any(eu_stack.resolve_stacks(pid, [done.stdout.decode(errors="replace")]))
+            else last_line(done.stderr)
         )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

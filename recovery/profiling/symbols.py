@@ -137,9 +137,9 @@ def run_tool(command: list[str], *, limit_s: float, given: str | None = None) ->
     )  # fmt: skip
 
 
-def last_line(told: bytes) -> str:
+def last_line(output: bytes) -> str:
     """Returns the last line that is not blank; an empty string if there is none."""
-    lines = (line.strip() for line in reversed(told.decode(errors="replace").splitlines()))
+    lines = (line.strip() for line in reversed(output.decode(errors="replace").splitlines()))
     return next((line for line in lines if line), "")
 
 
@@ -182,14 +182,14 @@ def _is_position_independent(path: Path) -> bool:
 
 def _addr2line_names(path: Path, addresses: list[int]) -> list[str | None]:
     """Returns one function name for each address; None if the file has no symbol for it or cannot be read."""
-    asked = "".join(f"{address:#x}\n" for address in addresses)
+    lines = "".join(f"{address:#x}\n" for address in addresses)
     command = [ADDR2LINE, "--functions", "--demangle", f"--executable={path}"]
     try:
-        told = run_tool(command, limit_s=TOOL_TIMEOUT_S, given=asked)
+        done = run_tool(command, limit_s=TOOL_TIMEOUT_S, given=lines)
     except (OSError, subprocess.TimeoutExpired):
         return [None] * len(addresses)
     # Each name is followed by a line with its place in the source.
-    functions = told.stdout.decode(errors="replace").splitlines()[::2]
+    functions = done.stdout.decode(errors="replace").splitlines()[::2]
     if len(functions) != len(addresses):
         return [None] * len(addresses)
     return [None if name.startswith("??") else plain_name(name) for name in functions]

@@ -15,7 +15,7 @@ from recovery.linux.privileges import RootStep
 from recovery.linux.procfs import Fact
 from recovery.linux.storage import free_space
 from recovery.model import Build, Cache
-from recovery.mysqld.local import open_files_limit
+from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CONNECTIONS, max_open_tables, needed_open_files
 from recovery.session.datadirs import (
     DatadirRequirement,

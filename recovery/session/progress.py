@@ -344,7 +344,7 @@ class Progress:
             step_s=_elapsed_s(self.step_began_s, now_s) if self.step else None,
             phase=phase.phase if phase else None,
             phase_s=_elapsed_s(phase.since_s, now_s) if phase else None,
-            told=phase.told if phase else None,
+            told=phase.progress if phase else None,
             cells=self.cells,
             figure=self.figure,
         )

@@ -1,28 +1,22 @@
 """Builds the data directory that the experiments start servers on, and checks that it holds what was asked for.
 
-The SQL script is sent in packets of many statements over several connections; statements that depend on others are
-sent in order. This makes 200,000 tables in about a minute. Ctrl-C interrupts a build, and the next call resumes it."""
+Ctrl-C interrupts a build, and the next call resumes it."""
 
 from __future__ import annotations
 
-import queue
 import re
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import combinations, islice
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
-
-import pymysql
-from pymysql.connections import Connection
+from typing import TYPE_CHECKING
 
 import recovery
 from recovery.analysis.effective_options import changed_options, given_options, same_effective_options
@@ -49,286 +43,26 @@ from recovery.linux.storage import (
 )
 from recovery.model import Build, Layout, Schema, Version, can
 from recovery.mysqld.bootstrap import create_key_folder, initialise
-from recovery.mysqld.client import count_tables, message_of, scalar
+from recovery.mysqld.client import count_tables, scalar
 from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.options import Settings, build_settings, compressed_settings, experiment_settings, merge
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup import DEFAULT_STALL_S
-from recovery.workload.inserts import count_rows, insert_statements, shorten, tables_of
+from recovery.workload.inserts import count_rows, insert_statements, tables_of
 from recovery.workload.schema import (
-    REFERENCES,
-    Kind,
     ScriptSize,
     check_template,
     creates_table,
     disk_need,
-    kind_of,
     script_statements,
     sysbench_tables,
 )
+from recovery.workload.script_runner import StatementFailedError, execute_script
 
 if TYPE_CHECKING:
+    from pymysql.connections import Connection
     from pymysql.cursors import Cursor
-
-
-# --- Packets of statements
-
-MAX_PACKET_BYTES = 1 << 20
-"""The smallest default of max_allowed_packet (5.5). A single statement that is longer is sent alone, and the server
-accepts or rejects it."""
-
-
-@dataclass(frozen=True)
-class Packet:
-    """A packet contains statements of one kind that are sent to the server together."""
-
-    first: int
-    """Number of its first statement in the script, from 0."""
-    kind: Kind
-    statements: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return ";\n".join(self.statements)
-
-    @property
-    def end(self) -> int:
-        return self.first + len(self.statements)
-
-
-def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Packet]:
-    """Yields the packets of the script from statement number `done` on, in the order of the script.
-
-    SESSION statements before `done` are yielded too: a resumed build uses new connections, which have not run them."""
-    first, kind, taken, size = done, Kind.IN_ORDER, list[str](), 0
-    for number, (statement, its_kind) in enumerate(_with_kinds(script)):
-        if number < done:
-            if its_kind is Kind.SESSION:
-                yield Packet(number, its_kind, (statement,))
-            continue
-        length = len(statement) if statement.isascii() else len(statement.encode())
-        most = 1 if its_kind is Kind.FILL else batch
-        if taken and (its_kind is not kind or len(taken) >= most or size + length > MAX_PACKET_BYTES):
-            yield Packet(first, kind, tuple(taken))
-            taken, size = [], 0
-        if not taken:
-            first, kind = number, its_kind
-        taken.append(statement)
-        size += length + 2
-    if taken:
-        yield Packet(first, kind, tuple(taken))
-
-
-def _with_kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
-    """Yields each statement with its kind.
-
-    After the first foreign key in the script, inserts must keep their order: the referenced row has to exist first."""
-    referring = False
-    for statement in script:
-        kind = kind_of(statement)
-        referring = referring or (kind is Kind.IN_ORDER and REFERENCES.search(statement) is not None)
-        yield statement, Kind.IN_ORDER if referring and kind in (Kind.INSERT, Kind.FILL) else kind
-
-
-_POLL_S = 0.2
-"""Seconds between two checks of the pending packets, so that signals are handled while all connections are busy."""
-_DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
-"""Error numbers for a full disk: ENOSPC (28), and the server's ER_DISK_FULL (1021) and ER_RECORD_FILE_FULL (1114)."""
-_TEMPLATE_HINT = "correct the template; nothing of this build is kept"
-
-
-class StopFlag(Protocol):
-    def is_set(self) -> bool: ...
-
-
-class BuildInterruptedError(InterruptedByUserError):
-    """The build was stopped on request. Exactly the first `done` statements of the script have been executed."""
-
-    def __init__(self, done: int) -> None:
-        super().__init__(
-            f"the build was interrupted after {done} statements", "run the same command again: it goes on from there"
-        )
-        self.done = done
-
-
-class StatementFailedError(UsageError):
-    """The server rejected a statement of the script."""
-
-
-def execute_script(
-    script: Iterable[str],
-    *,
-    open_connection: Callable[[], Connection],
-    connections: int,
-    batch: int,
-    done: int = 0,
-    progress: Callable[[int], None],
-    stop: StopFlag,
-    give_up: Callable[[], None],
-) -> int:
-    """Executes the script from statement number `done` on and returns how many statements, from its start, are done.
-
-    These are all statements unless `stop` was set. In that case the function waits for the packets already sent, so
-    that the number is exact. On an error it calls `give_up`, which ends the server and with it all pending answers."""
-    crew = _ConnectionPool(open_connection, connections, done, progress)
-    try:
-        return _dispatch(crew, packets(script, batch=batch, done=done), stop)
-    except BaseException:
-        give_up()
-        raise
-    finally:
-        crew.dismiss()
-
-
-def _dispatch(crew: _ConnectionPool, work: Iterable[Packet], stop: StopFlag) -> int:
-    last = None
-    for packet in work:
-        if stop.is_set():
-            break
-        if packet.kind is not last or packet.kind is Kind.IN_ORDER:
-            crew.drain()
-        last = packet.kind
-        if packet.kind is Kind.SESSION:
-            crew.everywhere(packet)
-        elif packet.kind is Kind.IN_ORDER:
-            crew.alone(packet)
-        else:
-            crew.beside(packet)
-    crew.drain()
-    return crew.done
-
-
-class _ConnectionPool:
-    """A pool of connections that run packets in parallel. Only the thread that created the pool may call it."""
-
-    def __init__(
-        self, open_connection: Callable[[], Connection], size: int, done: int, progress: Callable[[int], None]
-    ) -> None:
-        self._connections: list[Connection] = []
-        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
-        self._pending: set[Future[int]] = set()
-        self._progress = progress
-        self._answered = self.done = done
-        """`done` is exact only after drain(), because packets that run in parallel end in any order."""
-        try:
-            for _ in range(size):
-                self._connections.append(open_connection())
-                self._idle.put(self._connections[-1])
-        except BaseException:
-            self._close()
-            raise
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="build")
-
-    def beside(self, packet: Packet) -> None:
-        """Runs the packet on any idle connection, in parallel with others.
-
-        At most one packet is queued for the next idle connection, so that little work is pending after an
-        interruption."""
-        self._collect(FIRST_COMPLETED, timeout_s=0)
-        while len(self._pending) > len(self._connections):
-            self._collect(FIRST_COMPLETED)
-        self._pending.add(self._threads.submit(self._run_on_an_idle_one, packet))
-
-    def alone(self, packet: Packet) -> None:
-        """Runs the packet on the first connection and waits for it.
-
-        It is always the same connection because user variables and temporary tables belong to a connection."""
-        self._pending.add(self._threads.submit(run_packet, self._connections[0], packet))
-        self.drain()
-
-    def everywhere(self, packet: Packet) -> None:
-        """Runs the packet on every connection, one after the other."""
-        for connection in self._connections:
-            run_packet(connection, packet)
-        self._count(max(0, packet.end - self._answered))
-        self.done = self._answered
-
-    def drain(self) -> None:
-        """Waits until no packet is pending."""
-        while self._pending:
-            self._collect(ALL_COMPLETED)
-        self.done = self._answered
-
-    def dismiss(self) -> None:
-        """Cancels queued packets, waits for running ones, and closes all connections. Safe in any state."""
-        for future in self._pending:
-            future.cancel()
-        running = [future for future in self._pending if not future.done()]
-        wait(running)
-        self._threads.shutdown(wait=True)
-        self._close()
-
-    def _collect(self, until: str, *, timeout_s: float = _POLL_S) -> None:
-        ended, self._pending = wait(self._pending, timeout=timeout_s, return_when=until)
-        failures = [failure for future in ended if (failure := future.exception()) is not None]
-        self._count(sum(future.result() for future in ended if future.exception() is None))
-        if failures:
-            raise failures[0]
-
-    def _count(self, statements: int) -> None:
-        self._answered += statements
-        if statements:
-            self._progress(self._answered)
-
-    def _run_on_an_idle_one(self, packet: Packet) -> int:
-        connection = self._idle.get()
-        try:
-            return run_packet(connection, packet)
-        finally:
-            self._idle.put(connection)
-
-    def _close(self) -> None:
-        for connection in self._connections:
-            if connection.open:
-                connection.close()
-
-
-def run_packet(connection: Connection, packet: Packet) -> int:
-    """Sends all statements of the packet at once, reads every answer, and returns the number of statements.
-
-    The server stops at the first statement that fails, and that error is its last answer. The number of answers before
-    the error therefore identifies the statement."""
-    answered = 0
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(packet.text)
-            answered = 1
-            while cursor.nextset():
-                answered += 1
-    except (pymysql.Error, OSError) as error:
-        raise _packet_error(packet, answered, error) from error
-    return len(packet.statements)
-
-
-def _packet_error(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
-    """Returns the exception to raise for a packet that failed after `answered` answers."""
-    if _is_connection_lost(error):
-        return ServerFailedError(
-            f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
-            f"{message_of(error)}",
-            "its error log, in build-logs of the data directory, tells why it ended",
-        )
-    if error.args and error.args[0] in _DISK_FULL_ERRORS:
-        return HostUnfitError(
-            f"the server has no room: {message_of(error)}",
-            "make room, or give DATA= another disk; it is built anew then",
-        )
-    # A stored procedure returns several answers, so the count may exceed the number of statements.
-    index = min(answered, len(packet.statements) - 1)
-    return StatementFailedError(
-        f"the server refused statement {packet.first + index + 1} of the schema, "
-        f"'{shorten(packet.statements[index])}': {message_of(error)}",
-        _TEMPLATE_HINT,
-    )
-
-
-def _is_connection_lost(error: BaseException) -> bool:
-    """Returns whether the error means that the connection to the server was lost.
-
-    This is any OSError, and the error numbers 2006 (server has gone away), 2013 (lost connection during query) and
-    0 (the connection is already closed)."""
-    return isinstance(error, OSError) or bool(error.args and error.args[0] in (0, 2006, 2013))
 
 
 # --- Initialisation, and a check of the requested settings
@@ -400,7 +134,7 @@ class DatadirBuilder:
                 self.target.wipe()
                 raise HostUnfitError(
                     f"this build of {self.build.version} has no {plugin}, which encrypted tables take their keys from",
-                    "take a build that has it (MYSQLD=, IMAGE=), or say where it lies: --set plugin_dir=FOLDER",
+                    "take a build that has it (MYSQLD=, IMAGE=), or name its folder: --set plugin_dir=FOLDER",
                 ) from error
             raise
         finally:
@@ -435,9 +169,9 @@ class DatadirBuilder:
         for one, other in combinations(found, 2):
             if alike := same_effective_options(one, other):
                 self.target.wipe()
-                told = " and ".join(map(str, alike))
+                values = " and ".join(map(str, alike))
                 raise UsageError(
-                    f"{self.build.version} makes no difference between two of the settings asked for: {told} in both",
+                    f"{self.build.version} makes no difference between two of the settings asked for: {values} in both",
                     f"give values that it does not change; {one['@open_files_limit']} open files are allowed it "
                     "(ulimit -n)",
                 )
@@ -451,9 +185,9 @@ class DatadirBuilder:
 def _effective_settings(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings and the values in effect on the running server, in the format stored in a session."""
     names = [name.removeprefix("loose_") for name in settings]
-    told = server.variables((*names, "open_files_limit"))
+    values = server.variables((*names, "open_files_limit"))
     options = " ".join(f"{name}={value}" for name, value in settings.items())
-    return {"options": options} | {f"@{name}": value for name, value in told.items()}
+    return {"options": options} | {f"@{name}": value for name, value in values.items()}
 
 
 def _missing_plugin(log: Path) -> str | None:
@@ -496,6 +230,16 @@ def build_profile(version: Version) -> BuildProfile:
 # --- The whole preparation: initialise, build, restart with test settings, count
 
 
+class BuildInterruptedError(InterruptedByUserError):
+    """The build was stopped on request. Exactly the first `done` statements of the script have been executed."""
+
+    def __init__(self, done: int) -> None:
+        super().__init__(
+            f"the build was interrupted after {done} statements", "run the same command again: it goes on from there"
+        )
+        self.done = done
+
+
 class DatadirMismatchError(UsageError):
     """The built data directory is not what was asked for."""
 
@@ -505,61 +249,61 @@ class TablesTooLargeError(HostUnfitError):
 
 
 def prepare_datadir(
-    ground: DatadirBuilder, *, progress: Callable[[int, int], None], stop: threading.Event | None = None
+    builder: DatadirBuilder, *, progress: Callable[[int, int], None], stop: threading.Event | None = None
 ) -> None:
     """Builds and checks a data directory. On return its state is `whole`; otherwise the function raises.
 
     After Ctrl-C (or `stop`) during the build, the next call resumes it. After any other failure, the next call starts
     from the beginning."""
-    size = check_template(ground.schema)
+    size = check_template(builder.schema)
     try:
         # Storage errors are diagnosed before anything is removed below.
-        with storage_errors(ground.target.storage, temporary_folder()):
-            done = _start_or_resume(ground, size)
-            _run_script(ground, size, done=done, progress=progress, stop=stop or threading.Event())
-            whole = _verify(ground)
+        with storage_errors(builder.target.storage, temporary_folder()):
+            done = _start_or_resume(builder, size)
+            _run_script(builder, size, done=done, progress=progress, stop=stop or threading.Event())
+            whole = _verify(builder)
     except (StatementFailedError, DatadirMismatchError, TablesTooLargeError):
         # Resuming cannot correct this, and the files may take 20 GB.
-        ground.target.wipe()
+        builder.target.wipe()
         raise
     except StorageFailedError:
-        if not ground.target.state.statements_done:  # it cannot be resumed, and may be what filled the disk
+        if not builder.target.state.statements_done:  # it cannot be resumed, and may be what filled the disk
             with suppress(RecoveryError, OSError):
-                ground.target.wipe()
+                builder.target.wipe()
         raise
-    ground.target.save(whole)
+    builder.target.save(whole)
 
 
-def _start_or_resume(ground: DatadirBuilder, size: ScriptSize) -> int:
+def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
     """Prepares a new build, or the continuation of an interrupted one, and returns how many statements are done.
 
     While a build runs, the stored state says 0: after a server crash, none of its files can be trusted, since they
     were written without durability."""
-    state, version = ground.target.state, ground.build.version
-    resumable = state.status == "building" and state.fingerprint == ground.build.fingerprint
+    state, version = builder.target.state, builder.build.version
+    resumable = state.status == "building" and state.fingerprint == builder.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
-    need = disk_need(size, version, ground.schema, ground.settings)
+    need = disk_need(size, version, builder.schema, builder.settings)
     if done:
-        check_space(ground.target.path, need.part(done / size.statements))
-        ground.target.save(replace(state, statements_done=0, schema=_schema_fields(ground.schema)))
-        shutil.rmtree(ground.logs, ignore_errors=True)
-        ground.say(f"{version}: going on where the build stopped, {done:,} of {size.statements:,} statements are done")
+        check_space(builder.target.path, need.part(done / size.statements))
+        builder.target.save(replace(state, statements_done=0, schema=_schema_fields(builder.schema)))
+        shutil.rmtree(builder.logs, ignore_errors=True)
+        builder.say(f"{version}: continuing the build, {done:,} of {size.statements:,} statements are done")
         return done
-    ground.target.wipe()
-    check_space(ground.target.path, need)
-    ground.target.save(_new_state(ground))
-    ground.say(f"{version}: making a data directory in {ground.target.path}")
-    ground.initialise()
-    ground.try_settings()
+    builder.target.wipe()
+    check_space(builder.target.path, need)
+    builder.target.save(_new_state(builder))
+    builder.say(f"{version}: making a data directory in {builder.target.path}")
+    builder.initialise()
+    builder.try_settings()
     return 0
 
 
-def _new_state(ground: DatadirBuilder) -> State:
+def _new_state(builder: DatadirBuilder) -> State:
     return State(
         status="building",
-        version=str(ground.build.version),
-        fingerprint=ground.build.fingerprint,
-        schema=_schema_fields(ground.schema),
+        version=str(builder.build.version),
+        fingerprint=builder.build.fingerprint,
+        schema=_schema_fields(builder.schema),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         tool_version=recovery.__version__,
     )
@@ -574,86 +318,86 @@ def _schema_fields(schema: Schema) -> dict[str, str | int]:
 
 
 def _run_script(
-    ground: DatadirBuilder, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
+    builder: DatadirBuilder, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
 ) -> None:
     """Executes the schema script from statement `done` on, and stores how many statements are done.
 
     Raises BuildInterruptedError if `stop` was set."""
-    version, total = ground.build.version, size.statements
-    profile, library = build_profile(version), _eatmydata(ground.build)
+    version, total = builder.build.version, size.statements
+    profile, library = build_profile(version), _eatmydata(builder.build)
     if library is None:
-        ground.say(f"{version}: building without libeatmydata, which is not to be had here: several times slower")
-    ground.say(f"{version}: building {ground.schema.total_tables:,} tables, {profile.connections} connections")
+        builder.say(f"{version}: building without libeatmydata, which is not installed: several times slower")
+    builder.say(f"{version}: building {builder.schema.total_tables:,} tables, {profile.connections} connections")
     # From here on Ctrl-C only sets `stop`: an exception between two lines would leave an inconsistent state.
     with _stop_on_interrupt(stop):
         # libeatmydata ignores every fsync, but statements recorded as done must be on the disk.
         with (
-            sync_on_exit(ground.target.path),
-            ground.server(_build_settings(ground), (library,) if library else ()) as server,
+            sync_on_exit(builder.target.path),
+            builder.server(_build_settings(builder), (library,) if library else ()) as server,
         ):
             server.start(log_name="build.log")
             with _redo_log_disabled(server, profile), server.watched():
                 progress(done, total)
-                began_s, standstill = time.monotonic(), ClockGuard()
+                began_s, clock = time.monotonic(), ClockGuard()
                 reached = execute_script(
-                    script_statements(ground.schema),
+                    script_statements(builder.schema),
                     open_connection=lambda: server.connect(multi=True),
                     connections=profile.connections,
                     batch=profile.batch,
                     done=done,
-                    progress=_progress_with_space_check(ground, total, progress),
+                    progress=_progress_with_space_check(builder, total, progress),
                     stop=stop,
                     give_up=server.close,
                 )
                 took_s = time.monotonic() - began_s
             server.stop()
-        before_s = ground.target.state.build_s
+        before_s = builder.target.state.build_s
         # The build time is unknown if an earlier part was built by a version of this tool that did not record it, or if
         # a process or the host was suspended meanwhile.
-        known = (before_s is not None or not done) and standstill.pause() is None
+        known = (before_s is not None or not done) and clock.pause() is None
         build_s = took_s + (before_s or 0) if known else None
-        ground.target.save(replace(ground.target.state, statements_done=reached, build_s=build_s))
+        builder.target.save(replace(builder.target.state, statements_done=reached, build_s=build_s))
     if stop.is_set():
         raise BuildInterruptedError(reached)
 
 
 def _progress_with_space_check(
-    ground: DatadirBuilder, total: int, progress: Callable[[int, int], None]
+    builder: DatadirBuilder, total: int, progress: Callable[[int, int], None]
 ) -> Callable[[int], None]:
     """Returns a callback that reports the progress and checks the disk space once, after the first percent.
 
     The check assumes that the remaining tables are like those already made: a template may make larger tables, or more
     files, than estimated. It is skipped for the layout GENERAL."""
-    looked = ground.schema.layout is Layout.GENERAL
+    is_checked = builder.schema.layout is Layout.GENERAL
 
     def on_progress(so_far: int) -> None:
-        nonlocal looked
+        nonlocal is_checked
         progress(so_far, total)
-        if not looked and so_far >= total / 100:
-            made = sum(map(creates_table, islice(script_statements(ground.schema), so_far)))
-            looked = made > 0
+        if not is_checked and so_far >= total / 100:
+            made = sum(map(creates_table, islice(script_statements(builder.schema), so_far)))
+            is_checked = made > 0
             if made:
-                _check_remaining_space(ground, made)
+                _check_remaining_space(builder, made)
 
     return on_progress
 
 
-def _check_remaining_space(ground: DatadirBuilder, made: int) -> None:
+def _check_remaining_space(builder: DatadirBuilder, made: int) -> None:
     """Raises TablesTooLargeError if the disk has no room for the remaining tables."""
-    left = ground.schema.total_tables - made
-    taken, room = used_space(table_files(ground.target.mysql, ground.schema).folders), free_space(ground.target.path)
+    left = builder.schema.total_tables - made
+    taken, room = used_space(table_files(builder.target.mysql, builder.schema).folders), free_space(builder.target.path)
     rest = DiskSpace(taken.bytes * left // made, taken.inodes * left // made)
     if not rest.fits(room):
         raise TablesTooLargeError(
-            f"the first {made:,} tables of {ground.build.version} take {taken}: {left:,} more need {rest}, "
+            f"the first {made:,} tables of {builder.build.version} take {taken}: {left:,} more need {rest}, "
             f"and {room} are free",
             SPACE_HINT,
         )
 
 
-def _build_settings(ground: DatadirBuilder) -> Settings:
-    version, compressed = ground.build.version, ground.schema.layout is Layout.COMPRESSED
-    settings = build_settings(version, statistics=ground.schema.statistics)
+def _build_settings(builder: DatadirBuilder) -> Settings:
+    version, compressed = builder.build.version, builder.schema.layout is Layout.COMPRESSED
+    settings = build_settings(version, statistics=builder.schema.statistics)
     return settings | (compressed_settings(version) if compressed else {})
 
 
@@ -692,31 +436,31 @@ def _stop_on_interrupt(stop: threading.Event) -> AbstractContextManager[None]:
     return use_signal_handler(on_interrupt)
 
 
-def _verify(ground: DatadirBuilder) -> State:
-    """Counts tables, rows and files, and returns the state `whole`; raises StageDiffersError if they are wrong.
+def _verify(builder: DatadirBuilder) -> State:
+    """Counts tables, rows and files, and returns the state `whole`; raises DatadirMismatchError if they are wrong.
 
     The tables are counted in a server with the settings of the tests, and the files on the disk: an incomplete
     database starts fast, and nobody would notice."""
-    version, databases = ground.build.version, ground.schema.database_names
-    ground.say(f"{version}: counting what was built")
-    with ground.server(experiment_settings(version)) as server:
+    version, databases = builder.build.version, builder.schema.database_names
+    builder.say(f"{version}: counting what was built")
+    with builder.server(experiment_settings(version)) as server:
         server.start(log_name="prove.log")
         with server.session() as connection:
             tables = count_tables(connection, databases)
             # The table names of a user's template are not known here: their rows are counted at their first use.
-            written = tables_of(insert_statements(ground.schema)) if ground.schema.template is None else ()
-            rows = count_rows(connection, written) if tables == ground.schema.total_tables else {}
-            _check_row_counts(ground.schema, connection)
-            _check_compressed(ground.schema, connection)
+            written = tables_of(insert_statements(builder.schema)) if builder.schema.template is None else ()
+            rows = count_rows(connection, written) if tables == builder.schema.total_tables else {}
+            _check_row_counts(builder.schema, connection)
+            _check_compressed(builder.schema, connection)
         server.stop()
-    files = table_files(ground.target.mysql, ground.schema).count()
-    _check_counts(ground.schema, tables=tables, files=files)
-    size = allocated_bytes(ground.target.mysql)
-    return replace(ground.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
+    files = table_files(builder.target.mysql, builder.schema).count()
+    _check_counts(builder.schema, tables=tables, files=files)
+    size = allocated_bytes(builder.target.mysql)
+    return replace(builder.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
 
 
 def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:
-    """Raises StageDiffersError if a table made by the sysbench template does not have the requested number of rows.
+    """Raises DatadirMismatchError if a table made by the sysbench template does not have the requested number of rows.
 
     A table with too few rows would be fast, and nobody would see why."""
     if schema.template is None or schema.template.parent != template_dir() or not schema.rows:
@@ -725,12 +469,12 @@ def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:
     for table, rows in found.items():
         if rows != schema.rows:
             raise DatadirMismatchError(
-                f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is built anew"
+                f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is rebuilt then"
             )
 
 
 def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
-    """Raises StageDiffersError if tables that should be compressed are not.
+    """Raises DatadirMismatchError if tables that should be compressed are not.
 
     A server that cannot compress tables may only print a warning and make uncompressed ones."""
     if schema.layout is not Layout.COMPRESSED:
@@ -745,7 +489,7 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
 
 
 def _check_counts(schema: Schema, *, tables: int, files: int) -> None:
-    """Raises StageDiffersError if the number of tables or .ibd files differs from what was asked for."""
+    """Raises DatadirMismatchError if the number of tables or .ibd files differs from what was asked for."""
     asked = schema.total_tables
     where = ", ".join(schema.database_names[:3]) + (" …" if schema.databases > 3 else "")
     if tables != asked:
@@ -756,6 +500,6 @@ def _check_counts(schema: Schema, *, tables: int, files: int) -> None:
     # A user's template may make partitioned tables, with one file for each partition.
     if files < schema.files or (files > schema.files and schema.template is None):
         raise DatadirMismatchError(
-            f"{files:,} .ibd files lie in {where} for {asked:,} tables: {schema.files:,} should be there",
+            f"{where} has {files:,} .ibd files for {asked:,} tables instead of {schema.files:,}",
             "a template of your own must leave each table in a file of its own (InnoDB, innodb_file_per_table)",
         )

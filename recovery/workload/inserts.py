@@ -84,15 +84,15 @@ def execute_inserts(conn: Connection, statements: Sequence[str]) -> dict[str, in
     except (pymysql.Error, OSError) as error:
         done = sum(acknowledged.values())
         raise InsertsFailedError(
-            f"the server did not take the insert script, after {done} rows: {message_of(error)}",
-            "look into its error log, and at the insert template if it is your own",
+            f"the insert script failed after {done} rows: {message_of(error)}",
+            "see its error log, and the insert template if it is your own",
             acknowledged=acknowledged,
         ) from error
     return acknowledged
 
 
 def write_heartbeat(conn: Connection) -> dict[str, int]:
-    """Executes the BEAT statement and returns an empty dict, because no rows of the schema were written."""
+    """Executes the HEARTBEAT statement and returns an empty dict, because no rows of the schema were written."""
     conn.autocommit(True)
     conn.query(HEARTBEAT)
     return {}

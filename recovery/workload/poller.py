@@ -44,7 +44,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class CounterReport:
-    """The counters that a poller read between two of its queries, in the order of COUNTERS."""
+    """The counters that a poller read between two of its queries, in the order of TABLE_CACHE_COUNTERS."""
 
     at_s: float
     """Time on the monotonic clock."""
@@ -66,7 +66,7 @@ class PollerCounters:
     """Number of pollers; 0 if the load ran alone."""
     over_s: float
     """Time at which the load had ended, on the monotonic clock."""
-    told: tuple[CounterReport, ...] = ()
+    reports: tuple[CounterReport, ...] = ()
     """All reports of the pollers."""
 
 
@@ -110,21 +110,21 @@ def _load_counter(looks: Sequence[Point], beside: PollerCounters, number: int) -
     minus those of all pollers, is exact except for queries that other pollers are executing. The load's count is
     interpolated between these moments. The pollers' counts are not interpolated to the samples, because they grow in
     jumps; their values before and after a sample limit the result. After the end of the load its count is constant."""
-    told = sorted(beside.told, key=lambda one: one.at_s)
-    if {one.poller for one in told} != set(range(beside.pollers)):
+    reports = sorted(beside.reports, key=lambda one: one.at_s)
+    if {one.poller for one in reports} != set(range(beside.pollers)):
         return
     parts = {
-        poller: [(one.at_s, float(one.own[number])) for one in told if one.poller == poller]
+        poller: [(one.at_s, float(one.own[number])) for one in reports if one.poller == poller]
         for poller in range(beside.pollers)
     }
-    is_whole = sum(one.is_last for one in told) == beside.pollers
+    is_whole = sum(one.is_last for one in reports) == beside.pollers
     known_s = math.inf if is_whole else min(points[-1][0] for points in parts.values())
     asked = sum(points[-1][1] for points in parts.values())
     points = _running_maximum([
-        *(look for look in looks if look[0] < told[0].at_s),
-        *((one.at_s, one.all[number] - sum(_interpolate(part, one.at_s) for part in parts.values())) for one in told
+        *(look for look in looks if look[0] < reports[0].at_s),
+        *((one.at_s, one.all[number] - sum(_interpolate(part, one.at_s) for part in parts.values())) for one in reports
           if one.at_s <= known_s),
-        *((at_s, value - asked) for at_s, value in looks if is_whole and at_s > told[-1].at_s),
+        *((at_s, value - asked) for at_s, value in looks if is_whole and at_s > reports[-1].at_s),
     ])  # fmt: skip
     for at_s, value in looks:
         if is_whole and at_s >= beside.over_s:
@@ -246,9 +246,9 @@ def parse_polls(text: str, *, warmup_s: int, whole: bool) -> PollResult | None:
 
     Pollers that had to be stopped (`whole` is false) print no final report. Then the rate is the mean of the lines that
     sysbench printed every second."""
-    seen = tuple((look.at_s, look.tps) for look in parse_intervals(text, warmup_s))
+    seen = tuple((one.at_s, one.tps) for one in parse_intervals(text, warmup_s))
     if whole:
         report = parse_report(text)
         return PollResult(report.tps, report.latency_mean_ms, seen)
-    said = [per_s for at_s, per_s in seen if at_s > 0]
-    return PollResult(fmean(said), None, seen) if said else None
+    rates = [per_s for at_s, per_s in seen if at_s > 0]
+    return PollResult(fmean(rates), None, seen) if rates else None

@@ -327,7 +327,8 @@ def check_template(schema: Schema) -> ScriptSize:
     if size.tables != schema.total_tables:
         comparison = "fewer" if size.tables < schema.total_tables else "more"
         raise UsageError(
-            f"the template {path} makes {comparison} tables than said: {size.tables} instead of {schema.total_tables}",
+            f"the template {path} makes {comparison} tables than requested: "
+            f"{size.tables} instead of {schema.total_tables}",
             f"ask for as many as it makes, or loop over `databases` and `range(1, tables + 1)` in it "
             f"({schema.databases} databases of {schema.tables} tables were asked)",
         )

@@ -71,20 +71,20 @@ GAUGE_SUMS: dict[str, Sums] = {
 
 def sample_series(samples: Sequence[Sample]) -> LoadTimeline:
     """Returns the time series for a report. Series without any value are left out."""
-    looks = _drop_close_samples(tuple(samples))
-    series = [Series(name, tuple(_rates(sums, looks))) for name, sums in COUNTER_SUMS.items()]
-    series += [Series(name, tuple(_gauges(sums, looks))) for name, sums in GAUGE_SUMS.items()]
-    told = tuple(one for one in series if any(value is not None for value in one.values))
-    return LoadTimeline(tuple(look.at_s for look in looks), told)
+    shown = _drop_close_samples(tuple(samples))
+    series = [Series(name, tuple(_rates(sums, shown))) for name, sums in COUNTER_SUMS.items()]
+    series += [Series(name, tuple(_gauges(sums, shown))) for name, sums in GAUGE_SUMS.items()]
+    known = tuple(one for one in series if any(value is not None for value in one.values))
+    return LoadTimeline(tuple(sample.at_s for sample in shown), known)
 
 
 def first_available_sum(sums: Sums, sample: Sample) -> float | None:
     """Returns the first of the sums for which the sample has all values; None if there is none."""
     for columns in sums:
         terms = [_term(column, sample) for column in columns]
-        told = [term for term in terms if term is not None]
-        if len(told) == len(terms):
-            return sum(told)
+        known = [term for term in terms if term is not None]
+        if len(known) == len(terms):
+            return sum(known)
     return None
 
 
@@ -111,22 +111,22 @@ def _term(column: str, sample: Sample) -> float | None:
     return -value if value is not None and column.startswith("-") else value
 
 
-def _rates(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
+def _rates(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
     """Yields the growth per second since the previous sample, for each sample. The first one is None."""
-    yield from (None for _ in looks[:1])
-    for before, after in pairwise(looks):
+    yield from (None for _ in samples[:1])
+    for before, after in pairwise(samples):
         grown = growth(sums, before, after)
         yield None if grown is None else round_significant(grown / (after.at_s - before.at_s))
 
 
-def _gauges(sums: Sums, looks: Sequence[Sample]) -> Iterable[float | None]:
-    for look in looks:
-        value = first_available_sum(sums, look)
+def _gauges(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
+    for sample in samples:
+        value = first_available_sum(sums, sample)
         yield None if value is None else round_significant(value)
 
 
 def _drop_close_samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Returns the samples without those that are too close to the previous one, and at most MOST of them.
+    """Returns the samples without those that are too close to the previous one, and at most MAX_SAMPLES of them.
 
     A rate over a hundredth of a second is meaningless. Therefore a sample is dropped if it follows the previous one by
     at most half the median interval. The sample at the start of the measurement is kept, and the one right before it is

@@ -28,6 +28,7 @@ from recovery.linux.files import write_atomically
 from recovery.linux.procfs import host_cpu_time
 from recovery.linux.storage import Device, read_device_counters
 from recovery.model import ThreadWait
+from recovery.mysqld.startup_sampler import DownsampledSeries
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -49,11 +50,6 @@ class Sample:
     """Seconds since the start of the measurement; negative during the warm-up."""
     figures: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Values by source and name: `status.Questions`, `metric.log_writes`, `process.cpu_s`."""
-
-
-def downsample(samples: list[Sample], *, but: Sample | None) -> list[Sample]:
-    """Returns every second sample, and the sample `but` in any case."""
-    return [one for at, one in enumerate(samples) if at % 2 or one is but]
 
 
 def first_measured_sample(samples: tuple[Sample, ...]) -> Sample | None:
@@ -104,11 +100,11 @@ def parse_mutexes(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
     `spins=9,waits=3,calls=90` for a mutex, if mutexes are monitored. Rows with the same name are added up."""
     found: WaitCounts = {}
     for _, name, status, *_ in rows:
-        told = {what.removeprefix("os_"): int(count) for what, count in _MUTEX_STATUS.findall(str(status))}
-        if "waits" in told:
+        counts = {what.removeprefix("os_"): int(count) for what, count in _MUTEX_STATUS.findall(str(status))}
+        if "waits" in counts:
             before = found.get((MUTEX, str(name)), WaitCount(0))
-            spins = told["spins"] + (before.spins or 0) if "spins" in told else before.spins
-            found[MUTEX, str(name)] = WaitCount(before.waits + told["waits"], None, spins)
+            spins = counts["spins"] + (before.spins or 0) if "spins" in counts else before.spins
+            found[MUTEX, str(name)] = WaitCount(before.waits + counts["waits"], None, spins)
     return found
 
 
@@ -183,7 +179,7 @@ _EVENTS = (
 class CounterReader:
     """Reads the counters of a server over one connection, which is opened on demand and again after a failure.
 
-    All methods that query the server may raise the exceptions in FAILURES."""
+    All methods that query the server may raise the exceptions in QUERY_ERRORS."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -280,7 +276,7 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def read_samples(path: Path) -> tuple[Sample, ...]:
-    """Reads a file written by write_raw(); raises RecoveryError if it cannot be read."""
+    """Reads a file written by write_samples(); raises RecoveryError if it cannot be read."""
     try:
         rows = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode(), newline=""))
         _, *columns = next(rows)
@@ -290,13 +286,13 @@ def read_samples(path: Path) -> tuple[Sample, ...]:
         )
     except (OSError, EOFError, ValueError, StopIteration, zlib.error, csv.Error) as error:
         raise RecoveryError(
-            f"cannot read the looks in {path}: {error}", "restore the file, or measure again"
+            f"cannot read the samples in {path}: {error}", "restore the file, or measure again"
         ) from error
 
 
 MAX_SAMPLES = 1200
-"""Maximum number of samples in memory. When it is reached, every second sample is dropped and the interval is doubled.
-Hours of load therefore take no more memory than minutes, and the rest is left to the server's page cache."""
+"""The number of samples in memory stays below this. Hours of load therefore take no more memory than minutes, and the
+rest is left to the server's page cache."""
 _TIMEOUT_S = 15.0
 """Seconds to wait for the samples at both ends of the measurement, and for a pending answer when sampling stops."""
 
@@ -305,7 +301,7 @@ _TIMEOUT_S = 15.0
 class _EndSample:
     """A request for a sample at one end of the measurement, made by the caller and answered by the sampler thread."""
 
-    look: Sample | None = None
+    sample: Sample | None = None
     """The sample; None if it failed."""
     waits: WaitCounts | None = None
     """The counts of waits at this end; None if they could not be read."""
@@ -332,28 +328,25 @@ class Sampler:
         self._pid = pid
         self._device = device
         self._clients = clients
-        self._every_s = every_s
         self.began_s = time.monotonic()
         """Start of the measurement on the monotonic clock; until begin() is called, the start of the sampling."""
-        self._looks: list[Sample] = []
-        """Samples with times on the monotonic clock."""
-        self._first: Sample | None = None
-        """The sample at the start of the measurement."""
-        self._asked: queue.SimpleQueue[_EndSample | None] = queue.SimpleQueue()
+        self._series = DownsampledSeries[Sample](every_s, MAX_SAMPLES)
+        """Samples with times on the monotonic clock. The one at the start of the measurement is never dropped."""
+        self._requests: queue.SimpleQueue[_EndSample | None] = queue.SimpleQueue()
         """Requests to the thread: a sample at an end of the measurement, or None to stop."""
         self._ends: list[_EndSample] = []
-        """Requests that were answered within _PATIENCE_S."""
-        self._thread = threading.Thread(target=self._go_on, name="sampler", daemon=True)
+        """Requests that were answered within _TIMEOUT_S."""
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     @property
     def samples(self) -> tuple[Sample, ...]:
         """All samples, with times since the start of the measurement. Valid once sampling has ended."""
-        return tuple(Sample(round(look.at_s - self.began_s, 3), look.figures) for look in self._looks)
+        return tuple(Sample(round(sample.at_s - self.began_s, 3), sample.figures) for sample in self._series.kept)
 
     @property
     def whole(self) -> bool:
         """Whether the samples at both ends of the measurement were taken, so that their difference covers all of it."""
-        return len(self._ends) == 2 and all(end.look is not None for end in self._ends)
+        return len(self._ends) == 2 and all(end.sample is not None for end in self._ends)
 
     @property
     def waits(self) -> tuple[ThreadWait, ...]:
@@ -377,44 +370,43 @@ class Sampler:
 
         Without the wait, the sample could include what the caller does next, or disturb it."""
         end = _EndSample()
-        self._asked.put(end)
+        self._requests.put(end)
         if self._thread.is_alive() and end.taken.wait(_TIMEOUT_S):
             self._ends.append(end)
 
-    def _go_on(self) -> None:
-        """Runs in the sampler thread: takes samples at fixed times, and answers requests.
-
-        A late sample does not delay the following ones."""
+    def _run(self) -> None:
+        """Runs in the sampler thread: takes samples at fixed times, and answers requests."""
         due_s = self.began_s
         left = 2
         while left:
             try:
-                end = self._asked.get(timeout=max(0.0, due_s - time.monotonic()))
+                end = self._requests.get(timeout=max(0.0, due_s - time.monotonic()))
             except queue.Empty:
-                self._keep(self._look())
+                if (sample := self._sample()) is not None:
+                    self._series.add(sample)
             else:
                 if end is None:
                     return
                 due_s = self.began_s
                 left -= 1
-                self._look_at(end)
-            due_s = max(due_s, time.monotonic() - self._every_s) + self._every_s
+                self._sample_end(end)
+            due_s = self._series.next_due_s(due_s, time.monotonic())
 
-    def _look(self) -> Sample | None:
+    def _sample(self) -> Sample | None:
         """Takes a sample; returns None if the server does not answer."""
         asked_s = time.monotonic()
         try:
             figures = self._counters.status()
             at_s = time.monotonic()
-            beside = self._beside()
+            others = self._read_outside_server()
             metrics_s = time.monotonic()
             figures |= self._counters.metrics()
         except QUERY_ERRORS:
             return None
         cost_s = at_s - asked_s + time.monotonic() - metrics_s
-        return Sample(at_s, {SAMPLE_COST: round(cost_s, 6), **beside, **figures})
+        return Sample(at_s, {SAMPLE_COST: round(cost_s, 6), **others, **figures})
 
-    def _beside(self) -> dict[str, float]:
+    def _read_outside_server(self) -> dict[str, float]:
         """Returns the values that do not come from the server: process, device, host, clients and this tool.
 
         Values that are not available are left out."""
@@ -431,30 +423,22 @@ class Sampler:
         }
         return {name: value for name, value in figures.items() if value is not None}
 
-    def _keep(self, look: Sample | None) -> None:
-        """Stores a sample. When there are MOST samples, drops every second one and doubles the interval."""
-        if look is not None:
-            self._looks.append(look)
-        if len(self._looks) >= MAX_SAMPLES:
-            self._looks = downsample(self._looks, but=self._first)
-            self._every_s *= 2
-
-    def _look_at(self, end: _EndSample) -> None:
+    def _sample_end(self, end: _EndSample) -> None:
         """Takes the sample at one end of the measurement and reads the wait counters.
 
         The wait counters are too expensive to read every second. They are read before the first sample and after the
         last one, so that the cost lies outside the measurement."""
         first = not self._ends
         if first:  # a sample taken while begin() was called may show what happened before the measurement
-            self._looks = [look for look in self._looks if look.at_s < self.began_s]
+            self._series.kept = [sample for sample in self._series.kept if sample.at_s < self.began_s]
         counted = self._waits() if first else None
-        look = self._look()
-        if look is not None:
+        sample = self._sample()
+        if sample is not None:
             counted = counted if first else self._waits()
-            end.look = replace(look, figures={**look.figures, **mutex_totals(counted or {})})
-            end.waits = None if counted is None else counted | lock_counts(look.figures)
-            self._first = self._first or end.look
-            self._keep(end.look)
+            end.sample = replace(sample, figures={**sample.figures, **mutex_totals(counted or {})})
+            end.waits = None if counted is None else counted | lock_counts(sample.figures)
+            self._series.pinned = self._series.pinned or end.sample
+            self._series.add(end.sample)
         end.taken.set()
 
     def _waits(self) -> WaitCounts | None:
@@ -471,7 +455,7 @@ class Sampler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._asked.put(None)
+        self._requests.put(None)
         if self._thread.ident is not None:
             self._thread.join(_TIMEOUT_S)
         if not self._thread.is_alive():  # else it still uses the connection, to a server that does not answer

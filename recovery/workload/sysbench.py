@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -24,6 +23,7 @@ from recovery.linux import procfs
 from recovery.linux.files import expand_path
 from recovery.linux.signals import defer_signals
 from recovery.model import Load
+from recovery.mysqld.launcher import has_process_ended
 from recovery.workload import die_with_parent
 from recovery.workload.inserts import shorten
 
@@ -337,7 +337,7 @@ class Client:
         if not self.has_ended(timeout_s + GRACE_S):
             self._end()
             raise RecoveryError(
-                f"{self.name} still ran {GRACE_S:.0f} s after its time, and was ended",
+                f"{self.name} still ran {GRACE_S:.0f} s after its end time, and was stopped",
                 "its server hangs, or answers too slowly for what was asked of it",
             )
         self._end()
@@ -404,19 +404,17 @@ class _ChildProcess:
 
     def has_ended(self, timeout_s: float) -> bool:
         """Returns whether the process ends within that time."""
-        poller = select.poll()
-        poller.register(self._pidfd, select.POLLIN)
-        return bool(poller.poll(max(0, int(timeout_s * 1000))))
+        return has_process_ended(self._pidfd, timeout_s)
 
     def has_written(self, words: bytes, timeout_s: float) -> bool:
         """Returns whether the words appear in the output within that time, or before the output ends."""
 
-        def told() -> bool:
+        def found() -> bool:
             return words in b"".join(self._chunks)
 
         with self._news:
-            self._news.wait_for(lambda: told() or self._has_written_all, timeout_s)
-            return told()
+            self._news.wait_for(lambda: found() or self._has_written_all, timeout_s)
+            return found()
 
     def end(self) -> ClientResult:
         """Ends the process and its children, reaps it, and returns its result."""
@@ -460,9 +458,9 @@ class _ChildProcess:
             os.killpg(self.pid, number)
 
 
-def failure_line(said: str) -> str:
+def failure_line(output: str) -> str:
     """Returns the last line that contains an error of the server; if there is none, the last line.
 
     The lines that sysbench prints after the server's error are less informative."""
-    lines = said.strip().splitlines()
+    lines = output.strip().splitlines()
     return next(filter(_SERVER_ERROR.search, reversed(lines)), lines[-1] if lines else "").strip()

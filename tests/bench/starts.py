@@ -29,7 +29,8 @@ from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.datadir import DataDir
 from recovery.mysqld.error_log import microsecond_stamp
-from recovery.mysqld.local import environment, limited_open_files
+from recovery.mysqld.launcher import environment
+from recovery.mysqld.local import limited_open_files
 from recovery.mysqld.log_tail import last_lines
 from recovery.session import progress
 from recovery.session.progress import Progress

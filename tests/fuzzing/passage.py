@@ -9,7 +9,7 @@ from fuzzing import errorlog
 from fuzzing.target import FIXTURES, Target, text_of
 from recovery.analysis.phase_names import FIRST_QUERY
 from recovery.model import parse_version
-from recovery.mysqld.phases import HELD_BACK_S, PhaseTracker
+from recovery.mysqld.phases import HELD_BACK_S, PhaseTracker, with_first_query
 
 _STARTED_S = 1000.0
 _ANSWERED_S = 0.5
@@ -27,29 +27,29 @@ def check(data: bytes) -> None:
         version = parse_version(name)
     except ValueError:
         version = parse_version("8.0.31")
-    passage = PhaseTracker(version, _STARTED_S)
-    passage.crashed = kind == "crash"
+    tracker = PhaseTracker(version, _STARTED_S)
+    tracker.crashed = kind == "crash"
     at_s = wall_s = 0.0
     for number, line in enumerate(lines):
         if (found := _LINE.fullmatch(line)) is not None:
             # No monotonic clock goes back; the other one may.
             at_s, wall_s = max(at_s, float(found[1])), float(found[2])
-        passage.see(line if found is None else found[3], _STARTED_S + at_s, wall_s)
-        passage.latest = line
+        tracker.add_arrival(line if found is None else found[3], _STARTED_S + at_s, wall_s)
+        tracker.latest = line
         if number % _EACH == 0:
-            _check_standing(passage, _STARTED_S + at_s)
-    _check_phases(passage, at_s)
-    assert passage.held_s is None or passage.held_s > HELD_BACK_S
+            _check_standing(tracker, _STARTED_S + at_s)
+    _check_phases(tracker, at_s)
+    assert tracker.held_s is None or tracker.held_s > HELD_BACK_S
 
 
-def _check_standing(passage: PhaseTracker, now_s: float) -> None:
-    standing = passage.standing(now_s)
+def _check_standing(tracker: PhaseTracker, now_s: float) -> None:
+    standing = tracker.current(now_s)
     assert standing.phase != ""
     assert _STARTED_S <= standing.since_s <= now_s + 1
 
 
-def _check_phases(passage: PhaseTracker, startup_s: float) -> None:
-    *phases, last = passage.phases(startup_s=startup_s, first_query_s=startup_s + _ANSWERED_S, crashed=passage.crashed)
+def _check_phases(tracker: PhaseTracker, startup_s: float) -> None:
+    *phases, last = with_first_query(tracker.phases(startup_s), startup_s + _ANSWERED_S)
     at_s = 0.0
     for phase in phases:
         assert phase.start_s == at_s
@@ -57,7 +57,7 @@ def _check_phases(passage: PhaseTracker, startup_s: float) -> None:
         at_s = phase.end_s
     assert at_s == (startup_s if phases else 0.0)
     assert (last.name, last.end_s) == (FIRST_QUERY, startup_s + _ANSWERED_S)
-    for one in passage.beside(startup_s):
+    for one in tracker.concurrent_phases(startup_s):
         assert 0 <= one.start_s <= one.end_s
 
 

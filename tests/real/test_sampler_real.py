@@ -64,8 +64,8 @@ def sampler_of(server: Server, every_s: float = 1.0) -> Sampler:
 
 
 def after_looks(sampler: Sampler, count: int) -> None:
-    before = len(sampler._looks)
-    until(lambda: len(sampler._looks) >= before + count, "looks of the sampler")
+    before = len(sampler._series.kept)
+    until(lambda: len(sampler._series.kept) >= before + count, "looks of the sampler")
 
 
 def ask(server: Server, statement: str, times: int) -> None:
@@ -164,7 +164,7 @@ def test_a_server_that_is_killed_ends_it_quietly(server: Server) -> None:
         sampler.begin()
         after_looks(sampler, 3)
         server.kill()
-        before = len(sampler._looks)
+        before = len(sampler._series.kept)
         sampler.end()
     assert len(sampler.samples) <= before + 1, "one look may have been under way"
     assert (sampler.waits, sampler.whole) == ((), False)
