@@ -71,6 +71,17 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class FoundServer:
+    """The executable of a server, and what the report says about it."""
+
+    mysqld: Path
+    source: str
+    memo: Path
+    """The file that stores the SHA-256 of the executable."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class InstalledServer:
     """A server in the cache."""
 
@@ -91,9 +102,9 @@ class InstalledServer:
             return True
 
     @property
-    def memo(self) -> Path:
-        """The file that stores the SHA-256 of the executable."""
-        return self.folder / "mysqld.sha256.json"
+    def found(self) -> FoundServer:
+        memo = self.folder / "mysqld.sha256.json"
+        return FoundServer(self.mysqld, self.origin.source, memo, self.origin.warnings)
 
     def remove(self) -> None:
         """Deletes the server, its record first: without the record, the rest does not count as a server."""
