@@ -44,7 +44,13 @@ def find_mysqld(folder: Path) -> Path:
     )
 
 
-_SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb")
+SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "share/mysql-*")
+"""Patterns of the folders, below a basedir, that can hold a server's messages. Some packages name the folder after the
+series: share/mysql-8.0."""
+
+
+def _share_folders(basedir: Path) -> list[Path]:
+    return [folder for pattern in SHARE_FOLDERS for folder in sorted(basedir.glob(pattern))]
 
 
 def basedir_of(mysqld: Path) -> Path:
@@ -56,13 +62,13 @@ def basedir_of(mysqld: Path) -> Path:
 
 def messages_in(basedir: Path) -> Path | None:
     """Returns the folder that holds english/errmsg.sys; None if there is none."""
-    folders = (basedir / share for share in _SHARE_FOLDERS)
+    folders = _share_folders(basedir)
     return next((folder for folder in folders if (folder / "english" / "errmsg.sys").is_file()), None)
 
 
 def scripts_in(basedir: Path) -> tuple[Path, ...]:
     """Returns the folders that hold SQL statements for a new data directory."""
-    folders = (basedir / share for share in (*_SHARE_FOLDERS, "scripts"))
+    folders = (*_share_folders(basedir), basedir / "scripts")
     return tuple(folder for folder in folders if next(folder.glob("*.sql"), None) is not None)
 
 

@@ -10,7 +10,6 @@ import errno
 import fnmatch
 import gzip
 import io
-import itertools
 import json
 import lzma
 import os
@@ -124,18 +123,18 @@ def altered_servers() -> Iterator[InstalledServer]:
     return (server for server in _trusted_servers() if server.is_altered())
 
 
-def _trusted_servers() -> Iterator[InstalledServer]:
-    found = ((_load(folder), folder) for folder in _folders())
-    return (server for server, folder in found if server is not None and _why_not_usable(folder) is None)
-
-
 def unused_servers() -> Iterator[tuple[Path, str]]:
     """Yields the folders of complete servers that are not used, each with the reason."""
     for folder in _folders():
-        if (why := _why_not_usable(folder)) is not None:
-            yield folder, why
-    for server in altered_servers():
-        yield server.folder, "its files were changed after it was installed"
+        found = _read_record(folder)
+        if isinstance(found, str):
+            yield folder, found
+        elif found is not None and found.is_altered():
+            yield folder, "its files were changed after it was installed"
+
+
+def _trusted_servers() -> Iterator[InstalledServer]:
+    return (found for found in map(_read_record, _folders()) if isinstance(found, InstalledServer))
 
 
 def _folders() -> list[Path]:
@@ -143,37 +142,28 @@ def _folders() -> list[Path]:
     return sorted(folder for folder in root.iterdir() if not folder.name.startswith(".")) if root.is_dir() else []
 
 
-def _load(folder: Path) -> InstalledServer | None:
-    """Returns the server in a folder; None if it is incomplete or its record is invalid. Fields that a newer version of
-    this tool has added to the record are ignored."""
-    try:
-        told = parse_json((folder / _RECORD).read_bytes())
-        told["warnings"] = tuple(told.get("warnings", ()))
-        origin = Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)})
-        server = InstalledServer(folder, origin, told.get(_TREE))
-        place = PurePosixPath(server.origin.mysqld)
-        inside = not place.is_absolute() and ".." not in place.parts
-        return server if inside and server.mysqld.is_file() else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+def _read_record(folder: Path) -> InstalledServer | str | None:
+    """Returns the server in a folder; the reason, as text, if it may not be used; None if it is incomplete or its
+    record is invalid.
 
-
-def _why_not_usable(folder: Path) -> str | None:
-    """Returns why a server may not be used; None if it may. It may not if another user owns it, or can change its
-    record, its executable or a folder above them, or if a newer version of this tool wrote it in an unknown format."""
+    A server may not be used if another user owns it, or can change its record, its executable or a folder above them,
+    or if a newer version of this tool wrote it in an unknown format. Fields that a newer version has added to the
+    record are ignored."""
     if (why := why_not_trusted(folder / _RECORD)) is not None:
         return why
-    if (server := _load(folder)) is not None and (why := why_not_trusted(server.mysqld)) is not None:
-        return why
-    return "it was written by a newer version of this tool" if _format_of(folder) > RECORD_FORMAT else None
-
-
-def _format_of(folder: Path) -> int:
     try:
-        number = parse_json((folder / _RECORD).read_bytes()).get("format", RECORD_FORMAT)
-    except (OSError, ValueError, AttributeError):
-        return RECORD_FORMAT
-    return number if isinstance(number, int) else RECORD_FORMAT
+        record = parse_json((folder / _RECORD).read_bytes())
+        if record.get("format", RECORD_FORMAT) > RECORD_FORMAT:
+            return "it was written by a newer version of this tool"
+        record["warnings"] = tuple(record.get("warnings", ()))
+        origin = Origin(**{one.name: record[one.name] for one in dataclasses.fields(Origin)})
+        place = PurePosixPath(origin.mysqld)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    server = InstalledServer(folder, origin, record.get(_TREE))
+    if place.is_absolute() or ".." in place.parts or not server.mysqld.is_file():
+        return None
+    return why_not_trusted(server.mysqld) or server
 
 
 def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
@@ -183,20 +173,21 @@ def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
     found = next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
     if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
         return found
+    tree = _tree_checksum(found.folder)
     with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
-        told = parse_json((found.folder / _RECORD).read_bytes())
-        _write_record(found.folder, told | {_TREE: _tree_checksum(found.folder)})
-    return _load(found.folder)
+        record = parse_json((found.folder / _RECORD).read_bytes())
+        _write_record(found.folder, record | {_TREE: tree})
+    return dataclasses.replace(found, tree_sha256=tree)
 
 
 def _tree_checksum(folder: Path) -> str:
     return cached_sha256(folder / "tree", folder / "tree.sha256.json")
 
 
-def _write_record(folder: Path, told: dict[str, Any]) -> None:
+def _write_record(folder: Path, record: dict[str, Any]) -> None:
     """Writes the record, readable for every user who may read the cache, whatever the umask."""
     sweep_drafts(folder)
-    write_atomically(folder / _RECORD, json.dumps(told, indent=1).encode())
+    write_atomically(folder / _RECORD, json.dumps(record, indent=1).encode())
     (folder / _RECORD).chmod(0o644)
 
 
@@ -251,17 +242,14 @@ def _fill_and_record(job: InstallJob, part: Path) -> Origin:
 
 def _put_in_place(origin: Origin, part: Path, root: Path) -> InstalledServer:
     """Moves the complete server to its final name in the cache."""
-    target = next(place for place in _candidate_folders(root / origin.folder_name) if _why_not_usable(place) is None)
+    # A folder that may not be used keeps its name, and the next candidate gets a number.
+    first = root / origin.folder_name
+    candidates = (first, *(first.with_name(f"{first.name}-{number}") for number in range(2, 1000)))
+    target = next(folder for folder in candidates if not isinstance(_read_record(folder), str))
     if target.exists():  # damaged, or the same archive from another source
         target.rename(part / "old")
     (part / "whole").rename(target)
     return InstalledServer(target, origin, _tree_checksum(target))
-
-
-def _candidate_folders(first: Path) -> Iterator[Path]:
-    """Yields the candidate folders of a server: one that is set aside keeps its name, and the next gets a number."""
-    yield first
-    yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
 
 
 # --- Unpacking archives: only plain files and links that stay inside, only below the target, and up to a size limit
