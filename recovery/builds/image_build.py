@@ -215,9 +215,7 @@ def build_debian_part(client: docker.DockerClient, recipe: DebianRecipe, sources
             say(f"{name} is not pinned: its registry may give another image by that name later")
         say(f"installing {recipe.packages[-1]} and what it needs into {name}")
         return _install_packages(client, recipe, name), f"built from {name}"
-    except NotPulledError as error:
-        why = error.message
-    except HostUnfitError as error:  # for example no network inside the build
+    except (NotPulledError, HostUnfitError) as error:  # for example no network inside the build
         why = error.message
     say(f"{why}: making {recipe.name} by debootstrap, which takes a minute or two")
     return _build_by_debootstrap(client, recipe, why), f"built from Debian {recipe.suite} by debootstrap"
@@ -300,21 +298,12 @@ LIBRARIES = (
 )  # fmt: skip
 _BASE_RECIPE = DebianRecipe(BASE_IMAGE_NAME, DEBIAN_SUITE, LIBRARIES)
 _DEBIAN_RECIPES = {
-    "debian-sid": DebianRecipe(
-        debian_image_name("debian-sid"),
-        "sid",
-        ("libeatmydata1", "mysql-client-core", "mysql-server-core"),
-    ),
-    "debian-mariadb": DebianRecipe(
-        debian_image_name("debian-mariadb"),
-        DEBIAN_SUITE,
-        (*LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
-    ),
-    "debian-mariadb-11": DebianRecipe(
-        debian_image_name("debian-mariadb-11"),
-        "trixie",
-        ("libeatmydata1", "mariadb-client-core", "mariadb-server-core"),
-    ),
+    name: DebianRecipe(debian_image_name(name), suite, packages)
+    for name, suite, packages in (
+        ("debian-sid", "sid", ("libeatmydata1", "mysql-client-core", "mysql-server-core")),
+        ("debian-mariadb", DEBIAN_SUITE, (*LIBRARIES, "mariadb-client-core", "mariadb-server-core")),
+        ("debian-mariadb-11", "trixie", ("libeatmydata1", "mariadb-client-core", "mariadb-server-core")),
+    )
 }
 
 

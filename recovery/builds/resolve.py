@@ -206,7 +206,7 @@ def parse_request_or_list(text: str) -> ServerRequest:
         return parse_request(text)
     except UsageError as error:
         raise UsageError(
-            error.message, f"can be had: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}"
+            error.message, f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}"
         ) from None
 
 
@@ -216,7 +216,7 @@ def parse_release(text: str) -> Version:
     if wanted.release is None:
         raise UsageError(
             f"{text} names no one release: only containers know it (ENGINE=docker)",
-            f"can be had: {available_versions()}; {OTHER_SOURCES}",
+            f"available: {available_versions()}; {OTHER_SOURCES}",
         )
     return wanted.release
 
@@ -274,8 +274,8 @@ def _install_first(jobs: list[InstallJob], wanted: Version, sources: Sources, sa
         except download.UnreachableError as error:
             problem = problem or HostUnfitError(
                 f"{wanted} would come from the archive, but {error.message}",
-                f"see the network and its proxy; without it can be had: {available_versions()}; or "
-                "ARCHIVE= (a mirror), MYSQLD=",
+                f"check the network and its proxy; available without it: {available_versions()}; or set "
+                "ARCHIVE= (a mirror) or MYSQLD=",
             )
     if problem is None or isinstance(problem, server_sources.NotInArchiveError):
         archive = sources.archive or "the archive of the vendor"
@@ -295,7 +295,7 @@ def _not_cached(wanted: Version) -> RecoveryError:
 
 def _not_available(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
     others = "or leave --offline out" if cached_only else "or MYSQLD=, ARCHIVE="
-    return UsageError(f"{wanted} {why}", f"can be had: {available_versions(cached_only=cached_only)}; {others}")
+    return UsageError(f"{wanted} {why}", f"available: {available_versions(cached_only=cached_only)}; {others}")
 
 
 def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources, say: Say) -> Build:
