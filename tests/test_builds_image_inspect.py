@@ -7,13 +7,16 @@ import subprocess
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from recovery.builds import image_inspect
+from recovery.builds import image_inspect, image_resolve
 from recovery.builds.executable import SHARE_FOLDERS, basedir_of, messages_in
 from recovery.builds.image_inspect import ImageInspection, parse_inspection
 from recovery.errors import HostUnfitError, UsageError
+from recovery.linux import docker_engine
 
 SERVER = "#!/bin/sh\necho 'mysqld  Ver 5.6.24 for Linux on x86_64'\n"
 PLACES = ("usr/sbin/mysqld", "usr/bin/mariadbd", "opt/server/bin/mysqld", "opt/server/sql/mysqld", "opt/server/mysqld")
@@ -87,6 +90,50 @@ def test_a_server_that_gives_no_version(body: str, tmp_path: Path) -> None:
     put(tmp_path / "mysqld", f"#!/bin/sh\n{body}\n")
     with pytest.raises(HostUnfitError, match=r"asked for its version, says: (nothing|error while)"):
         found_by(str(tmp_path))
+
+
+@pytest.mark.parametrize("damage", ["{", '{"mysqld": "/m"}'])
+def test_an_image_is_inspected_once(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path))
+    monkeypatch.setattr(image_inspect, "find_eatmydata", lambda: None)
+    put(tmp_path / "a/bin/mysqld", SERVER)
+    put(tmp_path / "a/share/english/errmsg.sys")
+    put(tmp_path / "a/share/fill_help_tables.sql", "select 1")
+    runs: list[str] = []
+
+    def run(_client: object, image: str, command: list[str]) -> tuple[int, bytes, bytes]:
+        runs.append(image)
+        return 0, inspect(str(tmp_path / "a/bin"), *command[4:6]), b""
+
+    monkeypatch.setattr(image_inspect, "run_in_image", run)
+    client: Any = None
+    build = image_inspect.inspect_image(client, "sha256:1", "image mysql:5.6")
+    assert (str(build.version), build.source, build.image) == ("5.6.24", "image mysql:5.6", "sha256:1")
+    assert [path.name for folder in build.scripts for path in folder.iterdir()] == ["fill_help_tables.sql"]
+    assert image_inspect.inspect_image(client, "sha256:1", "image mysql:5.6") == build
+    assert len(runs) == 1
+    (tmp_path / "images/1.json").write_text(damage)
+    assert image_inspect.inspect_image(client, "sha256:1", "image mysql:5.6") == build
+    assert len(runs) == 2
+    image_inspect.delete_memo("sha256:1")
+    assert list((tmp_path / "images").iterdir()) == []
+
+
+def test_labels_count_where_this_tool_put_the_server_into_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image on our base inherits the labels of the base, and can hold any server."""
+    calls: list[tuple[str, str]] = []
+    monkeypatch.setattr(image_resolve, "inspect_image", lambda _c, _i, source, mysqld: calls.append((source, mysqld)))
+    ours = {docker_engine.SOURCE: "catalog (x)", docker_engine.MYSQLD: "/opt/mysqld/bin/mysqld"}
+    for labels, found in (
+        (ours, ("catalog (x)", "/opt/mysqld/bin/mysqld")),
+        ({docker_engine.SOURCE: "built from debian:bookworm-slim"}, ("image mysql:5.7", "")),
+        (dict.fromkeys(ours, ""), ("image mysql:5.7", "")),
+        ({}, ("image mysql:5.7", "")),
+    ):
+        image = SimpleNamespace(labels=labels)
+        client: Any = SimpleNamespace(images=SimpleNamespace(get=lambda _, image=image: image))
+        image_resolve._inspect(client, "mysql:5.7", "sha256:1")
+        assert calls.pop() == found
 
 
 def block(name: str, content: str) -> bytes:
