@@ -82,7 +82,7 @@ def test_a_download(base: str, tmp_path: Path) -> None:
 
 
 def test_a_download_of_what_is_not_there(base: str, tmp_path: Path) -> None:
-    with pytest.raises(HostUnfitError, match=r"nothing to be had at .*/status/404: 404") as caught:
+    with pytest.raises(HostUnfitError, match=r"there is no file at .*/status/404: 404") as caught:
         download_file(base + "/status/404", tmp_path / "file", lambda _: None)
     assert caught.value.hint == "check the address"
     assert not (tmp_path / "file").exists()

@@ -68,6 +68,21 @@ def test_a_wrong_checksum(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert hashlib.sha256(b"wrong\n").hexdigest() in error.message
 
 
+def test_a_mirror_that_is_down_leaves_the_catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lines: list[str] = []
+    with pytest.raises(HostUnfitError, match="mvn is missing"):
+        resolve_server("5.7.22", Sources(archive="http://127.0.0.1:9"), lines.append)
+    assert lines[0].startswith("5.7.22 would come from the archive, but 127.0.0.1:9 cannot be reached")
+    assert lines[0].endswith(": trying the next source")
+
+
+def test_a_mirror_that_is_down_is_not_a_usage_error() -> None:
+    error = _refused("5.7.9", Sources(archive="http://127.0.0.1:9"))
+    assert isinstance(error, HostUnfitError)
+    assert "5.7.22" in error.hint
+
+
 def test_offline_by_request() -> None:
     assert "offline" in _refused("5.7.22", Sources(offline=True)).message
     assert "offline" in _refused("5.7.9", Sources(offline=True)).message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.builds.image_inspect import RETRY_ELSEWHERE, PullFailure, classify_pull_error
+from recovery.builds.image_pull import RETRY_ELSEWHERE, PullFailure, classify_pull_error
 from recovery.builds.resolve import check_registry, own_image_name, parse_request, registry_names
 from recovery.errors import UsageError
 from recovery.model import parse_version

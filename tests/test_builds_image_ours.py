@@ -11,7 +11,7 @@ import docker
 import pytest
 from docker.errors import APIError, ImageNotFound
 
-from recovery.builds import image_inspect
+from recovery.builds import image_list
 from recovery.builds.resolve import BASE_IMAGE_NAME, parse_request
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux import docker_engine
@@ -26,9 +26,8 @@ class Images:
         self.busy = busy
         self.removed: list[str] = []
 
-    def images(self, *, quiet: bool, filters: dict[str, Any] | None) -> list[str]:
-        wanted = dict(label.split("=", 1) for label in (filters or {}).get("label", []))
-        return [image.id for image in self.every if wanted.items() <= image.labels.items()]
+    def images(self, *, quiet: bool) -> list[str]:
+        return [image.id for image in self.every]
 
     def get(self, name: str) -> SimpleNamespace:
         for image in self.every:
@@ -51,7 +50,7 @@ def ours(number: int, name: str, version: str | None, source: str = "catalog (te
     labels = {docker_engine.PURPOSE: "image", docker_engine.IMAGE_NAME: name}
     if version is not None:
         build = Build(parse_version(version), Path("/opt/mysqld/bin/mysqld"), Path("/opt/mysqld"), 64 * "a", source)
-        labels |= image_inspect.build_labels(build)
+        labels |= image_list.build_labels(build)
     return SimpleNamespace(id=f"sha256:{number:064}", tags=[name], labels=labels, attrs={"Size": 1 << 20})
 
 
@@ -72,9 +71,9 @@ PULLED = foreign(4, "mysql:8.0.31", "localhost:5000/mysql:8.0.31", "somebody/thi
 
 def test_what_is_listed() -> None:
     client, _ = of(PULLED, SID, BASE_IMAGE)
-    rows = image_inspect.list_images(client)
+    rows = image_list.list_images(client)
     assert [(row.name, row.version, row.ours) for row in rows] == [
-        (BASE_IMAGE_NAME, "-", True),
+        (BASE_IMAGE_NAME, None, True),
         ("recovery-tester/debian-sid:latest", "9.7.4", True),
         ("localhost:5000/mysql:8.0.31", "8.0.31", False),
         ("mysql:8.0.31", "8.0.31", False),
@@ -96,52 +95,58 @@ def test_what_is_listed() -> None:
 )
 def test_what_is_found(wanted: str, name: str | None) -> None:
     client, _ = of(PULLED, SID, CATALOG, BASE_IMAGE)
-    found = image_inspect.find_own_image(client, parse_request(wanted))
-    assert (found and found[0]) == name
+    found = image_list.find_own_image(client, parse_request(wanted))
+    assert (found and found.tags[0]) == name
 
 
 def test_a_server_of_the_user_s_own_is_not_the_release_of_its_number() -> None:
     client, _ = of(ours(5, "recovery-tester/mysql:5.7.22-bbbbbbbb", "5.7.22", "own /opt/patched"))
-    assert image_inspect.find_own_image(client, parse_request("5.7.22")) is None
+    assert image_list.find_own_image(client, parse_request("5.7.22")) is None
 
 
-def test_labels_give_the_build_back() -> None:
-    build = image_inspect.build_from_labels(cast(Any, ours(6, "x:1", "10.11.19-MariaDB-0+deb12u1")))
-    assert build is not None
-    assert str(build.version) == "mariadb-10.11.19"
-    assert (build.version.text, build.image) == ("10.11.19-MariaDB-0+deb12u1", f"sha256:{6:064}")
-    assert (str(build.mysqld), build.messages) == ("/opt/mysqld/bin/mysqld", None)
-    assert image_inspect.build_from_labels(cast(Any, BASE_IMAGE)) is None
+def test_a_label_alone_makes_no_image_ours() -> None:
+    """What a registry gives, or the user has renamed, can have any label."""
+    image = ours(5, "recovery-tester/mysql:5.7.22-aaaaaaaa", "5.7.22")
+    image.tags = ["somebody/thing:1", "mysql:5.7.22"]
+    client, _ = of(image)
+    assert image_list.list_images(client) == []
+    assert image_list.find_own_image(client, parse_request("5.7.22")) is None
 
 
 @pytest.mark.parametrize("name", ["recovery-tester/mysql:5.7.22-aaaaaaaa", "5.7.22", f"sha256:{2:064}"])
 def test_removed_by_name_version_or_id(name: str) -> None:
     client, images = of(PULLED, CATALOG)
-    assert image_inspect.remove_image(client, name) == "recovery-tester/mysql:5.7.22-aaaaaaaa"
+    assert image_list.remove_image(client, name) == "recovery-tester/mysql:5.7.22-aaaaaaaa"
     assert images.removed == ["recovery-tester/mysql:5.7.22-aaaaaaaa"]
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("mysql:8.0.31", "was not made here"), ("somebody/thing:1", "was not made here"), ("x:1", "is no image on this")],
+    [
+        ("mysql:8.0.31", "was not made here"),
+        ("somebody/thing:1", "was not made here"),
+        ("x:1", "is no image on this"),
+        ("-", "is no image on this"),
+        ("", "is no image on this"),
+    ],
 )
 def test_what_was_not_made_here_stays(name: str, why: str) -> None:
-    client, images = of(PULLED, CATALOG)
+    client, images = of(PULLED, CATALOG, BASE_IMAGE)
     with pytest.raises(UsageError, match=why):
-        image_inspect.remove_image(client, name)
+        image_list.remove_image(client, name)
     assert images.removed == []
 
 
 def test_of_two_builds_of_a_release_the_name_is_asked_for() -> None:
     client, _ = of(CATALOG, ours(7, "recovery-tester/mysql:5.7.22-bbbbbbbb", "5.7.22", "archive (test)"))
     with pytest.raises(UsageError, match="several images"):
-        image_inspect.remove_image(client, "5.7.22")
+        image_list.remove_image(client, "5.7.22")
 
 
 def test_all_but_what_is_in_use_and_the_base_last() -> None:
     client, images = of(BASE_IMAGE, PULLED, CATALOG, SID, busy="recovery-tester/debian-sid:latest")
-    removed, left = image_inspect.remove_all_images(client)
+    removed, left = image_list.remove_all_images(client)
     assert removed == images.removed == ["recovery-tester/mysql:5.7.22-aaaaaaaa", BASE_IMAGE_NAME]
     assert left == ["recovery-tester/debian-sid:latest"]
     with pytest.raises(HostUnfitError, match="in use"):
-        image_inspect.remove_image(client, "debian-sid")
+        image_list.remove_image(client, "debian-sid")

@@ -12,7 +12,7 @@ import pytest
 import requests
 from docker.errors import APIError, NotFound
 
-from recovery.builds.image_inspect import NotPulledError, PullFailure, pull_image
+from recovery.builds.image_pull import NotPulledError, PullFailure, pull_image
 
 Event = dict[str, Any]
 

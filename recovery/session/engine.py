@@ -12,7 +12,7 @@ import requests
 from docker.errors import DockerException
 
 from recovery.builds import executable, image_inspect
-from recovery.builds.image import resolve_image
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux import docker_engine

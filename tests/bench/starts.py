@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bench.site import Site, quiet
-from recovery.builds.image import resolve_image
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import ServerFailedError

@@ -16,7 +16,7 @@ import pytest
 from sessions import left_out
 from waiting import until
 
-from recovery.builds.image_inspect import image_id
+from recovery.builds.image_list import image_id
 from recovery.builds.resolve import BASE_IMAGE_NAME
 from recovery.errors import RecoveryError
 from recovery.linux.docker_engine import PURPOSE, connect

@@ -19,8 +19,8 @@ from docker.models.containers import Container, ContainerCollection
 from docker.types import Mount
 from loopback import ALONE, containers_of
 
-from recovery.builds.image import resolve_image
 from recovery.builds.image_inspect import temporary_container
+from recovery.builds.image_resolve import resolve_image
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
@@ -185,7 +185,7 @@ def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: 
 LEAVE = """
 import os, signal, sys
 from pathlib import Path
-from recovery.builds.image import resolve_image
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.linux import docker_engine
 from recovery.linux.storage import device_of

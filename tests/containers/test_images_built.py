@@ -14,9 +14,10 @@ import pytest
 from loopback import ALONE, NOBODY, quiet
 from waiting import until
 
-from recovery.builds import image_build, image_inspect, packages
-from recovery.builds.image import resolve_image
-from recovery.builds.image_inspect import image_id, query_image_options, query_image_version
+from recovery.builds import image_build, image_list, packages
+from recovery.builds.image_inspect import query_image_options, run_inspection
+from recovery.builds.image_list import image_id
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, Sources, own_image_name, resolve_server
 from recovery.linux import docker_engine
 from recovery.model import Build, can
@@ -101,8 +102,8 @@ def test_libraries_that_the_base_lacks_come_from_this_host(client: docker.Docker
     name = "recovery-test/libraries:1"
     with image_build.image_lock(client, name, quiet):
         part = image_build.build_server_part(client, here, name, below)
-        said, version = query_image_version(client, part, "/opt/mysqld/bin/mysqld")
-        assert str(version) == "5.7.22", said
+        found, _, _ = run_inspection(client, part, "/opt/mysqld/bin/mysqld")
+        assert "Ver 5.7.22" in found.said
         assert "LD_LIBRARY_PATH=/opt/libraries" in client.images.get(part).attrs["Config"]["Env"]
 
 
@@ -118,7 +119,7 @@ def command(*arguments: str) -> list[str]:
 def remove(client: docker.DockerClient, version: str) -> str:
     name = name_of(version)
     if image_id(client, name) is not None:
-        image_inspect.remove_image(client, name)
+        image_list.remove_image(client, name)
     return name
 
 

@@ -16,10 +16,11 @@ from docker.errors import APIError
 from loopback import ALONE, quiet
 from sessions import stored
 
-from recovery.builds import image_build, image_inspect
-from recovery.builds.image import resolve_image
+from recovery.builds import image_build, image_list
 from recovery.builds.image_build import DebianRecipe
-from recovery.builds.image_inspect import NotPulledError, PullFailure, image_id
+from recovery.builds.image_list import image_id
+from recovery.builds.image_pull import NotPulledError, PullFailure
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import DEBIAN_SUITE, Sources, own_image_name, parse_request, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, UsageError
@@ -83,8 +84,8 @@ def without(client: docker.DockerClient) -> Callable[[str], str]:
     """A version of the catalog whose image is not on this host."""
 
     def clear(version: str) -> str:
-        while (found := image_inspect.find_own_image(client, parse_request(version))) is not None:
-            image_inspect.remove_image(client, found[0])
+        while (found := image_list.find_own_image(client, parse_request(version))) is not None:
+            image_list.remove_image(client, str(found.id))
         here = resolve_server(version, Sources(), quiet)
         return own_image_name(here.version, here.fingerprint)
 
@@ -107,7 +108,7 @@ def test_pulled_and_looked_at(client: docker.DockerClient, registry: str, publis
     assert build.source == f"image {name}"
     assert build.image == image_id(client, name)
     (warning,) = build.warnings
-    assert warning.startswith(f"{name} is no pin")
+    assert warning.startswith(f"{name} is not pinned")
     assert f"{name.rpartition(':')[0]}@sha256:" in warning
     assert volumes(client) == before, "looking leaves no volume behind"
 
@@ -273,4 +274,7 @@ def test_a_base_from_the_registry(client: docker.DockerClient, registry: str, pu
         part, origin = image_build.build_debian_part(client, recipe, Sources(registry=registry), lines.append)
         client.images.remove(part, force=True)
     assert lines[0] == f"pulling {registry}/debian:{DEBIAN_SUITE}-slim"
-    assert origin in (f"{registry}/debian:{DEBIAN_SUITE}-slim", "debootstrap")
+    assert origin in (
+        f"built from {registry}/debian:{DEBIAN_SUITE}-slim",
+        f"built from Debian {DEBIAN_SUITE} by debootstrap",
+    )

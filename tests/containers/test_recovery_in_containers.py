@@ -13,7 +13,7 @@ from loopback import NOBODY
 from sessions import left_out, stored
 
 from recovery.analysis.stacks import parse_folded
-from recovery.builds import image_build, image_inspect
+from recovery.builds import image_build, image_list
 from recovery.cli.main import run
 from recovery.linux import docker_engine
 from recovery.linux.procfs import process_id
@@ -124,7 +124,7 @@ def test_auto_takes_local_processes_where_containers_cannot_be_had(
             image_build, "_BASE_RECIPE", replace(image_build._BASE_RECIPE, name="recovery-tester/absent:1")
         )
         monkeypatch.setattr(image_build, "BASE_IMAGE_NAME", "recovery-tester/absent:1")
-        monkeypatch.setattr(image_inspect, "find_own_image", lambda *_: None)
+        monkeypatch.setattr(image_list, "find_own_image", lambda *_: None)
         monkeypatch.setattr(image_build, "own_image_name", lambda *_: "recovery-tester/none:1")
         monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
         why = "debootstrap, which could make it, is missing: servers run as local processes"

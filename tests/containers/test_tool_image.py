@@ -22,9 +22,9 @@ import pytest
 from loopback import ALONE, NOBODY, quiet
 from sessions import need_limits
 
-from recovery.builds import image_build, image_inspect
-from recovery.builds.image import resolve_image
+from recovery.builds import image_build, image_list
 from recovery.builds.image_build import DebianRecipe
+from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import DEBIAN_SUITE
 from recovery.linux import docker_engine
 from recovery.linux.procfs import is_owner_gone
@@ -44,11 +44,9 @@ Called = Callable[..., subprocess.CompletedProcess[str]]
 
 def python(client: docker.DockerClient) -> str:
     with image_build.image_lock(client, PYTHON.name, quiet):
-        if image_inspect.image_id(client, PYTHON.name) is None:
+        if image_list.image_id(client, PYTHON.name) is None:
             part, origin = image_build.build_debian_part(client, PYTHON, ALONE, quiet)
-            image_build.commit_image(
-                client, part, PYTHON.name, {docker_engine.SOURCE: f"debian {DEBIAN_SUITE} ({origin})"}
-            )
+            image_build.commit_image(client, part, PYTHON.name, {docker_engine.SOURCE: origin})
     return PYTHON.name
 
 

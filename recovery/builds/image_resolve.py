@@ -1,5 +1,4 @@
-"""Resolves VERSION, IMAGE, ARCHIVE and MYSQLD to an image that runs the server: found on this host, pulled, or
-built."""
+"""Resolves VERSION, IMAGE, ARCHIVE and MYSQLD to an image of the server: found on this host, pulled, or built."""
 
 from __future__ import annotations
 
@@ -8,23 +7,16 @@ from dataclasses import replace
 
 import docker
 
-from recovery.builds import catalog, image_build, image_inspect
-from recovery.builds.image_inspect import (
-    NotPulledError,
-    PullFailure,
-    image_id,
-    inspect_image,
-    pull_image,
-    with_eatmydata,
-    with_scripts,
-)
+from recovery.builds import catalog, image_build, image_list
+from recovery.builds.image_inspect import inspect_image
+from recovery.builds.image_list import image_id
+from recovery.builds.image_pull import NotPulledError, PullFailure, pull_image
 from recovery.builds.resolve import (
     DEBIAN_NAMES,
     ServerRequest,
     Sources,
     available_versions,
     check_registry,
-    parse_request,
     parse_request_or_list,
     registry_names,
     resolve_server,
@@ -42,7 +34,7 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
         check_registry(sources.registry)
     wanted = None if version is None else parse_request_or_list(version)
     with docker_engine.engine_errors():
-        return with_eatmydata(client, with_scripts(client, _find_or_make_image(wanted, sources, say, client)))
+        return _find_or_make_image(wanted, sources, say, client)
 
 
 def _find_or_make_image(wanted: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
@@ -77,15 +69,21 @@ def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, cli
     return build
 
 
+def _inspect(client: docker.DockerClient, name: str, image: str) -> Build:
+    labels = client.images.get(image).labels
+    # Not every image with labels of this tool has a server that this tool put into it: it may be built on the base.
+    mysqld = labels.get(docker_engine.MYSQLD, "")
+    return inspect_image(client, image, labels[docker_engine.SOURCE] if mysqld else f"image {name}", mysqld)
+
+
 def _inspect_and_warn(client: docker.DockerClient, name: str, image: str) -> Build:
     """Returns the server in the image, with a warning if the name does not pin the image."""
-    found = client.images.get(image)
-    build = image_inspect.build_from_labels(found) or inspect_image(client, image, f"image {name}")
-    by_id = str(found.id).removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
-    if by_id or "@" in name or not (digests := found.attrs.get("RepoDigests")):
+    build = _inspect(client, name, image)
+    by_id = image.removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
+    if by_id or "@" in name or not (digests := client.images.get(image).attrs.get("RepoDigests")):
         return build
-    told = f"{name} is no pin, for its registry may give another image by that name: this one is {digests[0]}"
-    return replace(build, warnings=(*build.warnings, told))
+    warning = f"{name} is not pinned: its registry may give another image by that name. This one is {digests[0]}"
+    return replace(build, warnings=(*build.warnings, warning))
 
 
 def _find_on_host(wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
@@ -96,11 +94,13 @@ def _find_on_host(wanted: ServerRequest, sources: Sources, say: Say, client: doc
             if wanted.fits(build.version):
                 say(f"{wanted.text}: the image {name} is on this host")
                 return build
-            say(f"the image {name} of this host holds {build.version}: passing it over")
-    found = image_inspect.find_own_image(client, wanted)
-    if found is not None:
-        say(f"{wanted.text}: the image {found[0]} is on this host")
-    return found and found[1]
+            say(f"the image {name} of this host holds {build.version}: it is not used")
+    own = image_list.find_own_image(client, wanted)
+    if own is None:
+        return None
+    name = own.labels[docker_engine.IMAGE_NAME]
+    say(f"{wanted.text}: the image {name} is on this host")
+    return _inspect(client, name, str(own.id))
 
 
 def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
@@ -111,7 +111,7 @@ def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: do
     if (release := _pinned_release(wanted)) is None:
         problem = UsageError(
             f"no image of {wanted.text} was found",
-            f"can be had: {available_versions()}, {', '.join(DEBIAN_NAMES)}; IMAGE=",
+            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; IMAGE=",
         )
     else:
         try:
@@ -168,10 +168,7 @@ def _from_debian(
     name = wanted.debian or _suite_for(wanted)
     if name is None or sources.offline:
         raise problem
-    if (carried := image_inspect.find_own_image(client, parse_request(name))) is not None:
-        build = carried[1]
-    else:
-        build = image_build.debian_image(client, name, sources, say)
+    build = _inspect(client, name, image_build.debian_image(client, name, sources, say))
     if wanted.fits(build.version):
         return build
     raise UsageError(
