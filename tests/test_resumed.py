@@ -336,7 +336,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list
 def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = ["--results", str(tmp_path / "results")]
     code, lines = told(capsys, *results)
-    assert (code, lines[0]) == (2, "error: `recovery run` begins nothing")
+    assert (code, lines[0]) == (2, "error: `recovery run` does not start a session")
     code, lines = told(capsys, "--resume", *results)
     assert code == 2
     assert lines[0].endswith("that ended early")
@@ -357,7 +357,7 @@ def test_one_that_has_come_to_its_end_is_one_line(tmp_path: Path, capsys: pytest
     folder = loop.run().folder
     code, lines = told(capsys, "--resume", folder.name, "--results", str(tmp_path / "results"))
     assert code == 0
-    assert lines == [f"{folder.name} has come to its end: all of its 2 runs were measured; `recovery report` prints it"]
+    assert lines == [f"{folder.name} has ended: all of its 2 runs were measured; `recovery report` prints it"]
     assert (folder / "report.txt").is_file(), "whoever was killed before it had written them"
 
 

@@ -98,9 +98,10 @@ def _plan_lines(request: Request) -> Iterator[str]:
     yield scenario.question
     yield f"  servers run {run_by}"
     for name in names.values():
-        yield f"  {name} is asked for its version at the start"
-    for told in (*request.unasked, *unsupported_questions([one for one in versions if one not in names], variants)):
-        yield f"  {told}"
+        yield f"  the version of {name} is determined at the start"
+    known = [one for one in versions if one not in names]
+    for note in (*request.unasked, *unsupported_questions(known, variants)):
+        yield f"  {note}"
     schemas = [place.schema(request.schema) for place in places]
     given = dict(request.settings)
     needs = [
@@ -111,7 +112,7 @@ def _plan_lines(request: Request) -> Iterator[str]:
         check_schema_supported(place.version, schema)
         here = [variant for variant in variants if is_measured_over(variant, place)]
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
-        fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
+        fit = "" if need.fits(room) else " (does not fit, unless it already exists)"
         server = request.mysqld or request.image or _server_source(place.version, in_images=IN_CONTAINERS in run_by)
         seconds = version_seconds(
             place.version,
@@ -135,7 +136,7 @@ def _plan_lines(request: Request) -> Iterator[str]:
         name = names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
-    yield "Times are rough: rates seen on a 2-core machine, not measured here."
+    yield "Times are rough estimates: the rates of a 2-core machine, not measured here."
 
 
 def _tables_text(schema: Schema) -> str:
@@ -195,7 +196,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     request = make_request(scenario, given)
     check_json_path(json_to)
     if dry_run and json_to:
-        raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
+        raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if dry_run:
         _make_display(request, quiet=quiet).say(f"$ {request.command}", FAINT)
         with refuse_steps(request.refused):
@@ -206,7 +207,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
 
 def check_json_path(json_to: str | None) -> None:
     if json_to and json_to != "-" and not os.access(Path(json_to).absolute().parent, os.W_OK):
-        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that may be written")
+        raise UsageError(f"--json {json_to} cannot be written", "give a file in a folder that you can write to")
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -215,10 +216,10 @@ def exit_code(request: Request, session: Session) -> int:
     if request.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
-            "see the report for the runs that are no warm starts, or do not count",
+            "see the report: these runs are not warm starts, or are not measured",
         )
-    if request.fail_over is not None and (told := worse_than_baseline(session, request.fail_over)):
-        raise LimitExceededError("; ".join(told), "the report says where the time went")
+    if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
+        raise LimitExceededError("; ".join(slower), "the report shows where the time went")
     return 0
 
 
@@ -271,7 +272,7 @@ def _show_ended_early(folder: Path, json_to: str | None, say: Callable[[str], No
 def _resume_hint(folder: Path) -> str:
     results = {} if folder.parent == DEFAULT_RESULTS.absolute() else {"results": folder.parent}
     command = repeat_command("run --resume", results, (BY_NAME["results"],))
-    return f"`{command} {shlex.quote(folder.name)}` goes on with the runs that are missing"
+    return f"`{command} {shlex.quote(folder.name)}` measures the missing runs"
 
 
 def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
@@ -341,35 +342,35 @@ def request_to_resume(left: Unfinished) -> Request:
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         try:
-            asked = request_from_arguments(name, words)
+            request = request_from_arguments(name, words)
         except (click.ClickException, KeyError) as error:
             raise UsageError(
-                f"{left.folder.name} cannot go on: this version of the tool does not know its command: {error}",
-                "take the version that began it, or measure anew; what it has is kept",
+                f"{left.folder.name} cannot be resumed: this version of the tool does not know its command: {error}",
+                "use the version that started it, or measure again; its runs are kept",
             ) from error
-    return replace(asked, results=left.folder.parent, command=planned.command)
+    return replace(request, results=left.folder.parent, command=planned.command)
 
 
 # --- recovery run --resume
 
 
-@click.command("run", short_help="Go on with a session that ended early.")
-@click.option("--resume", "resumed", is_flag=True, help="Which it does: without it nothing is begun.")
+@click.command("run", short_help="Resume a session that ended early.")
+@click.option("--resume", "resumed", is_flag=True, help="Resume a session. This option is required.")
 @click.argument("session", required=False)
 @table_option("results")
 @table_option("quiet")
 @table_option("json")
 def run_command(*, resumed: bool, session: str | None, results: Path, quiet: bool, json_to: str | None) -> int:
-    """Go on with a session whose tool was killed or interrupted, or that had to end: SESSION (a name in --results, or a
-    folder), or the newest of them.
+    """Resume a session that was killed or interrupted, or ended early: SESSION (a name in --results, or a folder), or
+    the newest of them.
 
-    It has the same settings and the same plan; runs that have ended stay as they are, and those that are missing are
-    measured, with those that are void since the storage failed or something stood still. Where the servers, the
-    settings or the host are not what they were, it is refused."""
+    Settings and plan stay the same. Finished runs are kept. Missing runs are measured, and so are runs that are void
+    because the storage failed or something was paused. If the servers, the settings or the host have changed, the
+    session is not resumed."""
     if not resumed:
         raise UsageError(
-            "`recovery run` begins nothing",
-            "`recovery run --resume` goes on with a session; `recovery cold-recovery` begins one",
+            "`recovery run` does not start a session",
+            "`recovery run --resume` resumes one; `recovery cold-recovery` starts one",
         )
     check_json_path(json_to)
     results = expand_path(results).absolute()
@@ -388,6 +389,6 @@ def _finish_ended_session(left: Unfinished) -> int:
     The reports are written again, because the tool may have been killed while it wrote them."""
     write_reports(left.folder)
     lacking = incomplete_reason(left.session)
-    told = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
-    print_line(f"{left.folder.name} has come to its end: {told}; `recovery report` prints it", err=True)
+    text = f"all of its {left.session.planned_runs} runs were measured" if lacking is None else lacking
+    print_line(f"{left.folder.name} has ended: {text}; `recovery report` prints it", err=True)
     return 0 if lacking is None else 1

@@ -57,7 +57,7 @@ def test_what_is_missing_is_measured(
     before = {path: path.read_bytes() for path in (tmp_path / "results").glob("2*/runs/*.json")}
     words = ["run", "--resume", "--results", str(tmp_path / "results")]
     if number is signal.SIGINT:
-        told = re.search(r"`recovery (run --resume [^`]*)` goes on with the runs that are missing", said)
+        told = re.search(r"`recovery (run --resume [^`]*)` measures the missing runs", said)
         assert told is not None, said
         words = told[1].split()
     assert run(words) == 0
