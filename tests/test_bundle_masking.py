@@ -128,6 +128,10 @@ def test_names_are_replaced_as_whole_words() -> None:
     assert masked("joe and joey on DB1, db12, joe-fast", *literals) == "[user] and joey on [host], db12, [user]-fast"
 
 
+def test_the_home_folder_of_another_user_is_another_text() -> None:
+    assert masked("/home/joe/x /home/joe2/x", ("home", "/home/joe"), ("user", "joe")) == "[home]/x [home-2]/x"
+
+
 def test_common_words_and_short_texts_stay() -> None:
     """A user may be called mysql, and a host debian."""
     literals = (("user", "mysql"), ("host", "debian"), ("user", "jo"), ("secret", "OFF"), ("path", "/usr/sbin/mysqld"))

@@ -431,4 +431,5 @@ def _literal_pattern(kind: str, text: str) -> str:
         return rf"(?<![A-Za-z0-9_]){exact}(?![A-Za-z0-9_])"
     if kind == "host":
         return rf"(?i:(?<![A-Za-z0-9_]){exact}{_DOMAIN}(?![A-Za-z0-9_]))"
-    return exact
+    # `/home/joe2` is the home folder of another user.
+    return rf"{exact}(?![\w-])" if kind == "home" else exact
