@@ -103,17 +103,17 @@ def test_a_file_of_questions(tmp_path: Path) -> None:
     assert request.work is not None
     assert request.work.queries == (("one", "select 1"), ("query-2", "select ';'"), ("three", "select 3"))
     (tmp_path / "empty.sql").write_text("-- nothing\n")
-    assert "holds no statement" in refused("metadata", queries=tmp_path / "empty.sql").message
+    assert "contains no statement" in refused("metadata", queries=tmp_path / "empty.sql").message
     file.write_text("-- a/b\nselect 1;\n")
-    assert "mine.sql, line 1: 'a/b' is no name" in refused("metadata", queries=file).message
+    assert "mine.sql, line 1: 'a/b' is not a valid name" in refused("metadata", queries=file).message
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("-- one\nselect 1;\n\n-- two\nselect 2;\n-- One\nselect 3;", "line 6: 'One' is the name of two"),
-        ("select 1;\n-- query-1\nselect 2;", "line 2: 'query-1' is the name of two questions: line 1 has"),
-        ("select 0;\n-- Q1\nselect 1;", "line 2: 'Q1' is the name of two questions: the experiment has"),
+        ("select 1;\n-- query-1\nselect 2;", "line 2: 'query-1' is the name of two queries: line 1 has"),
+        ("select 0;\n-- Q1\nselect 1;", "line 2: 'Q1' is the name of two queries: the experiment has"),
         ("-- dump\nselect 1;", "line 1: 'dump' is the name of two"),
         ("-- dump-skip-lock-tables\nselect 1;", "line 1: 'dump-skip-lock-tables' is the name of two"),
         ("-- published-build\nselect 1;", "line 1: 'published-build' is the name of two"),
@@ -137,9 +137,9 @@ def test_a_poller_has_no_names_of_its_own(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (None, "cannot be read: No such file"),
-        (b"", "holds no statement"),
+        (b"", "contains no statement"),
         (b"\xff\xfe\x00", "is not UTF-8 text"),
-        (b"a\0b;", "is no text"),
+        (b"a\0b;", "is not a text file"),
     ],
 )
 def test_a_file_of_no_questions_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_file_of_no_questions_is_refused(content: bytes | None, words: str, tm
 
 def test_a_variant_and_a_question_make_no_name_that_is_there() -> None:
     error = refused("metadata", variants=("skip-lock-tables-x:tmp_table_size=1M", "x:tmp_table_size=2M"))
-    assert "two of what is measured are called 'dump-skip-lock-tables-x'" in error.message
+    assert "two variants have the name 'dump-skip-lock-tables-x'" in error.message
 
 
 SPINNING: dict[str, Any] = {"parts": "redo-spinning"}
@@ -205,8 +205,8 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ({"seconds": "0"}, "SECONDS=0 is not valid"),
         ({"runs": "0"}, "RUNS=0 is not valid"),
         ({"tables": "0"}, "TABLES=0 is not valid"),
-        ({"threads": ","}, "THREADS=, names nothing"),
-        ({"workload": ","}, "WORKLOAD=, names nothing"),
+        ({"threads": ","}, "THREADS=, has no value"),
+        ({"workload": ","}, "WORKLOAD=, has no value"),
         ({"load_tables": "0"}, "LOAD_TABLES=0 is not valid"),
         ({"memory_ratio": "0"}, "MEMORY_RATIO=0 is not valid"),
         ({"options": ("=5",)}, "is no name of a server option"),
@@ -216,18 +216,18 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ({"warmup": "-1"}, "WARMUP=-1 is not valid"),
         ({"threads": "0"}, "THREADS=0 is not valid"),
         ({"threads": "many"}, "THREADS=many is not valid"),
-        ({"options": ("table_open_cache",)}, "names no values"),
+        ({"options": ("table_open_cache",)}, "has no values"),
         ({"options": ('table_open_cache=400,"4',)}, "has a quote or a line end in it"),
         (
             {"options": ("table_open_cache_instances=8," + "9" * 300,)},
             "is called more than what is the name of a file",
         ),
         ({"options": tuple(f"a{n}=1,2,3,4,5,6,7,8,9,10" for n in range(5))}, "more than 10,000 combinations"),
-        ({"options": ("table_open_cache=,",)}, "names no values"),
+        ({"options": ("table_open_cache=,",)}, "has no values"),
         ({"options": ("datadir=/x",)}, "is reserved for the tool itself"),
         ({"memory_ratio": "-2"}, "MEMORY_RATIO=-2 is not valid"),
         ({"memory_ratio": "nan"}, "MEMORY_RATIO=nan is not valid"),
-        ({"load_tables": "4"}, "LOAD_TABLES=4 is more than there are tables (3)"),
+        ({"load_tables": "4"}, "LOAD_TABLES=4 is more than TABLES=3"),
         ({"rows": "0"}, "--rows=0 is not valid"),
         ({"workload": "dance"}, "no workload is called dance"),
     ],
@@ -249,7 +249,7 @@ def test_nonsense_is_refused(given: dict[str, Any], words: str) -> None:
         ("metadata", {"schemas": "0"}, "SCHEMAS=0 is not valid"),
         ("metadata", {"baseline": "5.6.24"}, "the baseline 5.6.24 is not measured"),
         ("write-scaling", {"parts": "speed"}, "no question 'speed'"),
-        ("write-scaling", {"parts": ","}, "QUESTION=, names nothing"),
+        ("write-scaling", {"parts": ","}, "QUESTION=, has no value"),
     ],
 )
 def test_nonsense_of_one_experiment_is_refused(scenario: str, given: dict[str, Any], words: str) -> None:
@@ -259,7 +259,7 @@ def test_nonsense_of_one_experiment_is_refused(scenario: str, given: dict[str, A
 
 
 def test_foreign_keys_need_tables() -> None:
-    assert "has no room for 20 foreign keys" in refused("interference", tables="39").message
+    assert "is too few for 20 foreign keys" in refused("interference", tables="39").message
 
 
 def test_experiments_take_what_all_take_and_nothing_of_starts() -> None:

@@ -149,7 +149,7 @@ def test_the_layers_of_settings(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("tables = ", "no valid TOML"),
+        ("tables = ", "not valid TOML"),
         ("tabels = 3", "unknown setting 'tabels'"),
         ('data = "  "', "empty"),
         ("data = 5", "'data' cannot be 5"),
@@ -157,10 +157,10 @@ def test_the_layers_of_settings(
         ("keep = 1", "'keep' cannot be 1"),
         ("note = 5", "'note' cannot be 5"),
         ("no_probe = 1", "'no_probe' cannot be 1"),
-        ("set = 3", "'set' is no table"),
-        (f"tables = {'9' * 5000}", "no valid TOML: a number in it has too many digits"),
-        (f"tables = 0x{'f' * 5000}", "no valid TOML: a number in it has too many digits"),
-        (f"set = {'[' * 5000}", "no valid TOML: it is nested too deeply"),
+        ("set = 3", "'set' is not a table"),
+        (f"tables = {'9' * 5000}", "not valid TOML: a number in it has too many digits"),
+        (f"tables = 0x{'f' * 5000}", "not valid TOML: a number in it has too many digits"),
+        (f"set = {'[' * 5000}", "not valid TOML: it is nested too deeply"),
         ("#" * 70_000, "recovery.toml is larger than 65,536 bytes"),
         (f"{'x' * 5000} = 1", "unknown setting 'xxx"),
     ],
@@ -195,7 +195,7 @@ def test_a_variable_that_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setenv("RECOVERY_TABELS", "5")
     code, said = complaint(capsys, "versions")
     assert code == 2
-    assert "RECOVERY_TABELS is no setting" in said
+    assert "RECOVERY_TABELS is not a setting" in said
 
 
 def test_flags_come_from_the_environment_too(
@@ -328,7 +328,7 @@ def test_dry_run_tells_the_plan_of_a_server_whose_version_is_not_known_yet(
     monkeypatch.setattr("recovery.cli.measure.describe_engine", lambda _: "in containers of some engine")
     assert run(["cold-recovery", "--dry-run", *server, "--runs", "2", "--data", str(tmp_path / "data")]) == 0
     out = capsys.readouterr().out
-    assert f"{name} is asked for its version at the start" in out
+    assert f"the version of {name} is determined at the start" in out
     assert f"  {name}: server " in out
     assert "GB and" in out
     assert f"  2  {name}  cold  run 2" in out

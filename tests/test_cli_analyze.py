@@ -21,7 +21,7 @@ def test_a_page_for_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "5.7.22" in out
     assert "validation" in out
-    assert "Stamps in whole seconds" in out
+    assert "The timestamps are whole seconds" in out
     assert max(map(len, out.splitlines())) <= max(78, len(str(CRASH_57)))
 
 
@@ -42,8 +42,8 @@ def test_for_programs_and_from_standard_input(
     ("name", "content", "what"),
     [
         ("none", None, "cannot be read"),
-        ("empty.err", b"", "there is no start"),
-        ("other.txt", b"a shopping list\n" * 1000, "there is no start"),
+        ("empty.err", b"", "no start of a server was found"),
+        ("other.txt", b"a shopping list\n" * 1000, "no start of a server was found"),
         ("torn.gz", gzip.compress(b"x" * 10_000)[:20], "cannot be read to its end"),
         (".", None, "cannot be read"),
     ],
@@ -66,4 +66,4 @@ def test_what_is_no_log_is_told_in_one_line_and_a_hint(
 
 def test_no_file_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["analyze"]) == 2
-    assert "which error log?" in capsys.readouterr().err
+    assert "no error log was given" in capsys.readouterr().err

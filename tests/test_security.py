@@ -180,7 +180,7 @@ def test_an_address_with_a_user_is_refused_and_not_repeated(
     monkeypatch.setenv("MAKELEVEL", "1")
     assert run(words) == 2
     said = "".join(capfd.readouterr())
-    assert "has a user in its address" in said
+    assert "has an address with a user name" in said
     assert "hunter2" not in said
     assert "joe" not in said
 

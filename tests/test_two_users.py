@@ -381,7 +381,7 @@ def test_a_folder_of_another_s_names_no_server(
     monkeypatch.chdir(shared)
     done_as("Path(given[0]).write_text('mysqld = \"/tmp/evil\"')", str(shared / "recovery.toml"))
     assert run(["cold-recovery", "--dry-run"]) == 2
-    assert "recovery.toml is not read: it belongs to nobody" in capsys.readouterr().err
+    assert "recovery.toml is not trusted: it belongs to nobody" in capsys.readouterr().err
     os.chown("recovery.toml", 0, 0)
     (shared / "recovery.toml").chmod(0o666)
     assert run(["cold-recovery", "--dry-run"]) == 2
@@ -394,4 +394,4 @@ def test_a_folder_of_another_s_names_no_server(
     code = "Path(given[0], 's').mkdir(parents=True); Path(given[0], 's', 'report.json').write_text('{}')"
     done_as(code, str(shared / "results"), umask=0o022)
     assert run(["warm-recovery", "--dry-run"]) == 2
-    assert f"is no guide: {shared}/results belongs to nobody" in capsys.readouterr().err
+    assert f"cannot be used: {shared}/results belongs to nobody" in capsys.readouterr().err

@@ -25,16 +25,16 @@ FORMAT = 1
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def analyze(files: tuple[Path, ...], as_json: bool) -> int:
     """Where did the time of every start in these error logs go? FILE may be compressed; - is standard input."""
     if not files:
-        raise UsageError("which error log?", "recovery analyze FILE..., or - for standard input")
+        raise UsageError("no error log was given", "recovery analyze FILE..., or - for standard input")
     found = [(str(file), list(_read_starts(file))) for file in files]
     if not any(starts for _, starts in found):
         names = ", ".join(name for name, _ in found)
-        hint = "give a server's error log that goes back to before its start"
-        raise UsageError(f"there is no start of a server in {names}", hint)
+        hint = "give an error log of a server that includes its start"
+        raise UsageError(f"no start of a server was found in {names}", hint)
     sys.stdout.write(to_json(found) if as_json else "\n".join(log_page(name, starts) for name, starts in found))
     return 0
 
@@ -62,13 +62,13 @@ def _start_to_dict(start: LoggedStart) -> dict[str, object]:
 
 def log_page(name: str, starts: Sequence[LoggedStart]) -> str:
     if not starts:
-        return f"{escape_control(name)}: no start of a server\n"
+        return f"{escape_control(name)}: no start of a server was found\n"
     tables = [_overview_table(name, starts), _phase_table(starts), _count_table(starts)]
     return "\n\n".join(render_table(table) for table in tables if table is not None) + "\n"
 
 
 def _overview_table(name: str, starts: Sequence[LoggedStart]) -> Table:
-    notes = ["startup: seconds from the first line of a start to its ready line, by the server's own stamps."]
+    notes = ["startup: seconds from the first line of a start to its ready line, by the server's own timestamps."]
     if any(start.kind == "not told" for start in starts):
         notes.append(
             "not told: the log does not say whether it was a crash; 8.0 and later say it at --log-error-verbosity=3."
@@ -118,14 +118,14 @@ def _phase_table(starts: Sequence[LoggedStart]) -> Table | None:
         return None
     notes = list(_background_notes(starts))
     if any(start.whole_seconds for start in starts):
-        notes.append("Stamps in whole seconds: no phase of these starts is known better than that.")
+        notes.append("The timestamps are whole seconds, and so are the phases of these starts.")
     return grouped_phase_table("Where the time went, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
 
 
 def _background_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         for phase in start.beside:
-            yield f"{number}: beside these, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
+            yield f"{number}: at the same time, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
 
 
 def _count_table(starts: Sequence[LoggedStart]) -> Table | None:

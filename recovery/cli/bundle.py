@@ -17,19 +17,27 @@ import shlex
 import stat
 import tarfile
 import textwrap
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import Any
 
 import click
+from pydantic import TypeAdapter
 
-from recovery.cli import mask
-from recovery.cli.mask import Masker, host_literals, placeholder_list, split_words
+from recovery.cli.mask import (
+    PLACEHOLDER,
+    Literal,
+    Masker,
+    distinct_literals,
+    host_literals,
+    session_literals,
+    split_options,
+    split_words,
+)
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -58,7 +66,7 @@ def copy_session_files(folder: Path, to: Path) -> None:
     Raises RecoveryError if the report file of the session is not a regular file."""
     report = _read_regular_file(folder / REPORT_FILE)
     if report is None:
-        raise RecoveryError(f"{folder / REPORT_FILE} is no plain file", "name the folder of a session itself")
+        raise RecoveryError(f"{folder / REPORT_FILE} is not a regular file", "name the folder of the session itself")
     (to / REPORT_FILE).write_bytes(report)
     for name, endings in _FOLDERS.items():
         (to / name).mkdir()
@@ -152,12 +160,12 @@ def sql_scripts(session: Session) -> dict[str, str]:
     except RecoveryError as error:
         found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
     try:
-        asked = _requested_inserts(session)
-        head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {asked:,}.\n" if asked > _MAX_SHOWN_INSERTS else ""
+        count = _requested_inserts(session)
+        head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {count:,}.\n" if count > _MAX_SHOWN_INSERTS else ""
         found["inserts.sql"] = head + "".join(f"{one};\n" for one in session_inserts(session))
     except RecoveryError:
         # The message of the error quotes the template file, which may be a different file by now: it is not shown.
-        found["inserts.sql"] = "-- not rendered: the insert template is not here any more, or holds something else\n"
+        found["inserts.sql"] = "-- not rendered: the insert template is missing, or is another file now\n"
     return found
 
 
@@ -207,38 +215,25 @@ def options_file(name: str, options: str) -> str:
     Values that only the tool knew (RUNDIR, basedir and datadir) are not filled in."""
     lines = [
         f"# Options of the timed start of {name}, in the order of their names.",
-        "# RUNDIR: a folder of this start's own. basedir and datadir are those of your server; they are not told here.",
+        "# RUNDIR: a folder that only this start uses. Not here: basedir and datadir, which are those of your server.",
         "[mysqld]",
     ]
-    for option in _split_options(options):
+    for option in split_options(options):
         option_name, equals, value = option.partition("=")
         quoted = f'"{value}"' if re.search(r"[\s#;]", value) and '"' not in value else value
         lines.append(f"{option_name} = {quoted}" if equals else option_name)
     return "\n".join(lines) + "\n"
 
 
-def _split_options(options: str) -> Iterator[str]:
-    """Yields the options of a text in which they are separated by blanks.
-
-    A value may contain blanks itself: a word that does not look like an option belongs to the option before it."""
-    parts: list[str] = []
-    for word in options.split():
-        if not parts or re.match(r"[a-z][a-z0-9_.]*=", word) or re.fullmatch(r"[a-z0-9]+(?:_[a-z0-9]+)+", word):
-            parts.append(word)
-        else:
-            parts[-1] += f" {word}"
-    yield from parts
-
-
 def _script_schemas(session: Session) -> dict[str, Schema]:
     """Returns the schemas by name of their script: the requested one, and those of variants that use another one."""
-    asked = session_schema(session)
-    found = {"schema.sql": asked}
+    requested = session_schema(session)
+    found = {"schema.sql": requested}
     for variant in parse_variants(tuple(split_words(session.settings.get("variants")))):
-        schema = asked if variant.layout is None else replace(asked, layout=variant.layout)
+        schema = requested if variant.layout is None else replace(requested, layout=variant.layout)
         if variant.schemas:
             schema = schema.spread_over(variant.schemas)
-        if schema != asked:
+        if schema != requested:
             found[f"schema-{variant.label}.sql"] = schema
     return found
 
@@ -251,15 +246,15 @@ def _check_template(schema: Schema) -> None:
     if schema.template is None:
         return
     if not schema.template.is_file():
-        raise UsageError("the template is not here any more")
+        raise UsageError("the template is missing")
     if schema.total_tables > MAX_SCRIPT_STATEMENTS:
-        raise UsageError(f"the template makes more than {MAX_SCRIPT_STATEMENTS:,} tables")
+        raise UsageError(f"the template creates more than {MAX_SCRIPT_STATEMENTS:,} tables")
     try:
         made = measure_by_rendering(schema).tables
     except RecoveryError:
         made = -1
     if made != schema.total_tables:
-        raise UsageError("the template does not make these tables any more")
+        raise UsageError("the template no longer creates these tables")
 
 
 def _script_text(schema: Schema) -> str:
@@ -287,8 +282,7 @@ def _script_text(schema: Schema) -> str:
     last = "".join(f"{one};\n" for one in ends)
     left_out = count - 2 * _SHOWN_STATEMENTS
     return (
-        f"-- {count:,} statements, {size:,} bytes: more than the {MAX_SCRIPT_BYTES:,} that are put in "
-        "whole. The first\n"
+        f"-- {count:,} statements, {size:,} bytes: more than the maximum of {MAX_SCRIPT_BYTES:,}. The first\n"
         f"-- and the last {_SHOWN_STATEMENTS} are here. All of them: {_schema_command(schema)}\n{first}"
         f"-- … {left_out:,} statements are left out here …\n{last}"
     )
@@ -315,7 +309,7 @@ def _int_setting(session: Session, name: str, usual: int, *, most: int = MAX_TAB
     if value is None or value == "":
         return usual
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise UsageError(f"the session's setting {name} is no number that makes sense")
+        raise UsageError(f"the session has an invalid setting {name}: expected a number from 0 to {most:,}")
     return value
 
 
@@ -324,7 +318,7 @@ def _int_setting(session: Session, name: str, usual: int, *, most: int = MAX_TAB
 _CLEAN_START_SCENARIO = "clean-start"
 _NEEDS_INSTALL_DB = re.compile(r"mariadb|(?<![\d.])5\.[0-6](?!\d)")
 """Versions that need a script (mysql_install_db) to create a data directory."""
-_WARM_STEP = "repeat from step 3 until the start does not get shorter (the tool does 1 to 7 of them)"
+_WARM_STEP = "repeat from step 3 until the start does not get shorter (the tool repeats it 1 to 7 times)"
 
 
 @dataclass(frozen=True)
@@ -370,7 +364,7 @@ def _repeat_instructions(session: Session, scripts: ArchiveContents) -> Iterator
     yield from command_lines(session.command)
     yield ""
     yield from paragraph(
-        f"Without it (the files named here lie in {scripts.archive}; DATADIR is an empty folder on the disk under "
+        f"Without it (the files named here are in {scripts.archive}; DATADIR is an empty folder on the disk under "
         "test, RUNDIR another one):"
     )
     for number, (what, lines) in enumerate(_steps(session, scripts), start=1):
@@ -378,11 +372,11 @@ def _repeat_instructions(session: Session, scripts: ArchiveContents) -> Iterator
         yield from _numbered_lines(number, what)
         yield from lines
     yield ""
-    yield "Options that the servers were given:"
-    for name, said in session.servers.items():
+    yield "Options of the servers:"
+    for name, server in session.servers.items():
         yield ""
         yield from paragraph(f"{name} ({scripts.options[name]}):" if name in scripts.options else f"{name}:")
-        yield from _indented(said.get("options") or "not known")
+        yield from _indented(server.get("options") or "not known")
 
 
 def _steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, list[str]]]:
@@ -400,7 +394,7 @@ def _steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, li
         other = (
             " (MariaDB, and MySQL up to 5.6: mysql_install_db/mariadb-install-db with the same file)" if older else ""
         )
-    files = f" ({given} stands for the file of each, named there)" if several else ""
+    files = f" ({given} stands for the file of each server, named there)" if several else ""
     yield (
         f"Make a data directory{other}, and start the server, both with the options below{files}; write the paths of "
         "RUNDIR into them first (a server that is not installed needs --basedir as well, and one that root starts "
@@ -412,8 +406,8 @@ def _steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, li
     schemas = settings.get("schemas")
     spread = f" in each of {schemas} schemas" if isinstance(schemas, int) and schemas > 1 else ""
     yield (
-        f"Make {made} tables{spread}. schema.sql has the statements, or where they are too many the first and the last "
-        "of them and the command that prints all. It begins so:",
+        f"Create {made} tables{spread}. schema.sql has the statements, or if there are too many the first and the last "
+        "of them and the command that prints all. It begins with:",
         [*_statement_lines(scripts.tables), "    mysql --socket=RUNDIR/mysqld.sock -u root < schema.sql"],
     )
     yield (
@@ -426,7 +420,7 @@ def _steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, li
     yield from _kill_steps(session, scripts)
     yield from _cache_steps(session)
     yield (
-        'Start the server again and take the time until "ready for connections" stands in its log (the figures above '
+        'Start the server again and measure the time until its log has "ready for connections" (the figures above '
         "begin at the exec of the server):",
         [
             # The ready line of the previous start would end the wait at once.
@@ -438,7 +432,7 @@ def _steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, li
     )
     runs = settings.get("runs")
     if isinstance(runs, int):
-        yield f"Repeat from step 3. Here it was done {runs} times for each version and variant.", []
+        yield f"Repeat from step 3. The session has {runs} runs of each version and variant.", []
 
 
 def _kill_steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[str, list[str]]]:
@@ -446,24 +440,24 @@ def _kill_steps(session: Session, scripts: ArchiveContents) -> Iterator[tuple[st
         yield "Shut it down cleanly once more.", []
         return
     yield (
-        "Fire the insert script, one statement and one commit after the other. inserts.sql begins so:",
+        "Run the insert script, one statement and one commit after the other. inserts.sql begins with:",
         [
             *_statement_lines(scripts.inserts),
             "    mysql --socket=RUNDIR/mysqld.sock -u root < inserts.sql",
         ],
     )
-    yield "Right after the last one kill the server:", ["    kill -KILL $(cat RUNDIR/mysqld.pid)"]
+    yield "Right after the last insert, kill the server:", ["    kill -KILL $(cat RUNDIR/mysqld.pid)"]
 
 
 def _cache_steps(session: Session) -> Iterator[tuple[str, list[str]]]:
     colds = [variant for variant in session.variants if Cache.COLD.begins(variant)]
     if not colds:
-        yield f"The caches stay as they are. {_WARM_STEP.capitalize()}.", []
+        yield f"Leave the caches as they are. {_WARM_STEP.capitalize()}.", []
         return
-    told = "Empty the page cache:"
+    step = "Empty the page cache:"
     if len(colds) < len(session.variants):
-        told = f'For "cold" empty the page cache. For "warm" leave dropping out, and {_WARM_STEP}:'
-    yield told, ["    sync; echo 3 > /proc/sys/vm/drop_caches"]
+        step = f'For "cold" empty the page cache. For "warm" do not empty it, and {_WARM_STEP}:'
+    yield step, ["    sync; echo 3 > /proc/sys/vm/drop_caches"]
 
 
 def _statement_lines(statements: tuple[str, ...]) -> Iterator[str]:
@@ -473,26 +467,35 @@ def _statement_lines(statements: tuple[str, ...]) -> Iterator[str]:
         yield "    ..."
 
 
-def _numbered_lines(number: int, told: str) -> Iterator[str]:
+def _numbered_lines(number: int, text: str) -> Iterator[str]:
     lead = f"{number}. "
-    for line in textwrap.wrap(told, WIDTH - len(lead), break_on_hyphens=False):
+    for line in textwrap.wrap(text, WIDTH - len(lead), break_on_hyphens=False):
         yield lead + line
         lead = " " * len(lead)
 
 
 def _indented(text: str) -> Iterator[str]:
-    told = " ".join(paragraph(text))
-    yield from textwrap.wrap(told, WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    line = " ".join(paragraph(text))
+    yield from textwrap.wrap(line, WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 # --- Making a bundle: the session is masked, then rendered
 
 TEXT_FILE = "report.txt"
+_MASKED_FILE = "masked.txt"
 _MAX_LITERALS = 1_000
 """Maximum number of different names and secrets in a session."""
-_FILE_NAMES = "(names of files)"
-"""Shown in the list of masked texts instead of a file, for masked file names."""
 _PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class BundledFile:
+    """A file of the archive, for the listing that the user sees."""
+
+    name: str
+    size_bytes: int
+    replaced: int
+    """Number of placeholders in the file."""
 
 
 @dataclass(frozen=True)
@@ -505,8 +508,8 @@ class Bundle:
     """The text to paste into a bug tracker."""
     archive: bytes
     """The content of the .tar.gz archive."""
-    masked: int
-    """Number of different placeholders in the archive."""
+    files: tuple[BundledFile, ...]
+    """The files of the archive, in its order."""
 
 
 def make_bundle(folder: Path) -> Bundle:
@@ -525,11 +528,11 @@ def make_bundle(folder: Path) -> Bundle:
         return _bundle_session(folder.name, session, raw=raw, clean=clean)
 
 
-def write_bundle(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
-    """Writes the archive and the text next to it, and returns their paths.
+def output_paths(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
+    """Returns the paths of the archive and of the text next to it.
 
     `output` is a folder, or the path of the archive if it ends with .tar.gz or .tgz. Raises UsageError if the files
-    would be written into the folder of a session, and HostUnfitError if they cannot be written."""
+    would be in the folder of a session."""
     place = output or Path(f"{bundle.name}-bundle")
     if place.name.endswith((".tar.gz", ".tgz")):
         packed = place
@@ -537,7 +540,12 @@ def write_bundle(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
     else:
         packed, text = place / f"{bundle.name}.tar.gz", place / TEXT_FILE
     if (packed.parent / REPORT_FILE).exists():
-        raise UsageError(f"{packed.parent} is the folder of a session", "give --output another one")
+        raise UsageError(f"{packed.parent} is the folder of a session", "give --output another folder")
+    return packed, text
+
+
+def write_bundle(bundle: Bundle, packed: Path, text: Path) -> None:
+    """Writes the archive and the text. Raises HostUnfitError if they cannot be written."""
     try:
         packed.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(packed, bundle.archive)
@@ -546,18 +554,14 @@ def write_bundle(bundle: Bundle, output: Path | None) -> tuple[Path, Path]:
         raise HostUnfitError(
             f"cannot write to {packed.parent}: {error.strerror or error}", "give --output a folder that can be written"
         ) from error
-    return packed, text
 
 
 def _bundle_session(name: str, session: Session, *, raw: Path, clean: Path) -> Bundle:
-    texts = dict(read_texts(raw))
-    scripts = sql_scripts(session)
-    mask = Masker(_private_literals(session, [name, *texts, *texts.values(), *scripts.values()]))
-    masked = _masked_session(session, mask, clean)
-    mask.file = _FILE_NAMES
-    name = mask.name(name)
+    masker = Masker(_private_literals(session))
+    masked = _masked_session(session, masker, clean)
+    name = masker.name(name)
     name = name if _PLAIN_NAME.fullmatch(name) else "session"
-    files = {path: content.encode() for path, content in _masked_texts({**texts, **scripts}, mask).items()}
+    files = _masked_texts({**dict(read_texts(raw)), **sql_scripts(session)}, masker)
     files |= _render_reports(clean, files)
     options = _options_file_names(masked)
     files |= {
@@ -566,65 +570,53 @@ def _bundle_session(name: str, session: Session, *, raw: Path, clean: Path) -> B
     files["host.txt"] = (
         "\n\n".join(map(render_table, all_tables(masked)[len(figure_tables(masked)) :])).encode() + b"\n"
     )
-    text = _bug_report_text(masked, session, mask, ArchiveContents(f"{name}.tar.gz", (), (), options)).encode()
+    text = _bug_report_text(masked, session, masker, ArchiveContents(f"{name}.tar.gz", (), (), options)).encode()
     files[TEXT_FILE] = text
-    files["masked.txt"] = placeholder_list(mask).encode()
-    packed = build_archive(name, add_manifest(files), started_at=session.started_at)
-    return Bundle(name, text, packed, len(mask.counts))
+    replaced = _count_placeholders(files, set(masker.placeholders.values()))
+    files[_MASKED_FILE] = _placeholder_list(replaced).encode()
+    files = add_manifest(files)
+    listing = tuple(
+        BundledFile(path, len(content), replaced[path].total() if path in replaced else 0)
+        for path, content in sorted(files.items())
+    )
+    return Bundle(name, text, build_archive(name, files, started_at=session.started_at), listing)
 
 
-def _private_literals(session: Session, texts: list[str]) -> tuple[mask.Literal, ...]:
-    """Returns all texts to mask: names that occur once in a path or in a log are masked everywhere.
-
-    Raises RecoveryError if there are too many."""
-    found = (*host_literals(os.environ), *mask.session_literals(session))
-    kept = mask.distinct_literals((*found, *mask.named_literals((*_all_strings(json.loads(to_json(session))), *texts))))
+def _private_literals(session: Session) -> tuple[Literal, ...]:
+    """Returns the texts of this host and of the session that are masked. Raises RecoveryError if there are too many."""
+    kept = distinct_literals((*host_literals(os.environ), *session_literals(session)))
     if len(kept) > _MAX_LITERALS:
         raise RecoveryError(
-            f"the session names {len(kept):,} users, hosts and secrets; {_MAX_LITERALS:,} can be masked",
-            "that is not normal: look into its logs",
+            f"the session names {len(kept):,} paths, users, hosts and secrets; {_MAX_LITERALS:,} can be masked",
+            "check its settings: so many are not normal",
         )
     return kept
 
 
-def _all_strings(value: Any) -> list[str]:
-    """Returns all strings of a JSON value, including the keys."""
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in inner for text in _all_strings(one)] + (list(value) if isinstance(value, dict) else [])
-
-
-def _masked_session(session: Session, mask: Masker, clean: Path) -> Session:
+def _masked_session(session: Session, masker: Masker, clean: Path) -> Session:
     """Returns the masked session, after writing it to `clean`. Its summaries and findings are computed again."""
-    stored = json.loads(to_json(session))
-    mask.file = REPORT_FILE
-    masked = mask.value({key: value for key, value in stored.items() if key not in ("summaries", "fits", "findings")})
-    mask.file = _FILE_NAMES
+    masked = masker.value({"format": STORED_FORMAT, **TypeAdapter(Session).dump_python(session, mode="json")})
     for run in masked["runs"]:
-        run["log"] = run["log"] and _masked_path(run["log"], mask)
-        run["stacks"] = run["stacks"] and _masked_path(run["stacks"], mask)
+        run["log"] = run["log"] and _masked_path(run["log"], masker)
+        run["stacks"] = run["stacks"] and _masked_path(run["stacks"], masker)
     (clean / REPORT_FILE).write_bytes(json.dumps(masked).encode("utf-8", errors="replace"))
     made = load_session(clean)
     (clean / REPORT_FILE).write_bytes(to_json(made))
     return made
 
 
-def _masked_path(path: str, mask: Masker) -> str:
+def _masked_path(path: str, masker: Masker) -> str:
     """Returns the masked path of a log or stack file in the archive, which keeps only its name from the session."""
     folder = STACKS_FOLDER if path.startswith(f"{STACKS_FOLDER}/") else "logs"
-    return f"{folder}/{mask.name(PurePath(path).name)}"
+    return f"{folder}/{masker.name(PurePath(path).name)}"
 
 
-def _masked_texts(texts: dict[str, str], mask: Masker) -> dict[str, str]:
+def _masked_texts(texts: dict[str, str], masker: Masker) -> dict[str, bytes]:
     """Returns the files with masked names and masked contents."""
     found = {}
     for path, content in sorted(texts.items()):
-        mask.file = _FILE_NAMES
         folder, slash, name = path.rpartition("/")
-        put = f"{folder}{slash}{mask.name(name)}"
-        mask.file = put
-        found[put] = mask.text(content)
+        found[f"{folder}{slash}{masker.name(name)}"] = masker.text(content).encode()
     return found
 
 
@@ -644,21 +636,70 @@ def _render_reports(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
 
 def _options_file_names(masked: Session) -> dict[str, str]:
     """Returns the names of the options files by server: my.cnf if there is only one server with known options."""
-    known = [name for name, said in masked.servers.items() if said.get("options")]
+    known = [name for name, server in masked.servers.items() if server.get("options")]
     if len(known) == 1:
         return {known[0]: "my.cnf"}
     return {name: re.sub(r"[^\w.+\[\]@-]", "_", f"my-{name}.cnf", flags=re.ASCII) for name in known}
 
 
-def _bug_report_text(masked: Session, session: Session, mask: Masker, scripts: ArchiveContents) -> str:
+def _bug_report_text(masked: Session, session: Session, masker: Masker, scripts: ArchiveContents) -> str:
     """Returns the text for the bug tracker, with masked statements from the original session."""
-    mask.file = TEXT_FILE
-    first = tuple(map(mask.text, first_statements(session)))
+    first = tuple(map(masker.text, first_statements(session)))
     try:
-        fired = tuple(map(mask.text, session_inserts(session)[:2]))
+        inserts = tuple(map(masker.text, session_inserts(session)[:2]))
     except RecoveryError:
-        fired = ()
-    return render_bug_report(masked, replace(scripts, tables=first, inserts=fired))
+        inserts = ()
+    return render_bug_report(masked, replace(scripts, tables=first, inserts=inserts))
+
+
+# --- Showing what was replaced
+
+_KIND_DESCRIPTIONS = {
+    "secret": "a password, a token, or an option that may hold one",
+    "data": "the folder of the data directories",
+    "path": "a file or folder of yours",
+    "home": "a home folder",
+    "user": "the name of a user",
+    "host": "the name of a host or a registry",
+    "address": "an IP address",
+    "mac": "the address of a network card",
+    "serial": "the serial number of a device",
+    "volume": "the id of a volume",
+    "id": "an id of this machine, or in a cloud",
+}
+
+
+def _count_placeholders(files: Mapping[str, bytes], given: Container[str]) -> dict[str, Counter[str]]:
+    """Returns how often each of the given placeholders occurs in each file."""
+    return {
+        path: Counter(one for one in re.findall(PLACEHOLDER, content.decode("utf-8", errors="replace")) if one in given)
+        for path, content in files.items()
+    }
+
+
+def _placeholder_list(replaced: Mapping[str, Counter[str]]) -> str:
+    """Returns a list of the placeholders with their meanings and counts, which contains no private text."""
+    lines = [
+        "What was masked in this archive: placeholder, how often, and in which files.",
+        "The same text has the same placeholder everywhere. The originals are in no file here.",
+        "",
+    ]
+    total = sum(replaced.values(), Counter[str]())
+    for placeholder, times in sorted(total.items()):
+        kind = placeholder.strip("[]").partition("-")[0]
+        lines.append(f"{placeholder}  {_KIND_DESCRIPTIONS[kind]}, {times} times")
+        lines += [
+            f"    {counts[placeholder]} in {path}" for path, counts in sorted(replaced.items()) if counts[placeholder]
+        ]
+    return "\n".join([*lines, *([] if total else ["nothing"])]) + "\n"
+
+
+def list_files(files: Sequence[BundledFile]) -> Iterator[str]:
+    """Yields the lines of a table: each file with its size and how many places in it were replaced."""
+    width = max(len(file.name) for file in files)
+    yield f"{'file':{width}}  {'bytes':>11}  {'replaced':>8}"
+    for file in files:
+        yield f"{file.name:{width}}  {file.size_bytes:>11,}  {file.replaced:>8,}"
 
 
 @click.command()
@@ -668,14 +709,21 @@ def _bug_report_text(masked: Session, session: Session, mask: Masker, scripts: A
     "--output",
     type=PATH_TYPE,
     metavar="FOLDER|FILE",
-    help="Where it goes: a folder, or a name that ends with .tar.gz. [default: SESSION-bundle, here]",
+    help="Where to write: a folder, or a name that ends with .tar.gz. [default: SESSION-bundle, here]",
 )
-def bundle(session: str | None, results: Path, output: Path | None) -> int:
-    """Make a bug report of a stored session: a text for the tracker, and an archive to attach, with nothing private."""
-    folder = find_session(expand_path(results), session)
-    made = make_bundle(folder)
-    packed, text = write_bundle(made, output and expand_path(output))
+@click.option("--dry-run", is_flag=True, help="Show what would be in the archive, and write nothing.")
+def bundle(session: str | None, results: Path, output: Path | None, *, dry_run: bool) -> int:
+    """Make a bug report of a stored session: a text for the tracker, and an archive to attach. Known private texts are
+    replaced."""
+    made = make_bundle(find_session(expand_path(results), session))
+    packed, text = output_paths(made, output and expand_path(output))
+    for line in list_files(made.files):
+        print_line(line)
+    if dry_run:
+        print_line("Nothing was written.", err=True)
+        return 0
+    write_bundle(made, packed, text)
     print_line(f"archive  {packed}")
     print_line(f"text     {text}")
-    print_line(f"masked   {made.masked} texts: masked.txt in the archive lists them. Read both before you send them.")
+    print_line(f"Read both before you send them. {_MASKED_FILE} in the archive lists what was replaced.")
     return 0

@@ -13,17 +13,21 @@ from recovery.experiments import EXPERIMENTS, find_scenario
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "experiments": (MEASURE, "suite:experiments", "All five published experiments in a given time, in one report."),
+    "experiments": (
+        MEASURE,
+        "suite:experiments",
+        "Run all five published experiments in a given time, with one report.",
+    ),
     "run": (MEASURE, "measure:run_command", "Resume a session that ended early."),
     "report": (INSPECT, "report:report", "Print a stored session."),
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),
     "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: a text and an archive."),
-    "analyze": (INSPECT, "analyze:analyze", "Phases of every start in error logs."),
+    "analyze": (INSPECT, "analyze:analyze", "Show the phases of every start in error logs."),
     "status": (INSPECT, "status:status", "Show the running session."),
     "doctor": (MANAGE, "doctor:doctor", "Check this host."),
-    "versions": (MANAGE, "report:versions", "List the servers that can be had."),
+    "versions": (MANAGE, "report:versions", "List the available servers."),
     "datadirs": (MANAGE, "report:datadirs", "List or remove kept data directories."),
-    "images": (MANAGE, "images:images", "List, make or remove images of servers."),
+    "images": (MANAGE, "images:images", "List, build or remove images of servers."),
     "schema": (MANAGE, "report:schema", "Print the SQL script that creates the tables."),
     "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
 }

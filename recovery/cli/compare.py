@@ -30,8 +30,8 @@ FORMAT = 2
 @click.argument("first")
 @click.argument("second")
 @table_option("results")
-@table_option("fail_over", "Exit with 4 where the second is slower by more than that, and significantly.")
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@table_option("fail_over", "Exit with 4 if the second is significantly slower, by more than this.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
     commas."""
@@ -73,8 +73,8 @@ def _session_folders(results: Path, names: str) -> list[Path]:
 
 def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:
     for folder, session in second.items():
-        if (why := incomplete_reason(session)) is not None:
-            raise RecoveryError(f"{folder.name} cannot be judged: {why}", "see its report, and measure again")
+        if (reason := incomplete_reason(session)) is not None:
+            raise RecoveryError(f"{folder.name} cannot be judged: {reason}", "see its report, and measure again")
         if any(map(is_second_start, session.variants)):
             raise RecoveryError(
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
@@ -86,8 +86,8 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
                 f"--fail-over needs {MIN_RUNS} {what} on each side: {pair.other.version} {pair.variant} has fewer",
                 f"measure with RUNS={MIN_RUNS} or more, or name one session or {MIN_RUNS} on each side",
             )
-    if told := worse_pairs(found, allowed):
-        raise LimitExceededError("; ".join(told), "`recovery report SESSION` shows each session")
+    if slower := worse_pairs(found, allowed):
+        raise LimitExceededError("; ".join(slower), "`recovery report SESSION` shows each session")
 
 
 def to_json(found: Comparison) -> str:

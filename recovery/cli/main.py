@@ -44,9 +44,8 @@ def refuse_credentials(environment: Mapping[str, str], arguments: Sequence[str],
     for name, value in _all_values(environment, arguments, config):
         if _ADDRESS_WITH_USER.search(value):
             raise UsageError(
-                f"{name} has a user in its address, who would be named in every report",
-                "leave name and password out: fetch the file yourself and give its path, or name a mirror that asks "
-                "for none",
+                f"{name} has an address with a user name, which would be in every report",
+                "leave name and password out: download the file and give its path, or use a mirror without a password",
             )
 
 
@@ -98,7 +97,7 @@ def _open_closed_standard_streams() -> None:
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR_FD:
         os.set_inheritable(number, True)
     os.close(number)
-    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until we end
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until this process ends
 
 
 def _restrict_umask() -> None:
@@ -159,7 +158,7 @@ def _report_error(error: BaseException) -> int:
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             _print_error(
-                f"{where}{error.strerror or error}", "see space, permissions and limits; `recovery doctor` helps"
+                f"{where}{error.strerror or error}", "check space, permissions and limits; `recovery doctor` helps"
             )
             code = HostUnfitError.exit_code
         case _:

@@ -99,9 +99,10 @@ def _plan_lines(request: Request) -> Iterator[str]:
     yield scenario.question
     yield f"  servers run {run_by}"
     for name in names.values():
-        yield f"  {name} is asked for its version at the start"
-    for text in (*request.unasked, *unsupported_questions([one for one in versions if one not in names], variants)):
-        yield f"  {text}"
+        yield f"  the version of {name} is determined at the start"
+    known = [one for one in versions if one not in names]
+    for note in (*request.unasked, *unsupported_questions(known, variants)):
+        yield f"  {note}"
     schemas = [place.schema(request.schema) for place in places]
     given = dict(request.settings)
     needs = [
@@ -112,7 +113,7 @@ def _plan_lines(request: Request) -> Iterator[str]:
         check_schema_supported(place.version, schema)
         here = [variant for variant in variants if is_measured_over(variant, place)]
         name = " ".join((names.get(place.version, str(place.version)), *place.words))
-        fit = "" if need.fits(room) else " (does not fit, unless it is built already)"
+        fit = "" if need.fits(room) else " (does not fit, unless it already exists)"
         server = request.mysqld or request.image or _server_source(place.version, in_images=IN_CONTAINERS in run_by)
         seconds = version_seconds(
             place.version,
@@ -136,7 +137,7 @@ def _plan_lines(request: Request) -> Iterator[str]:
         name = names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
-    yield "Times are rough: rates seen on a 2-core machine, not measured here."
+    yield "Times are rough estimates: the rates of a 2-core machine, not measured here."
 
 
 def _tables_text(schema: Schema) -> str:
@@ -196,7 +197,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     request = make_request(scenario, given)
     check_json_path(json_to)
     if dry_run and json_to:
-        raise UsageError("--dry-run measures nothing that --json could tell", "leave one of them out")
+        raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if dry_run:
         _make_display(request, quiet=quiet).say(f"$ {request.command}", FAINT)
         with refuse_steps(request.refused):
@@ -220,10 +221,10 @@ def exit_code(request: Request, session: Session) -> int:
     if request.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
-            "see the report for the runs that are no warm starts, or do not count",
+            "see the report: these runs are not warm starts, or are not measured",
         )
     if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
-        raise LimitExceededError("; ".join(slower), "the report says where the time went")
+        raise LimitExceededError("; ".join(slower), "the report shows where the time went")
     return 0
 
 
@@ -343,20 +344,20 @@ def request_to_resume(unfinished: Unfinished) -> Request:
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         try:
-            asked = request_from_arguments(name, words)
+            request = request_from_arguments(name, words)
         except (click.ClickException, KeyError) as error:
             raise UsageError(
                 f"{unfinished.folder.name} cannot be resumed: this version does not know its command: {error}",
                 "use the version that began it, or measure again; its runs stay stored",
             ) from error
-    return replace(asked, results=unfinished.folder.parent, command=planned.command)
+    return replace(request, results=unfinished.folder.parent, command=planned.command)
 
 
 # --- recovery run --resume
 
 
 @click.command("run", short_help="Resume a session that ended early.")
-@click.option("--resume", "resumed", is_flag=True, help="Required: the command only resumes sessions.")
+@click.option("--resume", "resumed", is_flag=True, help="Resume a session. This option is required.")
 @click.argument("session", required=False)
 @table_option("results")
 @table_option("quiet")

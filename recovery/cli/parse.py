@@ -80,7 +80,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
     text = _read_query_file(path)
     found = list(split_script([text]))
     if not found:
-        raise UsageError(f"{path} holds no statement", "write SQL with a semicolon behind each statement")
+        raise UsageError(f"{path} contains no statement", "write SQL with a semicolon after each statement")
     lines = dict.fromkeys((name.casefold() for name in taken), 0)
     at = 0
     for number, statement in enumerate(found, 1):
@@ -90,12 +90,12 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
         line = 1 + text.count("\n", 0, named[-1].start() if named else here)
         if not _VALID_QUERY_NAME.fullmatch(name):
             raise UsageError(
-                f"{path}, line {line}: '{name}' is no name of a question",
-                "use letters, digits, dots and dashes, 31 at most",
+                f"{path}, line {line}: '{name}' is not a valid name of a query",
+                "use at most 31 letters, digits, dots and dashes",
             )
         if (before := lines.setdefault(name.casefold(), line)) != line:
             what = f"line {before} has one of this name" if before else "the experiment has one of this name itself"
-            raise UsageError(f"{path}, line {line}: '{name}' is the name of two questions: {what}", "call it otherwise")
+            raise UsageError(f"{path}, line {line}: '{name}' is the name of two queries: {what}", "use another name")
         at = here + len(statement)
         yield name, statement
 
@@ -108,7 +108,7 @@ def _read_query_file(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"QUERIES: {path} cannot be read: {error.strerror}", "check the path") from error
     if "\0" in text:
-        raise UsageError(f"QUERIES: {path} is no text", "give a file of SQL statements")
+        raise UsageError(f"QUERIES: {path} is not a text file", "give a file of SQL statements")
     return text
 
 
@@ -144,18 +144,18 @@ def parse_experiment_options(given: Mapping[str, Any], experiment: Experiment) -
     )
 
 
-def experiment_schema(given: Mapping[str, Any], experiment: Experiment, asked: ExperimentRequest) -> Schema:
+def experiment_schema(given: Mapping[str, Any], experiment: Experiment, request: ExperimentRequest) -> Schema:
     """Returns the experiment's schema, with the numbers of tables, schemas and rows that the user gave."""
     usual = experiment.schema
     template = template_dir() / experiment.template if experiment.template else None
     tables = parse_count("TABLES", given.get("tables") or usual.tables, MAX_TABLES)
-    if asked.load_tables and max(asked.load_tables) > tables:
+    if request.load_tables and max(request.load_tables) > tables:
         raise UsageError(
-            f"LOAD_TABLES={max(asked.load_tables)} is more than there are tables ({tables})", "give TABLES= as many"
+            f"LOAD_TABLES={max(request.load_tables)} is more than TABLES={tables}", "give TABLES= at least this number"
         )
     if 2 * usual.foreign_keys > tables:
         raise UsageError(
-            f"TABLES={tables} has no room for {usual.foreign_keys} foreign keys",
+            f"TABLES={tables} is too few for {usual.foreign_keys} foreign keys",
             f"each needs two tables: give at least TABLES={2 * usual.foreign_keys}",
         )
     return replace(
@@ -179,14 +179,14 @@ def host_capacity(limits: Limits) -> HostCapacity:
 
 
 def possible_cache_instances(
-    asked: ExperimentRequest, versions: tuple[str, ...], settings: tuple[str, ...]
+    request: ExperimentRequest, versions: tuple[str, ...], settings: tuple[str, ...]
 ) -> tuple[int, ...]:
     """Returns the numbers of table cache instances that the servers may have, each number once.
 
     If the release of a server is not known before the server is fetched, it counts with the numbers that the user
     gave, or else with the default number."""
     given = dict(parse_settings(settings))
-    named = dict(asked.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
+    named = dict(request.options).get(INSTANCES) or ((given[INSTANCES],) if INSTANCES in given else ())
     numbers = [int(one) for one in named if re.fullmatch(r"[0-9]{1,9}", one) and int(one) > 0]
     releases = [parse_request_or_list(text).release for text in versions]
     unknown = tuple(numbers) or (DEFAULT_CACHE_INSTANCES,)
@@ -207,7 +207,7 @@ def _parse_optional_count(name: str, text: str | None, most: int) -> int | None:
 def _parse_words(name: str, text: str | None) -> tuple[str, ...]:
     found = tuple(dict.fromkeys((text or "").replace(",", " ").split()))
     if text is not None and not found:
-        raise UsageError(f"{name}={text} names nothing", "give it a value, or leave it out")
+        raise UsageError(f"{name}={text} has no value", "give it a value, or leave it out")
     return found
 
 
@@ -232,7 +232,7 @@ def _parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
-        raise UsageError(f"--option {text} names no values", "write it like --option table_open_cache=400,4000")
+        raise UsageError(f"--option {text} has no values", "write it like --option table_open_cache=400,4000")
     (checked,) = {one for value in found for one in check_user_settings({name: value})}
     return checked, found
 
@@ -264,42 +264,44 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
     if folder is None:
         return given
     # The report names the server to run, so it must be trusted.
-    if why := why_not_trusted(folder / REPORT_FILE):
-        raise UsageError(f"the newest session, {folder}, is no guide: {why}", "give VERSION=")
+    if reason := why_not_trusted(folder / REPORT_FILE):
+        raise UsageError(f"the newest session, {folder}, cannot be used: {reason}", "give VERSION=")
     try:
         session = load_session(folder)
     except RecoveryError as error:
         raise UsageError(
-            f"the newest session is no guide: {error.message}", f"give VERSION=, or {error.hint}"
+            f"the newest session cannot be used: {error.message}", f"give VERSION=, or {error.hint}"
         ) from None
-    asked = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
+    settings = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
     stored: dict[str, Any] = {
-        name: asked.get(name)
+        name: settings.get(name)
         for name in (
             *("tables", "schemas", "columns", "rows", "database", "layout"),
             *("mysqld", "archive", "engine", "image", "registry"),
             *("read_iops", "read_bps", "cpus"),
         )
     }
-    stored["memory"] = asked.get("memory_bytes")
-    stored |= {name: Path(asked[name]) for name in ("data", "template", "insert_template") if name in asked}
+    stored["memory"] = settings.get("memory_bytes")
+    stored |= {name: Path(settings[name]) for name in ("data", "template", "insert_template") if name in settings}
     # The version of the user's own server (MYSQLD, IMAGE) is determined again. Other versions are requested in the same
     # spelling as before, because the tag of an image may be more specific than the release that was found in it.
-    again = () if "mysqld" in asked or "image" in asked else (asked.get("version") or " ".join(session.versions),)
+    again = (
+        () if "mysqld" in settings or "image" in settings else (settings.get("version") or " ".join(session.versions),)
+    )
     stored["versions"] = split_versions(again)
-    shape = datadir_settings(dict(parse_settings(_split_stored_setting(asked, "set"))))
+    shape = datadir_settings(dict(parse_settings(_split_stored_setting(settings, "set"))))
     stored["settings"] = tuple(f"{name}={value}" for name, value in shape.items())
-    stored["notes"] = (asked["note"],) if "note" in asked else ()
-    stored["variants"] = _split_stored_setting(asked, "variants")
+    stored["notes"] = (settings["note"],) if "note" in settings else ()
+    stored["variants"] = _split_stored_setting(settings, "variants")
     return {**given, **{name: value for name, value in stored.items() if value and not given[name]}}
 
 
-def _split_stored_setting(asked: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _split_stored_setting(settings: Mapping[str, str], name: str) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(asked.get(name, "")))
+        return tuple(shlex.split(settings.get(name, "")))
     except ValueError as error:
         raise UsageError(
-            f"the newest session is no guide: its setting '{name}' is damaged ({error})",
+            f"the newest session cannot be used: its setting '{name}' is damaged ({error})",
             "give VERSION=, or measure something else first",
         ) from None
 
@@ -317,15 +319,15 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
     refused = refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])
     with refuse_steps(refused):
-        laid = _resolve_works(measured, given, points=points, limits=limits, versions=versions)
+        resolved = _resolve_works(measured, given, points=points, limits=limits, versions=versions)
     request = Request(
         scenario=scenario,
-        works=laid.works,
-        work=laid.work,
-        own_settings=tuple(laid.settings.items()),
-        unasked=laid.unasked,
+        works=resolved.works,
+        work=resolved.work,
+        own_settings=tuple(resolved.settings.items()),
+        unasked=resolved.unasked,
         versions=_without_repeats(versions),
-        schema=laid.schema,
+        schema=resolved.schema,
         points=points,
         predict=parse_count("--predict", given["predict"], MAX_TABLES) if given.get("predict") else None,
         variants=parse_variants(given["variants"]),
@@ -370,9 +372,7 @@ def _requested_versions(given: GivenOptions) -> tuple[str, ...]:
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
-            raise UsageError(
-                f"{name.upper()} is one server, VERSION names several", "name one version, or none: it is asked"
-            )
+            raise UsageError(f"{name.upper()} is one server, but VERSION names several", "name one version or none")
     if not versions and not given["mysqld"] and not given["image"]:
         return (DEFAULT_VERSION,)
     return versions
@@ -394,8 +394,8 @@ def _resolve_works(
 ) -> _ResolvedWorks:
     experiment = scenario.experiment
     if experiment is None:
-        asked = {**given, "tables": str(points[-1])} if points else given
-        return _ResolvedWorks(requested_schema(asked), startup_specs(scenario.caches))
+        schema_options = {**given, "tables": str(points[-1])} if points else given
+        return _ResolvedWorks(requested_schema(schema_options), startup_specs(scenario.caches))
     work = parse_experiment_options(given, experiment)
     host = replace(host_capacity(limits), instances=possible_cache_instances(work, versions, given["settings"]))
     schema = experiment_schema(given, experiment, work)
@@ -410,15 +410,15 @@ def _default_runs(scenario: Scenario) -> int:
 def _check_combinations(request: Request) -> None:
     """Raises UsageError for options that are valid alone, but not in combination."""
     if request.floor and Cache.COLD not in find_scenario(request.scenario).caches:
-        raise UsageError(f"--floor is held against cold starts, and {request.scenario} has none", "leave --floor out")
+        raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
     if request.fail_over is not None and request.runs < MIN_RUNS:
         raise UsageError(
             f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {MIN_RUNS} or more"
         )
     if request.fail_over is not None and len(request.versions) < 2:
         raise UsageError(
-            "--fail-over holds versions against each other, and here is one",
-            "name two (VERSION), or hold two sessions against each other: recovery compare A B --fail-over 10%",
+            "--fail-over compares versions, and there is only one",
+            "name two (VERSION), or compare two sessions: recovery compare A B --fail-over 10%",
         )
     check_option_clashes(request)
     check_layouts(request)
@@ -427,7 +427,7 @@ def _check_combinations(request: Request) -> None:
     every = (request.settings, *(variant.settings for variant in request.variants))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
-            "--trace looks into the files after a shutdown, and innodb_fast_shutdown=2 leaves changes out of them",
+            "--trace reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
             "leave one of them out",
         )
 
@@ -436,7 +436,7 @@ def _check_unique_names(request: Request) -> None:
     """Raises UsageError if two variants have the same name, because they would be reported as one."""
     for name, times in Counter(variant.name for variant in request.measured).items():
         if times > 1:
-            raise UsageError(f"two of what is measured are called '{name}'", "give variants and questions other names")
+            raise UsageError(f"two variants have the name '{name}'", "give variants and queries different names")
 
 
 def _check_known_versions(request: Request) -> None:
@@ -453,13 +453,13 @@ def _check_known_versions(request: Request) -> None:
 def _checked_engine(given: GivenOptions) -> str:
     for name in ("image", "registry"):
         if given[name] and given["engine"] == "local":
-            raise UsageError(f"{name.upper()} is for containers, but ENGINE says local", "leave one of them out")
+            raise UsageError(f"{name.upper()} needs containers, but ENGINE is local", "leave one of them out")
     for other in ("mysqld", "archive"):
         if given["image"] and given[other]:
-            raise UsageError(f"IMAGE and {other.upper()} name two servers", "leave one of them out")
+            raise UsageError(f"IMAGE and {other.upper()} cannot be combined", "leave one of them out")
     if given["image"] and given["registry"]:
         raise UsageError(
-            "REGISTRY does not hold for IMAGE", "write it into the image's name: localhost:5000/my/server:1"
+            "REGISTRY does not apply to IMAGE", "write it into the image's name: localhost:5000/my/server:1"
         )
     return given["engine"] or AUTO
 
@@ -495,8 +495,8 @@ def _checked_baseline(named: str | None, versions: tuple[str, ...]) -> str | Non
             or (parse_request_or_list(named).release or named) == parse_request_or_list(version).release
         ):
             return version
-    there = " ".join(versions) or "nothing"
-    raise UsageError(f"the baseline {named} is not measured", f"name one of VERSION's: {there}")
+    names = " ".join(versions) or "nothing"
+    raise UsageError(f"the baseline {named} is not measured", f"use one of VERSION: {names}")
 
 
 def _parse_count_or_zero(name: str, text: str | None, *, most: int) -> int:

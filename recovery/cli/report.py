@@ -56,7 +56,7 @@ def size_text(count: int | None) -> str:
 
 @click.command()
 def versions() -> int:
-    """Which servers can be had, from where, and which are in the cache."""
+    """List the servers that are available, their sources, and which are in the cache."""
     grid = make_grid("version", "in cache", "size", "source")
     for offer in available_servers():
         grid.add_row(
@@ -68,11 +68,11 @@ def versions() -> int:
     console = wide_console()
     console.print(grid)
     console.print(
-        "Any other MySQL release is looked for in the vendor's archive (or ARCHIVE=); MYSQLD= takes your own."
+        "Any other MySQL release is fetched from the vendor's archive (or ARCHIVE=); MYSQLD= is your own server."
     )
     console.print(
-        "With a Docker engine also what a registry has (mysql:, mariadb:, percona:; REGISTRY=), "
-        f"{', '.join(DEBIAN_NAMES)} (what Debian carries now), and IMAGE= (your own): `recovery images`."
+        "With a Docker engine also images of a registry (mysql:, mariadb:, percona:; REGISTRY=), "
+        f"{', '.join(DEBIAN_NAMES)} (Debian's current releases), and IMAGE= (your own): `recovery images`."
     )
     return 0
 
@@ -81,7 +81,7 @@ def versions() -> int:
 @table_option("data", "The folder of the data directories.")
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None) -> int:
-    """The data directories that are kept for the next run, with their sizes."""
+    """List the data directories that are kept for the next run, with their sizes."""
     context.obj = DataDirs(expand_path(data or default_data_dir()).absolute())
     return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
 
@@ -105,20 +105,20 @@ def _list_datadirs(directories: DataDirs) -> int:
 @datadirs.command("list")
 @click.pass_obj
 def datadirs_list(directories: DataDirs) -> int:
-    """List them."""
+    """List the data directories."""
     return _list_datadirs(directories)
 
 
 @datadirs.command("remove")
 @click.argument("keys", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All that nobody is using.")
+@click.option("--all", "everything", is_flag=True, help="Remove all that are not in use.")
 @table_option("data", "The folder of the data directories.")
 @click.pass_obj
 def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
     directories = DataDirs(expand_path(data).absolute()) if data else directories
     if bool(keys) == everything:
-        raise UsageError("say which: keys, or --all", "`recovery datadirs` lists them")
+        raise UsageError("give either keys or --all", "`recovery datadirs` lists the keys")
     found = directories.list() if everything else ()
     busy = {info.key: info.busy_by for info in found if info.busy_by}
     chosen = keys or tuple(info.key for info in found if info.key not in busy)
@@ -126,17 +126,17 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
         directories.remove(key)
         print_line(f"removed {key}")
     for key in busy if everything else ():
-        print_line(f"left {key}: in use by {busy[key]}")
+        print_line(f"kept {key}: in use by {busy[key]}")
     return 0
 
 
 @click.command()
 @click.argument("session", required=False)
 @table_option("results")
-@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it so instead.")
-@click.option("--json", "wanted", flag_value="json", help="As --format json: report.json itself.")
-@click.option("--html", "as_html", is_flag=True, help="Print where its page for a browser lies instead.")
-@click.option("--write", is_flag=True, help="Write the reports in its folder anew, too.")
+@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it in this format.")
+@click.option("--json", "wanted", flag_value="json", help="The same as --format json: report.json itself.")
+@click.option("--html", "as_html", is_flag=True, help="Print the path of its HTML page.")
+@click.option("--write", is_flag=True, help="Also write the reports in its folder again.")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
 def report(session: str | None, results: Path, wanted: str | None, as_html: bool, write: bool, as_schema: bool) -> int:
     """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
@@ -145,7 +145,7 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
         sys.stdout.write(schema_text())
         return 0
     if wanted and as_html:
-        raise UsageError(f"--html tells where a page lies, --format {wanted} prints", "leave one of the two out")
+        raise UsageError(f"--html and --format {wanted} cannot be combined", "leave one of them out")
     folder = find_session(expand_path(results), session)
     if write:
         _rewrite_reports(folder)
@@ -154,7 +154,7 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
         sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
     elif as_html:
         if not (folder / PAGE).is_file():
-            raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` makes it")
+            raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` writes it")
         print_line(str(folder / PAGE))
     else:
         console_report.render(load_session(folder), Console(highlight=False))
@@ -183,10 +183,10 @@ def _rewrite_reports(folder: Path) -> None:
 @table_option("database")
 @table_option("template")
 def schema(**given: Any) -> int:
-    """Print the SQL script that makes the tables: `recovery schema > create.sql`."""
-    asked = requested_schema(given)
-    check_template(asked)
-    for chunk in render_script(asked):
+    """Print the SQL script that creates the tables: `recovery schema > create.sql`."""
+    wanted = requested_schema(given)
+    check_template(wanted)
+    for chunk in render_script(wanted):
         sys.stdout.write(chunk)
     return 0
 
@@ -198,6 +198,6 @@ def completion(context: click.Context, shell: str) -> int:
     """Print the completion script: eval "$(recovery completion bash)"."""
     kind = get_completion_class(shell)
     if kind is None:
-        raise RecoveryError(f"no completion for {shell}", "use bash, zsh or fish")
+        raise RecoveryError(f"there is no completion script for {shell}", "use bash, zsh or fish")
     sys.stdout.write(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source() + "\n")
     return 0

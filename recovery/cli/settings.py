@@ -38,7 +38,7 @@ def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
         if not value.strip():
             raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
         if short not in (*_TOOL_VARIABLES, *SETTING_NAMES):
-            raise UsageError(f"{name} is no setting", _suggestion(short, SETTING_NAMES))
+            raise UsageError(f"{name} is not a setting", _suggestion(short, SETTING_NAMES))
 
 
 def refuse_empty_words(arguments: Sequence[str]) -> None:
@@ -64,7 +64,7 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     if replaced is not None:
         return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
     nearest = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(names)}"
+    return f"did you mean {nearest[0]}?" if nearest else f"the settings are: {', '.join(names)}"
 
 
 def load_config() -> dict[str, Any]:
@@ -80,16 +80,20 @@ def load_config() -> dict[str, Any]:
         return {}
     from recovery.linux.files import read_limited, why_not_trusted  # noqa: PLC0415 - most folders have no such file
 
-    if not named and (why := why_not_trusted(path)):  # the file may name a server to run
-        raise UsageError(f"{path} is not read: {why}", "go to another folder, or name the file in RECOVERY_CONFIG")
+    if not named and (reason := why_not_trusted(path)):  # the file may name a server to run
+        raise UsageError(
+            f"{path} is not trusted: {reason}", "go to another folder, or name the file in RECOVERY_CONFIG"
+        )
     try:
         return _as_defaults(tomllib.loads(read_limited(path, _MAX_BYTES).decode("utf-8")), path)
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is no valid TOML: {_parse_error_text(error)}", "correct it, or move it away"
+            f"{path} is not valid TOML: {_parse_error_text(error)}", "correct it, or move it away"
         ) from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", "see its permissions, or move it away") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", "check its permissions, or move it away"
+        ) from error
 
 
 def _parse_error_text(error: Exception) -> str:
@@ -113,7 +117,7 @@ def _checked_value(option: Option, value: object, path: Path) -> object:
     name = option.name
     if name == "set":
         if not isinstance(value, dict):
-            raise UsageError(f"{path}: 'set' is no table", "write [set], and below it lines like name = value")
+            raise UsageError(f"{path}: 'set' is not a table", "write [set], and below it lines like name = value")
         return tuple(f"{key}={setting}" for key, setting in value.items())
     if option.several and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return tuple(value)
@@ -121,7 +125,7 @@ def _checked_value(option: Option, value: object, path: Path) -> object:
         return option.alone
     types = _TOML_TYPES.get(option.kind, (str,))
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise UsageError(f"{path}: '{name}' cannot be {value!r}", 'text stands in quotes, like version = "5.7.22"')
+        raise UsageError(f"{path}: '{name}' cannot be {value!r}", 'text must be in quotes, like version = "5.7.22"')
     if isinstance(value, str) and not value.strip():
         raise UsageError(f"{path}: '{name}' is set but empty", "give it a value, or remove the line")
     if option.several:
