@@ -14,6 +14,8 @@ from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind,
 from recovery.errors import UsageError
 
 CONFIG_FILE = "recovery.toml"
+BUDGET_HINT = "give SCALE=quick, SCALE=standard or SCALE=published instead"
+"""What to do about BUDGET, which older versions had."""
 _MAX_BYTES = 65_536
 _TOOL_VARIABLES = ("CACHE", "CONFIG", "HOST_LOCK")
 """Variables of the tool itself, which are not options of any command."""
@@ -50,6 +52,8 @@ def refuse_empty_words(arguments: Sequence[str]) -> None:
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:
+    if name.upper() == "BUDGET":
+        return BUDGET_HINT
     nearest = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(names)}"
 
