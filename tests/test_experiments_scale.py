@@ -161,7 +161,7 @@ def test_a_setting_of_other_commands_in_the_file_is_refused(
     monkeypatch.setenv("RECOVERY_CONFIG", str(file))
     assert run(["experiments", "--dry-run"]) == 2
     message = capsys.readouterr().err
-    assert f"'{line.partition(' ')[0]}' of recovery.toml says nothing to experiments" in message
+    assert f"'{line.partition(' ')[0]}' in recovery.toml does not apply to experiments" in message
     assert "hint:  remove it there" in message
 
 

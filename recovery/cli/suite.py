@@ -141,15 +141,13 @@ def _run(runner: SuiteRunner, say: Say, *, quiet: bool) -> int:
 
 
 def _refuse_unknown_settings(context: click.Context) -> None:
-    """Raises UsageError if recovery.toml has a setting that this command does not know.
-
-    The file applies to all commands, and a setting about measuring must not be ignored silently here."""
+    """Raises UsageError if recovery.toml has a setting that this command does not know, instead of ignoring it."""
     known = {parameter.name for parameter in context.command.params}
     for name in context.default_map or {}:
         if name not in known:
             called = next((one.name for one in SETTINGS if one.key == name), name)
             raise UsageError(
-                f"'{called}' of {CONFIG_FILE} says nothing to {context.command.name}",
+                f"'{called}' in {CONFIG_FILE} does not apply to {context.command.name}",
                 f"remove it there, or name another file in {PREFIX}CONFIG",
             )
 

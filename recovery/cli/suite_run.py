@@ -173,7 +173,7 @@ class SuiteRequest:
 
 
 def requested_versions(given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the named versions, or those of `VERSIONS` that this host's CPU can run, or else the default version."""
+    """Returns the named versions, or those of `DEFAULT_VERSIONS` that this CPU can run, or else the default version."""
     named = split_versions(tuple(given))
     at_hand = {str(row.version) for row in catalog.pinned_servers()}
     return named or tuple(version for version in DEFAULT_VERSIONS if version in at_hand) or (catalog.DEFAULT_VERSION,)
