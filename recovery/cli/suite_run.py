@@ -283,7 +283,8 @@ class SuiteRunner:
             raise UsageError(f"{folder} cannot be resumed: {why}", "see who may write there, or measure again")
         sweep_results(folder.parent)
         record, newest = read_suite(folder), newest_session_folder(folder.parent)
-        if newest is not None and newest.name > folder.name:
+        # Names begin with the time at which the folder was created.
+        if newest is not None and newest.name.partition("-")[0] >= folder.name.partition("-")[0]:
             # If the tool was killed, the session that it measured is not in the record yet.
             command = load_session(newest).command
             for step in record.steps:
