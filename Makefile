@@ -19,7 +19,7 @@ VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAG
 # These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
-    POLLERS EVERY QUESTION SEED DEPTH ONLY PUBLISHED_BUILD PROFILE WAITS BUDGET
+    POLLERS EVERY QUESTION SEED DEPTH ONLY PUBLISHED_BUILD PROFILE WAITS SCALE
 # For those who test the tool itself.
 OF_TESTERS := EXECUTIONS KILLS MINUTES
 # As text from here on: make would expand a `$$(shell …)` in it before it hands it to a recipe's environment.
@@ -35,7 +35,9 @@ $(foreach name,$(GIVEN_TO_MAKE) $(OF_TESTERS),$(eval $(call pass_on,$(name),comm
 ifneq ($(origin NO_ROOT_STEPS),undefined)
 $(error NO_ROOT_STEPS was replaced by UNPRIVILEGED=1, which takes no step that needs root)
 endif
-
+ifneq ($(filter command,$(origin BUDGET)),)
+$(error BUDGET is no setting any more: give SCALE=quick, SCALE=standard or SCALE=published)
+endif
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
 unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON,$(sort $(given))),$(if \
@@ -98,7 +100,7 @@ crash-matrix: env ## does it keep its word, killed while it writes, changes tabl
 damage: env ## what does it do and say, started after a kill on a full disk, or over a missing, cut or flipped file?
 	@$(RECOVERY) damage $(ARGS)
 
-experiments: env ## all five published experiments in a given time, held against what was published: BUDGET=30m
+experiments: env ## all five published experiments, with the published figures beside ours: SCALE=quick, standard or published
 	@$(RECOVERY) experiments $(ARGS)
 
 resume: env ## resume the newest session that ended early, or ARGS=SESSION

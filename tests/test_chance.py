@@ -127,7 +127,7 @@ def test_what_was_compared_without_a_published_figure_is_neither_shown_nor_refut
         name="x", label="E0", title="x", question="x?", source="x", host="x", versions=(), scale="x", claim=(claim,)
     )
     (answer,) = published_answers(one, interference())
-    assert answer.word is ClaimVerdict.COMPARED
-    assert answer.text.startswith("No figure was published; here 0.83 (")
-    assert answer.text.endswith(", significant.")
-    assert (answer.published, answer.published_words) == (None, "no figure")
+    assert (answer.verdict, answer.note) == (ClaimVerdict.COMPARED, "significant")
+    assert answer.ours_text == "0.83"
+    assert answer.interval_text.startswith("0.8")
+    assert (answer.published, answer.published_text) == (None, "no figure")

@@ -31,11 +31,11 @@ ELSEWHERE = {
     # Of what they do the tests do a little.
     "fuzz": "tests/test_fuzzed.py",
     "fuzz-corpora": "tests/test_fuzzed.py",
-    "experiments": "tests/real/test_budget_real.py",
+    "experiments": "tests/real/test_suite_real.py",
     # Their cells multiply.
     "metadata": "tests/real/test_experiments_real.py",
     "interference": "tests/real/test_experiments_real.py",
-    "table-cache": "tests/real/test_budget_real.py",
+    "table-cache": "tests/real/test_suite_real.py",
     "write-scaling": "tests/real/test_experiments_real.py",
     "crash-matrix": "tests/real/test_crash_real.py",
     "damage": "tests/real/test_crash_real.py",

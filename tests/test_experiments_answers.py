@@ -1,4 +1,4 @@
-"""Does a published effect show? The verdict and the sentence, on sessions that nobody measured."""
+"""Tests the verdict and its note for each published claim, on sessions that nobody measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from at_work import NEW, OLD, interference, metadata, table_cache
 from everything import everything
 
 from recovery.cli.suite_published import (
+    FEW_RUNS,
     Answer,
     Claim,
     ClaimVerdict,
@@ -39,7 +40,7 @@ POLLED = Claim(
 )
 
 
-def told(claim: Claim, session: Session) -> Answer:
+def answer_of(claim: Claim, session: Session) -> Answer:
     (answer,) = answer_claims(publication(claim), session)
     return answer
 
@@ -56,53 +57,66 @@ def with_figures(session: Session, *figures: float) -> Session:
 
 
 @pytest.mark.parametrize(
-    ("figures", "claim", "word", "said"),
+    ("figures", "claim", "verdict", "note"),
     [
-        ((83, 83.5, 82.5), {}, ClaimVerdict.SHOWS, "Shows here, as much as was published: 0.83 (0.8"),
-        ((60, 60.5, 59.5), {}, ClaimVerdict.SHOWS, "Shows here, more than was published: 0.60"),
-        ((95, 95.5, 94.5), {}, ClaimVerdict.SHOWS, "Shows here, less than was published: 0.95"),
-        ((100, 101, 99.5), {}, ClaimVerdict.NOT, "Does not show here: 1.00"),
-        ((150, 151, 149), {}, ClaimVerdict.OPPOSITE, "The opposite shows here: 1.50"),
-        ((60, 100, 115), {}, ClaimVerdict.UNTOLD, "Cannot be told: the interval of 0.92"),
-        ((99, 100, 101), {"ratio": 1.0}, ClaimVerdict.SHOWS, "next to no difference"),
-        ((97, 97.1, 97.2), {"ratio": 1.0}, ClaimVerdict.SHOWS, "next to no difference"),
-        ((83, 83.5, 82.5), {"ratio": 1.0}, ClaimVerdict.NOT, "which is significant"),
-        ((60, 100, 140), {"ratio": 1.0}, ClaimVerdict.UNTOLD, "hides a difference"),
-        ((180, 181, 179), {"ratio": 1.7, "at_least": True}, ClaimVerdict.SHOWS, "as published: 1.80"),
-        ((150, 151, 149), {"ratio": 1.7, "at_least": True}, ClaimVerdict.SHOWS, "less than was published: 1.50"),
-        ((127, 127.5, 126.5), {"ratio": 1.25, "up_to": 1.3}, ClaimVerdict.SHOWS, "published: 1.25 to 1.30"),
-        ((80, 80.5, 79.5), {"ratio": None, "direction": "less"}, ClaimVerdict.SHOWS, "published: less than 1"),
-        ((120, 121, 119), {"ratio": None, "direction": "less"}, ClaimVerdict.OPPOSITE, "1.20"),
+        ((83, 83.5, 82.5), {}, ClaimVerdict.HOLDS, ""),
+        ((60, 60.5, 59.5), {}, ClaimVerdict.HOLDS, "more than published"),
+        ((95, 95.5, 94.5), {}, ClaimVerdict.HOLDS, "less than published"),
+        ((100, 101, 99.5), {}, ClaimVerdict.NOT, "no significant difference"),
+        ((150, 151, 149), {}, ClaimVerdict.OPPOSITE, ""),
+        ((60, 100, 115), {}, ClaimVerdict.INCONCLUSIVE, "both the published effect and no difference"),
+        ((99, 100, 101), {"ratio": 1.0}, ClaimVerdict.HOLDS, ""),
+        ((97, 97.1, 97.2), {"ratio": 1.0}, ClaimVerdict.HOLDS, ""),
+        ((83, 83.5, 82.5), {"ratio": 1.0}, ClaimVerdict.NOT, "is significant"),
+        ((60, 100, 140), {"ratio": 1.0}, ClaimVerdict.INCONCLUSIVE, "could hide a difference"),
+        ((180, 181, 179), {"ratio": 1.7, "at_least": True}, ClaimVerdict.HOLDS, ""),
+        ((150, 151, 149), {"ratio": 1.7, "at_least": True}, ClaimVerdict.HOLDS, "less than published"),
+        ((127, 127.5, 126.5), {"ratio": 1.25, "up_to": 1.3}, ClaimVerdict.HOLDS, ""),
+        ((80, 80.5, 79.5), {"ratio": None, "direction": "less"}, ClaimVerdict.HOLDS, ""),
+        ((120, 121, 119), {"ratio": None, "direction": "less"}, ClaimVerdict.OPPOSITE, ""),
     ],
 )
-def test_the_sentence_is_made_from_figures(
-    figures: tuple[float, ...], claim: dict[str, object], word: ClaimVerdict, said: str
+def test_the_verdict_follows_from_the_figures(
+    figures: tuple[float, ...], claim: dict[str, object], verdict: ClaimVerdict, note: str
 ) -> None:
-    answer = told(replace(POLLED, **claim), with_figures(interference(caches=("400",)), *figures))  # type: ignore[arg-type]
-    assert (answer.word, said in answer.text) == (word, True), answer.text
+    answer = answer_of(replace(POLLED, **claim), with_figures(interference(caches=("400",)), *figures))  # type: ignore[arg-type]
+    assert answer.verdict is verdict
+    assert note in answer.note if note else not answer.note
     assert answer.measured == OLD
+    assert answer.ours == pytest.approx(sum(figures) / 300)
+    assert answer.ours is not None
+    assert answer.interval is not None
+    assert answer.interval[0] < answer.ours < answer.interval[1]
 
 
-def test_of_too_few_runs_nothing_is_told_but_the_figure() -> None:
-    answer = told(POLLED, interference(caches=("400",), runs=1))
-    assert answer.word is ClaimVerdict.UNTOLD
-    assert "Cannot be told from one run" in answer.text
-    assert "0.83" in answer.text
-    assert answer.error is None
-    assert "2 runs of a cell" in told(POLLED, interference(caches=("400",), runs=2)).text
+def test_figures_are_kept_as_text() -> None:
+    session = with_figures(interference(caches=("400",)), 83, 83.5, 82.5)
+    answer = answer_of(replace(POLLED, ratio=1.25, up_to=1.3), session)
+    assert (answer.published_text, answer.ours_text) == ("1.25 to 1.30", "0.83")
+    assert answer.interval_text == "0.81-0.85"
+    assert answer_of(replace(POLLED, ratio=1.7, at_least=True), session).published_text == "at least 1.70"
+    assert answer_of(replace(POLLED, ratio=None, direction="less"), session).published_text == "less than 1"
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_too_few_runs_give_a_figure_and_no_verdict(runs: int) -> None:
+    answer = answer_of(POLLED, interference(caches=("400",), runs=runs))
+    assert (answer.verdict, answer.note) == (ClaimVerdict.INCONCLUSIVE, FEW_RUNS)
+    assert answer.ours_text == "0.83"
+    assert answer.interval is None
 
 
 def test_where_the_scale_does_not_allow_it_nothing_is_refuted() -> None:
-    needy = replace(POLLED, needs={"cpus": 64, "tables": 10_000}, why="few threads do not meet at one lock")
+    needy = replace(POLLED, needs={"cpus": 64, "tables": 10_000}, why="few threads do not contend for one lock")
     session = with_figures(interference(caches=("400",)), 100, 101, 99.5)
-    answer = told(needy, session)
-    assert answer.word is ClaimVerdict.UNTOLD
-    assert "but 4 CPUs and 1,000 tables are too few: few threads do not meet at one lock;" in answer.text
-    shown = told(needy, with_figures(session, 83, 83.5, 82.5))
-    assert shown.word is ClaimVerdict.SHOWS
-    assert "A caveat: 4 CPUs" in shown.text
+    answer = answer_of(needy, session)
+    assert answer.verdict is ClaimVerdict.INCONCLUSIVE
+    assert answer.note == "4 CPUs and 1,000 tables are too few: few threads do not contend for one lock"
+    shown = answer_of(needy, with_figures(session, 83, 83.5, 82.5))
+    assert shown.verdict is ClaimVerdict.HOLDS
+    assert shown.note.startswith("caveat: 4 CPUs")
     large = replace(session, environment={"cpus": 96}, settings={"tables": 100, "schemas": 100})
-    assert told(needy, large).word is ClaimVerdict.NOT
+    assert answer_of(needy, large).verdict is ClaimVerdict.NOT
 
 
 def test_the_least_and_the_most_are_those_that_were_measured() -> None:
@@ -125,9 +139,9 @@ def test_versions_that_nobody_measured_are_left_out_and_cells_are_said() -> None
     found = answer_claims(published("metadata"), session)
     by_what = {answer.what: answer for answer in found}
     assert by_what["Q1: seconds of 5.7 over 8.0"].measured == f"{OLD} over {NEW}"
-    assert by_what["Q1: seconds of 5.7 over 8.0"].word is ClaimVerdict.SHOWS
-    assert by_what["creating tables by one client: seconds of 8.0 over 5.7"].word is ClaimVerdict.UNTOLD
-    assert "not measured at this scale" in by_what["creating tables by one client: seconds of 8.0 over 5.7"].text
+    assert by_what["Q1: seconds of 5.7 over 8.0"].verdict is ClaimVerdict.HOLDS
+    unmeasured = by_what["creating tables by one client: seconds of 8.0 over 5.7"]
+    assert (unmeasured.verdict, unmeasured.note) == (ClaimVerdict.NOT_MEASURED, "not part of this scale")
     alone = replace(session, versions=(NEW,))
     assert {answer.what for answer in answer_claims(published("metadata"), alone)} == {
         "dump in 8.0: seconds of default locking over --skip-lock-tables"
@@ -137,9 +151,9 @@ def test_versions_that_nobody_measured_are_left_out_and_cells_are_said() -> None
 def test_nothing_measured_is_no_figure() -> None:
     session = interference(caches=("400",))
     failed = replace(session, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in session.runs))
-    answer = told(POLLED, failed)
+    answer = answer_of(POLLED, failed)
     assert answer.ours is None
-    assert answer.word is ClaimVerdict.UNTOLD
+    assert answer.verdict is ClaimVerdict.NOT_MEASURED
 
 
 def level(opened: int | None, **more: object) -> Answer:
@@ -153,13 +167,12 @@ def level(opened: int | None, **more: object) -> Answer:
 
 
 def test_a_figure_by_itself() -> None:
-    assert (level(200).word, level(200).ours, level(200).is_ratio) == (ClaimVerdict.SHOWS, 1.0, False)
-    assert level(20).word is ClaimVerdict.NOT
-    assert "10 % of all; published: 100 % of all" in level(20).text
-    assert level(20, needs={"cpus": 10_000}).word is ClaimVerdict.UNTOLD
-    assert level(-5).word is ClaimVerdict.UNTOLD
-    assert level(None).word is ClaimVerdict.UNTOLD
-    assert "it was not taken" in level(None).text
+    assert (level(200).verdict, level(200).ours, level(200).is_ratio) == (ClaimVerdict.HOLDS, 1.0, False)
+    assert level(20).verdict is ClaimVerdict.NOT
+    assert (level(20).ours_text, level(20).published_text) == ("10 % of all", "100 % of all")
+    assert level(20, needs={"cpus": 10_000}).verdict is ClaimVerdict.INCONCLUSIVE
+    assert level(-5).verdict is ClaimVerdict.INCONCLUSIVE
+    assert (level(None).verdict, level(None).note) == (ClaimVerdict.NOT_MEASURED, "no run has this figure")
 
 
 def test_facts_that_are_not_known_are_left_out() -> None:
@@ -179,8 +192,8 @@ def test_a_host_is_what_the_server_was_allowed_of_it() -> None:
     assert facts(cpus=500.0)["cpus"] == 96
     limited = replace(session, settings={**session.settings, "cpus": 2.0})
     needy = replace(POLLED, ratio=0.2, needs={"cpus": 16}, why="few")
-    assert "2 CPUs are too few: few" in told(needy, limited).text
-    assert "too few" not in told(needy, session).text
+    assert "2 CPUs are too few: few" in answer_of(needy, limited).note
+    assert "too few" not in answer_of(needy, session).note
 
 
 def test_each_cell_that_a_claim_does_not_tell_apart_is_answered_for() -> None:
@@ -188,7 +201,7 @@ def test_each_cell_that_a_claim_does_not_tell_apart_is_answered_for() -> None:
         one for one in answer_claims(published("interference"), interference()) if one.what.startswith("5.7: queries/s")
     ]
     assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
-    assert [one.word for one in found] == [ClaimVerdict.SHOWS, ClaimVerdict.SHOWS, ClaimVerdict.NOT]
+    assert [one.verdict for one in found] == [ClaimVerdict.HOLDS, ClaimVerdict.HOLDS, ClaimVerdict.NOT]
 
 
 MISSES = Claim(
@@ -208,7 +221,7 @@ def missing(without: tuple[float, ...], with_it: tuple[float, ...], **claim: obj
 
     polled = {variant: cell["poll"] == "on" for variant, cell in session.cells.items()}
     runs = (replace(run, measures={str(MISSES.figure): of(polled[run.variant], run.repeat)}) for run in session.runs)
-    return told(replace(MISSES, **claim), replace(session, runs=tuple(runs)))  # type: ignore[arg-type]
+    return answer_of(replace(MISSES, **claim), replace(session, runs=tuple(runs)))  # type: ignore[arg-type]
 
 
 MANY = (28_000.0, 28_500.0, 27_000.0)
@@ -216,44 +229,43 @@ NONE = (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("without", "with_it", "direction", "word", "said"),
+    ("without", "with_it", "direction", "verdict", "shown"),
     [
-        (NONE, MANY, "more", ClaimVerdict.SHOWS, "Shows here: 27,833 misses/s against 0 misses/s; published: more."),
-        (NONE, (1.0, 900.0, 40_000.0), "more", ClaimVerdict.SHOWS, "Shows here: "),
-        (NONE, MANY, "less", ClaimVerdict.OPPOSITE, "The opposite shows here: "),
-        (MANY, NONE, "less", ClaimVerdict.SHOWS, "Shows here: 0 misses/s against 27,833 misses/s"),
-        (MANY, NONE, "more", ClaimVerdict.OPPOSITE, "The opposite shows here: "),
-        (NONE, NONE, "more", ClaimVerdict.NOT, "Does not show here: 0 misses/s against 0 misses/s"),
-        (NONE, (0.0, 0.2, 0.0), "more", ClaimVerdict.UNTOLD, "some of the runs have none"),
-        ((0.0, 0.6, 0.0), MANY, "more", ClaimVerdict.SHOWS, "27,833 misses/s against 0.20 misses/s"),
-        (MANY, MANY, "more", ClaimVerdict.NOT, "Does not show here: 1.00"),
+        (NONE, MANY, "more", ClaimVerdict.HOLDS, "27,833 misses/s against 0"),
+        (NONE, (1.0, 900.0, 40_000.0), "more", ClaimVerdict.HOLDS, "13,634 misses/s against 0"),
+        (NONE, MANY, "less", ClaimVerdict.OPPOSITE, "27,833 misses/s against 0"),
+        (MANY, NONE, "less", ClaimVerdict.HOLDS, "0 misses/s against 27,833"),
+        (MANY, NONE, "more", ClaimVerdict.OPPOSITE, "0 misses/s against 27,833"),
+        (NONE, NONE, "more", ClaimVerdict.NOT, "0 misses/s against 0"),
+        (NONE, (0.0, 0.2, 0.0), "more", ClaimVerdict.INCONCLUSIVE, "0.067 misses/s against 0"),
+        ((0.0, 0.6, 0.0), MANY, "more", ClaimVerdict.HOLDS, "27,833 misses/s against 0.20"),
+        (MANY, MANY, "more", ClaimVerdict.NOT, "1.00"),
     ],
 )
-def test_an_effect_out_of_nothing_is_told_by_its_levels(
-    without: tuple[float, ...], with_it: tuple[float, ...], direction: str, word: ClaimVerdict, said: str
+def test_a_direction_is_judged_by_the_means_if_one_of_them_is_zero(
+    without: tuple[float, ...], with_it: tuple[float, ...], direction: str, verdict: ClaimVerdict, shown: str
 ) -> None:
     answer = missing(without, with_it, direction=direction)
-    assert (answer.word, said in answer.text) == (word, True), answer.text
+    assert (answer.verdict, answer.ours_text) == (verdict, shown)
 
 
-def test_levels_are_kept_and_are_no_ratio() -> None:
+def test_means_are_shown_instead_of_a_ratio_over_zero() -> None:
     answer = missing(NONE, MANY)
-    assert answer.levels == pytest.approx((27_833.3, 0.0), abs=0.1)
-    assert (answer.ours, answer.is_ratio) == (None, False)
-    assert answer.ours_words == "27,833 misses/s from 0"
-    assert answer.measured == OLD
-    assert missing((100.0, 101.0, 99.0), MANY).levels is None, "a ratio is as good"
+    assert (answer.ours, answer.is_ratio, answer.measured) == (None, False, OLD)
+    assert answer.published_text == "more"
+    assert missing((100.0, 101.0, 99.0), MANY).is_ratio, "a ratio is as good"
 
 
-def test_out_of_nothing_in_one_run_is_not_told() -> None:
+def test_one_run_gives_no_verdict_over_zero() -> None:
     answer = missing((0.0,), (28_000.0,))
-    assert answer.word is ClaimVerdict.UNTOLD
-    assert "28,000 misses/s against 0 misses/s" in answer.text
+    assert (answer.verdict, answer.note) == (ClaimVerdict.INCONCLUSIVE, FEW_RUNS)
+    assert answer.ours_text == "28,000 misses/s against 0"
 
 
-def test_nothing_at_all_refutes_nothing_where_the_scale_is_too_small() -> None:
-    assert missing(NONE, NONE, needs={"cpus": 64}).word is ClaimVerdict.UNTOLD
+def test_zero_on_both_sides_refutes_nothing_where_the_scale_is_too_small() -> None:
+    assert missing(NONE, NONE, needs={"cpus": 64}).verdict is ClaimVerdict.INCONCLUSIVE
 
 
-def test_a_published_ratio_is_no_matter_of_levels() -> None:
-    assert missing(NONE, MANY, direction=None, ratio=2.0).word is ClaimVerdict.UNTOLD
+def test_a_published_ratio_is_not_judged_by_the_means() -> None:
+    answer = missing(NONE, MANY, direction=None, ratio=2.0)
+    assert (answer.verdict, answer.note) == (ClaimVerdict.INCONCLUSIVE, "a mean of zero has no ratio")

@@ -48,7 +48,7 @@ def test_an_experiment_lists_options_of_the_table() -> None:
 
 def test_every_option_is_somebodys() -> None:
     taken = {option for one in EXPERIMENTS.values() for option in one.options}
-    assert {one.name for one in OPTIONS if not one.common} - taken == {"budget"}
+    assert {one.name for one in OPTIONS if not one.common} - taken == {"scale"}
 
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, *COMMANDS])

@@ -28,7 +28,7 @@ ELSEWHERE = {"VERSION=5.7.9", "MYSQLD=/usr/sbin/mysqld", "IMAGE=my/mysql:patched
         "crash-matrix",
         "damage",
         "experiments",
-    )  # tests/real/test_experiments_real.py, test_budget_real.py, test_crash_real.py
+    )  # tests/real/test_experiments_real.py, test_suite_real.py, test_crash_real.py
 }
 
 

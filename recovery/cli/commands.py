@@ -13,11 +13,7 @@ from recovery.experiments import EXPERIMENTS, find_scenario
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "experiments": (
-        MEASURE,
-        "suite:experiments",
-        "Run all five published experiments in a given time, with one report.",
-    ),
+    "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, with one report."),
     "run": (MEASURE, "measure:run_command", "Resume a session that ended early."),
     "report": (INSPECT, "report:report", "Print a stored session."),
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),

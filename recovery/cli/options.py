@@ -230,7 +230,7 @@ OPTIONS = (
         "waits", "One more run of every variant, in no mean, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
     ),
-    Option("budget", "Time for all experiments, downloads not counted: 30m, 2h, 1h30m.", "TIME", common=False),
+    Option("scale", "Size of the experiments.", values=("quick", "standard", "published"), common=False),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 SETTINGS = tuple(option for option in OPTIONS if not option.line_only)

@@ -14,6 +14,8 @@ from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind,
 from recovery.errors import UsageError
 
 CONFIG_FILE = "recovery.toml"
+BUDGET_HINT = "give SCALE=quick, SCALE=standard or SCALE=published instead"
+"""What to do about BUDGET, which older versions had."""
 _MAX_BYTES = 65_536
 _TOOL_VARIABLES = ("CACHE", "CONFIG", "HOST_LOCK")
 """Variables of the tool itself, which are not options of any command."""
@@ -63,6 +65,8 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     replaced = REPLACED_FLAGS.get("--" + name.lower().replace("_", "-"))
     if replaced is not None:
         return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
+    if name.upper() == "BUDGET":
+        return BUDGET_HINT
     nearest = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"the settings are: {', '.join(names)}"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -16,9 +16,9 @@ from statistics import fmean
 from pydantic import TypeAdapter
 
 from recovery.analysis.statistics import MIN_RUNS, Effect, compare_differences, compare_means, half_interval_95
-from recovery.analysis.summary import cell_words, mean, metric_values, parse_number, runs_by_cell
+from recovery.analysis.summary import cell_words, metric_values, parse_number, runs_by_cell
 from recovery.linux.cgroups import limits_from_settings
-from recovery.model import Run, Session, Verdict, metric
+from recovery.model import Metric, Run, Session, Verdict, metric
 from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
 
@@ -192,43 +192,39 @@ def _axis_value(session: Session, name: str, value: str) -> str:
     return (max if value == MOST else min)(there, key=lambda one: parse_number(one) or 0.0)
 
 
-# --- Verdict and sentence for a claim
+# --- Verdicts
 
 _NO_CHANGE = 0.05
 """A ratio that is no further from 1, published or measured, means no change."""
 _MAX_HALF_INTERVAL = 0.1
 """Half the width of an interval above which a relevant effect could be hidden in it."""
-
-
 _FACT_NAMES = {"cpus": "CPUs"}
+FEW_RUNS = f"fewer than {MIN_RUNS} runs give no interval: a larger SCALE has more"
 
 
 class ClaimVerdict(StrEnum):
     """The verdict about a claim, in words of the report."""
 
-    SHOWS = "shows"
-    NOT = "does not show"
-    OPPOSITE = "the opposite shows"
-    UNTOLD = "cannot be told"
-    COMPARED = "was compared"
-    """Compared without a published figure."""
+    HOLDS = "holds"
+    NOT = "does not reproduce"
+    OPPOSITE = "opposite"
+    INCONCLUSIVE = "inconclusive"
+    NOT_MEASURED = "not measured"
+    COMPARED = "no published figure"
 
 
-@dataclass(frozen=True)
-class ClaimCheck:
-    """A claim with the facts of the host and the scale that it is checked on."""
+Judged = tuple[ClaimVerdict, str]
+"""A verdict, and a note with its reason or with how the effect differs from the published one; the note may be
+empty."""
 
-    claim: Claim
-    facts: Mapping[str, float]
 
-    @property
-    def lacks(self) -> str:
-        """Why this host or this scale is too small for the claim; empty if it is not."""
-        missing = [name for name, least in self.claim.needs.items() if self.facts.get(name, 0) < least]
-        if not missing:
-            return ""
-        told = " and ".join(f"{self.facts.get(name, 0):,} {_FACT_NAMES.get(name, name)}" for name in missing)
-        return f"{told} are too few{f': {self.claim.why}' if self.claim.why else ''}"
+def missing_facts(claim: Claim, facts: Mapping[str, float]) -> str:
+    """Returns why this host or this scale is too small for the claim; empty if it is not."""
+    missing = [name for name, least in claim.needs.items() if facts.get(name, 0) < least]
+    if not missing:
+        return ""
+    few = " and ".join(f"{facts.get(name, 0):,} {_FACT_NAMES.get(name, name)}" for name in missing)
+    return f"{few} are too few{f': {claim.why}' if claim.why else ''}"
 
 
 def published_text(claim: Claim) -> str:
@@ -241,55 +237,40 @@ def published_text(claim: Claim) -> str:
         return f"{claim.direction} than 1"
     if claim.at_least:
         return f"at least {times(claim.published)}"
-    told = times(claim.published)
-    return f"{told} to {times(claim.up_to)}" if claim.up_to else told
+    return f"{times(claim.published)} to {times(claim.up_to)}" if claim.up_to else times(claim.published)
 
 
 def level_text(claim: Claim, value: float) -> str:
     """Formats a level with the unit of the claim, such as `31,000 bytes` or `100 % of all`."""
-    told = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number_text(value)
-    return f"{told} {claim.unit}".strip()
+    figure = f"{100 * value:.4g} %" if claim.unit.startswith("of ") else number_text(value)
+    return f"{figure} {claim.unit}".strip()
 
 
-def judge_ratio(asked: ClaimCheck, ours: Effect | None, *, least: int) -> tuple[ClaimVerdict, str]:
-    """Returns the verdict and a sentence about a measured ratio. `least` is the number of runs of the smaller side."""
-    theirs = f"published: {published_text(asked.claim)}"
+def _judge_ratio(claim: Claim, ours: Effect | None) -> Judged:
+    """Judges a measured ratio, regardless of the size of the host."""
     if ours is None:
-        return (
-            ClaimVerdict.UNTOLD,
-            f"Cannot be told: one of the two sides was not measured, or came to nothing; {theirs}.",
-        )
-    told = _ratio_text(ours)
+        return ClaimVerdict.INCONCLUSIVE, "a mean of zero has no ratio"
     if ours.differs is None:
-        runs = "one run" if least == 1 else f"{least} runs"
-        return ClaimVerdict.UNTOLD, f"Cannot be told from {runs} of a cell, without an interval: {told}; {theirs}."
-    if asked.claim.direction == UNKNOWN_DIRECTION:
-        word = "significant" if ours.differs else "not significant"
-        return ClaimVerdict.COMPARED, f"No figure was published; here {told}, {word}."
-    word, text = _judge_no_change(ours) if _claims_no_change(asked.claim) else _judge_change(asked.claim, ours)
-    lacks = asked.lacks
-    if lacks and word is ClaimVerdict.NOT:
-        return ClaimVerdict.UNTOLD, f"Cannot be told here: {told}, but {lacks}; {theirs}."
-    doubt = f" A caveat: {lacks}." if lacks and word is not ClaimVerdict.UNTOLD else ""
-    return word, f"{text.format(ours=told, theirs=theirs)}{doubt}"
+        return ClaimVerdict.INCONCLUSIVE, FEW_RUNS
+    if claim.direction == UNKNOWN_DIRECTION:
+        return ClaimVerdict.COMPARED, "significant" if ours.differs else "not significant"
+    if claim.published is not None and abs(claim.published - 1) <= _NO_CHANGE:
+        return _judge_no_change(ours)
+    return _judge_change(claim, ours)
 
 
-def _claims_no_change(claim: Claim) -> bool:
-    return claim.published is not None and abs(claim.published - 1) <= _NO_CHANGE
-
-
-def _judge_no_change(ours: Effect) -> tuple[ClaimVerdict, str]:
-    """Returns the verdict and a sentence template for a claim that nothing changes."""
+def _judge_no_change(ours: Effect) -> Judged:
+    """Judges a claim that nothing changes."""
     assert ours.error is not None
     if ours.differs and abs(ours.value - 1) > _NO_CHANGE:
-        return ClaimVerdict.NOT, "Does not show here: {ours}, which is significant; {theirs}."
+        return ClaimVerdict.NOT, "the difference is significant"
     if ours.error > _MAX_HALF_INTERVAL:
-        return ClaimVerdict.UNTOLD, "Cannot be told: {ours} hides a difference as large as its interval; {theirs}."
-    return ClaimVerdict.SHOWS, "Shows here: {ours}, next to no difference; {theirs}."
+        return ClaimVerdict.INCONCLUSIVE, "the interval is so wide that it could hide a difference"
+    return ClaimVerdict.HOLDS, ""
 
 
-def _judge_change(claim: Claim, ours: Effect) -> tuple[ClaimVerdict, str]:
-    """Returns the verdict and a sentence template for a claim that something changes."""
+def _judge_change(claim: Claim, ours: Effect) -> Judged:
+    """Judges a claim that something changes."""
     assert ours.low is not None
     assert ours.high is not None
     low, high = ours.low, ours.high
@@ -298,73 +279,33 @@ def _judge_change(claim: Claim, ours: Effect) -> tuple[ClaimVerdict, str]:
     if not ours.differs:
         inside = least is not None and low <= least <= high
         if inside or (least is None and (high - low) / 2 > _MAX_HALF_INTERVAL):
-            return (
-                ClaimVerdict.UNTOLD,
-                "Cannot be told: the interval of {ours} holds what was published and no difference, too; {theirs}.",
-            )
-        return ClaimVerdict.NOT, "Does not show here: {ours}, no significant difference; {theirs}."
+            return ClaimVerdict.INCONCLUSIVE, "the interval contains both the published effect and no difference"
+        return ClaimVerdict.NOT, "no significant difference"
     if (ours.value > 1) != more:
-        return ClaimVerdict.OPPOSITE, "The opposite shows here: {ours}; {theirs}."
-    if least is None or most is None:
-        return ClaimVerdict.SHOWS, "Shows here: {ours}; {theirs}."
-    if claim.at_least:
-        held = "as published" if high >= least else "less than was published"
-    elif low <= most and high >= least:
-        held = "as much as was published"
-    else:
-        held = "more than was published" if (ours.value > most) == more else "less than was published"
-    return ClaimVerdict.SHOWS, f"Shows here, {held}: {{ours}}; {{theirs}}."
+        return ClaimVerdict.OPPOSITE, ""
+    if least is None or most is None or (low <= most and high >= least) or (claim.at_least and high >= least):
+        return ClaimVerdict.HOLDS, ""
+    stronger = (ours.value > most) == more and not claim.at_least
+    return ClaimVerdict.HOLDS, "more than published" if stronger else "less than published"
 
 
-def _ratio_text(ours: Effect) -> str:
-    return times(ours.value) + (f" ({interval_text(ours)})" if ours.error is not None else "")
-
-
-def interval_text(ours: Effect | None) -> str:
-    """Formats the interval of an effect, such as `1.52-1.90`; empty without an interval."""
-    if ours is None or ours.low is None or ours.high is None:
-        return ""
-    return f"{times(ours.low)}-{times(ours.high)}"
-
-
-@dataclass(frozen=True)
-class LevelsVerdict:
-    """The verdict from the two means themselves, for cases in which their ratio is meaningless."""
-
-    word: ClaimVerdict
-    text: str
-    one: float
-    other: float
-    told: str
-
-
-def judge_levels(asked: ClaimCheck, name: str, sides: Sequence[Sequence[float]]) -> LevelsVerdict | None:
-    """Returns the verdict from the means of both sides, for a claim with only a direction. None if a ratio is as good.
+def _judge_levels(claim: Claim, sides: Sequence[Sequence[float]]) -> Judged | None:
+    """Judges a claim that has only a direction by the means of both sides. Returns None if a ratio is as good.
 
     There is no ratio over a mean of zero, and over a mean near zero it is only noise. The means themselves are enough
     to decide about a direction."""
-    claim, about = asked.claim, metric(name)
     one, other = (fmean(side) for side in sides)
-    told = f"{with_unit(about, one)} against {with_unit(about, other)}"
-    theirs = f"published: {claim.direction}"
     few = min(map(len, sides)) < MIN_RUNS
     apart = not few and _differ(*sides)
     if one and other and not apart:
         return None
     if few:
-        word, text = ClaimVerdict.UNTOLD, "Cannot be told from so few runs, without an interval"
-    elif apart:
-        shows = (one > other) is (claim.direction == "more")
-        word, text = (ClaimVerdict.SHOWS, "Shows here") if shows else (ClaimVerdict.OPPOSITE, "The opposite shows here")
-    elif one or other:
-        word, text = ClaimVerdict.UNTOLD, "Cannot be told, for some of the runs have none"
-    else:
-        word, text = ClaimVerdict.NOT, "Does not show here"
-    if asked.lacks and word is ClaimVerdict.NOT:
-        word, text, told = ClaimVerdict.UNTOLD, "Cannot be told here", f"{told}, but {asked.lacks}"
-    return LevelsVerdict(
-        word, f"{text}: {told}; {theirs}.", one, other, f"{with_unit(about, one)} from {number_text(other)}"
-    )
+        return ClaimVerdict.INCONCLUSIVE, FEW_RUNS
+    if apart:
+        return (ClaimVerdict.HOLDS if (one > other) is (claim.direction == "more") else ClaimVerdict.OPPOSITE), ""
+    if one or other:
+        return ClaimVerdict.INCONCLUSIVE, "the figure is zero in some of the runs"
+    return ClaimVerdict.NOT, "the figure is zero on both sides"
 
 
 def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -375,54 +316,57 @@ def _differ(one: Sequence[float], other: Sequence[float]) -> bool:
     return compare_differences(more, less).differs is True
 
 
+def _judge_level(claim: Claim, ours: float) -> Judged:
+    assert claim.level is not None
+    if ours <= 0:
+        return ClaimVerdict.INCONCLUSIVE, "other processes on this host affect the figure"
+    return ClaimVerdict.HOLDS if abs(ours / claim.level - 1) <= claim.within else ClaimVerdict.NOT, ""
+
+
+def _limited_by_host(judged: Judged, lacks: str) -> Judged:
+    """Returns the verdict on a host that may be too small: there a missing effect refutes nothing."""
+    verdict, note = judged
+    if not lacks or verdict in (ClaimVerdict.INCONCLUSIVE, ClaimVerdict.COMPARED):
+        return judged
+    if verdict is ClaimVerdict.NOT:
+        return ClaimVerdict.INCONCLUSIVE, lacks
+    return verdict, "; ".join(filter(None, (note, f"caveat: {lacks}")))
+
+
 # --- Answers: each claim checked on the cells of a session
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The answer to the question of whether a published effect shows on this host."""
+    """The answer to the question of whether a published effect reproduces on this host."""
 
     what: str
     """The effect, as in the claim."""
-    word: ClaimVerdict
-    text: str
-    """A sentence with the verdict and the figures that it is based on."""
+    verdict: ClaimVerdict
+    note: str = ""
+    """The reason of the verdict, or how the effect differs from the published one."""
     measured: str = ""
     """The measured versions, and the cell if there are several."""
     published: float | None = None
     """The published ratio or level; None if only the direction is known."""
-    published_words: str = ""
-    """The published value as text."""
+    published_text: str = ""
     ours: float | None = None
     """The ratio or level measured here; None if there is none."""
-    error: float | None = None
-    """Half the width of the 95 % interval; None with fewer than three runs."""
-    ours_words: str = ""
-    """The measured value as text."""
-    error_words: str = ""
-    """The 95 % interval as text."""
-    is_ratio: bool = True
-    levels: tuple[float, float] | None = None
-    """The means of both sides, if the base is zero or so close to it that a ratio would be noise."""
+    ours_text: str = ""
     interval: tuple[float, float] | None = None
-    """The 95 % interval of a ratio."""
-    few: bool = False
-    """Too few runs are the only reason why there is no verdict."""
+    """The 95 % interval of ours; None with fewer than three runs."""
+    interval_text: str = ""
+    is_ratio: bool = True
 
     @property
     def is_significant(self) -> bool:
         """Whether it is a ratio with an interval that does not contain 1, or a level with an interval."""
-        if self.is_ratio:
-            return self.interval is not None and not self.interval[0] <= 1 <= self.interval[1]
-        return self.error is not None
+        return self.interval is not None and not (self.is_ratio and self.interval[0] <= 1 <= self.interval[1])
 
 
 def answer_claims(publication: Publication, session: Session) -> tuple[Answer, ...]:
     """Returns the answers in the order of the claims. Claims about versions that were not measured are left out."""
-    facts = claim_facts(session)
-    return tuple(
-        answer for claim in publication.claim for answer in _answers_to_claim(session, ClaimCheck(claim, facts))
-    )
+    return tuple(answer for claim in publication.claim for answer in _answers_to_claim(session, claim))
 
 
 def claim_facts(session: Session) -> dict[str, float]:
@@ -448,97 +392,75 @@ def _allowed(there: int, allowed: float | None) -> float:
     return int(found) if found == int(found) else found
 
 
-def _answers_to_claim(session: Session, asked: ClaimCheck) -> Iterator[Answer]:
+def _answers_to_claim(session: Session, claim: Claim) -> Iterator[Answer]:
     """Yields an answer for each pair of cells that the claim is about, or one answer that it was not measured."""
-    claim = asked.claim
     wanted = (claim.one.get(VERSION), claim.other.get(VERSION))
     if not all(has_series(session, series) for series in wanted if series):
         return
-    found = list(cell_pairs(session, claim))
+    unmeasured = Answer(
+        what=claim.what, verdict=ClaimVerdict.NOT_MEASURED, note="not part of this scale", is_ratio=claim.level is None,
+        published=claim.published if claim.level is None else claim.level, published_text=published_text(claim),
+    )  # fmt: skip
+    found, cells, lacks = (
+        list(cell_pairs(session, claim)),
+        runs_by_cell(session),
+        missing_facts(claim, claim_facts(session)),
+    )
     if not found:
-        yield Answer(
-            claim.what, ClaimVerdict.UNTOLD,
-            f"Cannot be told: not measured at this scale; published: {published_text(claim)}.",
-            published=claim.published or claim.level, published_words=published_text(claim),
-            is_ratio=claim.level is None,
-        )  # fmt: skip
-    cells = runs_by_cell(session)
+        yield unmeasured
     for pair in found:
-        yield (
-            _answer_by_level(session, asked, pair, cells[pair.one])
-            if claim.level is not None
-            else _answer_by_ratio(session, asked, pair, cells)
-        )
+        if pair.other is None:
+            unanswered = replace(unmeasured, measured=pair.one[0], note="no run has this figure")
+            yield _answer_by_level(session, claim, unanswered, cells[pair.one], lacks)
+        else:
+            named = {*claim.one, *claim.other}
+            where = cell_words(session, pair.one[1], without=named) if session.cells else ""
+            versions = " over ".join(dict.fromkeys((pair.one[0], pair.other[0])))
+            unanswered = replace(unmeasured, measured=f"{versions}, {where}" if where else versions)
+            name = claim.figure or session.figure_of(pair.one[1])
+            sides = [metric_values(cells[key], name) for key in (pair.one, pair.other)]
+            yield _answer_by_ratio(claim, unanswered, metric(name), sides, lacks)
 
 
 def _answer_by_ratio(
-    session: Session, asked: ClaimCheck, pair: CellPair, cells: Mapping[tuple[str, str], Sequence[Run]]
+    claim: Claim, unanswered: Answer, about: Metric, sides: Sequence[Sequence[float]], lacks: str
 ) -> Answer:
-    assert pair.other is not None
-    claim = asked.claim
-    name = claim.figure or session.figure_of(pair.one[1])
-    sides = [metric_values(cells[key], name) for key in (pair.one, pair.other)]
+    if not all(sides):
+        return replace(unanswered, note="one of the two sides has no measured run")
     effect = compare_means(*sides) if all(map(any, sides)) else None
     ours = effect if effect is not None and effect.is_ratio else None
-    least = min(map(len, sides))
-    where, few = _measured_cells_text(session, claim, pair), 0 < least < MIN_RUNS
-    found = judge_levels(asked, name, sides) if claim.direction in DIRECTIONS and least else None
-    if found and claim.direction and not (ours and ours.differs and (ours.error or 0.0) < ours.value):
-        return Answer(
-            claim.what, found.word, found.text, where, None, claim.direction, None, None, found.told,
-            is_ratio=False, levels=(found.one, found.other), few=few,
-        )  # fmt: skip
-    word, text = judge_ratio(asked, ours, least=least)
-    return Answer(
-        claim.what, word, text, where,
-        claim.published, published_text(claim), ours.value if ours else None, ours.error if ours else None,
-        times(ours.value) if ours else "", interval_text(ours), few=few and ours is not None,
-        interval=(ours.low, ours.high) if ours and ours.low is not None and ours.high is not None else None,
-    )  # fmt: skip
-
-
-def _measured_cells_text(session: Session, claim: Claim, pair: CellPair) -> str:
-    """Returns the measured versions, and the values of the cell on the axes that the claim does not name."""
-    assert pair.other is not None
-    versions = " over ".join(dict.fromkeys((pair.one[0], pair.other[0])))
-    named = {*claim.one, *claim.other}
-    where = cell_words(session, pair.one[1], without=named) if session.cells else ""
-    return f"{versions}, {where}" if where else versions
-
-
-def _answer_by_level(session: Session, asked: ClaimCheck, pair: CellPair, runs: Sequence[Run]) -> Answer:
-    claim = asked.claim
-    values = [
-        value
-        for run in runs
-        if run.verdict is Verdict.MEASURED
-        if (value := _level_of_run(session, claim, run)) is not None
-    ]
-    ours, theirs = mean(values), f"published: {published_text(claim)}"
-    assert claim.level is not None
+    is_clear = ours is not None and ours.differs and (ours.error or 0.0) < ours.value
+    levels = _judge_levels(claim, sides) if claim.direction in DIRECTIONS and not is_clear else None
+    if levels is not None:
+        one, other = map(fmean, sides)
+        verdict, note = _limited_by_host(levels, lacks)
+        text = f"{with_unit(about, one)} against {number_text(other)}"
+        return replace(
+            unanswered, verdict=verdict, note=note, ours_text=text, published_text=str(claim.direction), is_ratio=False
+        )
+    verdict, note = _limited_by_host(_judge_ratio(claim, ours), lacks)
+    answer = replace(unanswered, verdict=verdict, note=note)
     if ours is None:
-        word, text = ClaimVerdict.UNTOLD, f"Cannot be told: it was not taken; {theirs}."
-    else:
-        told = level_text(claim, ours)
-        if ours <= 0:
-            word, text = (
-                ClaimVerdict.UNTOLD,
-                f"Cannot be told: {told}, in which others on this host have a part; {theirs}.",
-            )
-        elif abs(ours / claim.level - 1) <= claim.within:
-            word, text = ClaimVerdict.SHOWS, f"Shows here: {told}; {theirs}."
-        elif asked.lacks:
-            word, text = ClaimVerdict.UNTOLD, f"Cannot be told here: {told}, but {asked.lacks}; {theirs}."
-        else:
-            word, text = ClaimVerdict.NOT, f"Does not show here: {told}; {theirs}."
-    error = half_interval_95(values) if len(values) >= MIN_RUNS else None
-    return Answer(
-        claim.what, word, text, pair.one[0], claim.level, published_text(claim), ours, error,
-        "" if ours is None else level_text(claim, ours),
-        "" if error is None or ours is None
-        else f"{level_text(claim, ours - error)} to {level_text(claim, ours + error)}",
-        is_ratio=False,
-    )  # fmt: skip
+        return answer
+    answer = replace(answer, ours=ours.value, ours_text=times(ours.value))
+    if ours.low is None or ours.high is None:
+        return answer
+    return replace(answer, interval=(ours.low, ours.high), interval_text=f"{times(ours.low)}-{times(ours.high)}")
+
+
+def _answer_by_level(session: Session, claim: Claim, unanswered: Answer, runs: Sequence[Run], lacks: str) -> Answer:
+    levels = (_level_of_run(session, claim, run) for run in runs if run.verdict is Verdict.MEASURED)
+    values = [value for value in levels if value is not None]
+    if not values:
+        return unanswered
+    ours = fmean(values)
+    verdict, note = _limited_by_host(_judge_level(claim, ours), lacks)
+    answer = replace(unanswered, verdict=verdict, note=note, ours=ours, ours_text=level_text(claim, ours))
+    if len(values) < MIN_RUNS:
+        return answer
+    error = half_interval_95(values)
+    low, high = ours - error, ours + error
+    return replace(answer, interval=(low, high), interval_text=f"{level_text(claim, low)} to {level_text(claim, high)}")
 
 
 def _level_of_run(session: Session, claim: Claim, run: Run) -> float | None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from browser import chromium
 from everything import FOLDED, HOSTILE, everything, growing, with_in_every_text
-from journeys import SESSIONS
-from journeys import stored as stored_experiments
 from sessions import left_out
+from suite_runs import SESSIONS
+from suite_runs import stored as stored_experiments
 
 from recovery.analysis.stacks import Folded, folded_text
 from recovery.model import Session
