@@ -16,7 +16,6 @@ from recovery.analysis.warnings import _kendall_deviations, findings
 from recovery.model import Finding, HostActivity, Phase, Run, Session, Timeline, Verdict
 from recovery.report.stored_session import load_session
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
 GB = 10**9
 
@@ -293,16 +292,16 @@ def test_a_log_that_was_told_to_be_quiet() -> None:
     assert "quiet-log" not in kinds(replace(quiet, runs=tuple(COLD))), "nothing is hidden"
 
 
-def test_of_the_stored_sessions() -> None:
+def test_of_the_stored_sessions(kept_sessions: Path) -> None:
     """What is known of them: two slow first runs."""
-    seven = [(found.kind, found.about) for found in findings(load_session(RESULTS / "2026-11-21-seven-versions"))]
+    seven = [(found.kind, found.about) for found in findings(load_session(kept_sessions / "2026-11-21-seven-versions"))]
     assert ("slow-first-run", "5.7.22 cold") in seven
     assert ("slow-first-run", "8.0.31 cold") in seven
 
 
-def test_a_largest_point_that_the_smaller_ones_do_not_predict() -> None:
-    growth = load_session(RESULTS / "2026-11-21-scale")
+def test_a_largest_point_that_the_smaller_ones_do_not_predict(kept_sessions: Path) -> None:
+    growth = load_session(kept_sessions / "2026-11-21-scale")
     (bent,) = [found for found in findings(growth) if found.kind == "no-line"]
     assert bent.about == "8.0.31 cold", "of 5.7.22 it is predicted to 6 %, piecewise"
     assert bent.text == "The smaller points predict 89.2 s for 200,000 tables, 125.7 s were measured."
-    assert "no-line" not in kinds(load_session(RESULTS / "2026-11-21-scale-mariadb"))
+    assert "no-line" not in kinds(load_session(kept_sessions / "2026-11-21-scale-mariadb"))

@@ -11,6 +11,7 @@ import pytest
 from sessions import as_a_user, need_limits
 
 ROOT = Path(__file__).parent.parent
+PAGES = [page for folder in (".", "docs", "docs/results") for page in sorted((ROOT / folder).glob("*.md"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.split("#")[0].strip()
@@ -113,12 +114,8 @@ def test_a_variable_never_reaches_a_shell(tmp_path: Path, results: Path, data: P
     assert not canary.exists()
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *(f"docs/{name.name}" for name in (ROOT / "docs").glob("*.md"))],
-)
-def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
-            assert ((ROOT / page).parent / target).exists(), target
+            assert (page.parent / target).exists(), target
