@@ -14,7 +14,6 @@ from schema_check import complaints
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
 from recovery.linux.files import STORED_FORMAT
-from recovery.report import markdown, text
 from recovery.report.exports import schema, schema_text
 from recovery.report.stored_session import load_session, to_json
 
@@ -36,15 +35,12 @@ def test_the_published_file_is_what_the_code_gives(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == published
 
 
-def test_a_stored_session_is_read_rendered_and_written_anew(stored_session: Path) -> None:
+def test_a_stored_session_is_read_and_written_anew(stored_session: Path) -> None:
     before = json.loads((stored_session / "report.json").read_bytes())
     assert wrong(before) == []
-    session = load_session(stored_session)
-    again = json.loads(to_json(session))
+    again = json.loads(to_json(load_session(stored_session)))
     assert wrong(again) == []
     assert len(again["runs"]) == len(before["runs"])
-    assert session.question in markdown.render(session)
-    assert "Every run" in text.render(session)
 
 
 @pytest.mark.parametrize("folder", IN_DOCS, ids=lambda path: path.name)

@@ -123,7 +123,8 @@ def test_old_sessions_are_shown(stored_session: Path, tmp_path: Path) -> None:
     assert tmp_path / PAGE in write_reports(tmp_path)
     page = Read((tmp_path / PAGE).read_text())
     assert page.tags["svg"] > 0
-    assert "Every run" in page.texts
+    for written in (page.texts, *((tmp_path / name).read_text() for name in ("report.txt", "report.md"))):
+        assert "Every run" in written
 
 
 def test_where_it_lies_and_what_is_in_it_are_not_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
