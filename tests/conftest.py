@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from sessions import FIXTURES, KEPT_ARCHIVE, KEPT_SESSIONS, OTHER_SESSIONS
 
 from recovery.linux.signals import raise_interrupt_on_signals
 
@@ -58,6 +60,22 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
     if os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
         monkeypatch.setenv("RECOVERY_NO_DROP_CACHES", "1")
+
+
+@pytest.fixture(scope="session")
+def kept_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the sessions that earlier versions of the tool stored."""
+    folder = tmp_path_factory.mktemp("kept")
+    with tarfile.open(KEPT_ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(params=[*KEPT_SESSIONS, *OTHER_SESSIONS])
+def stored_session(request: pytest.FixtureRequest, kept_sessions: Path) -> Path:
+    """The folder of a stored session: each one in turn."""
+    name: str = request.param
+    return (FIXTURES / "sessions" if name in OTHER_SESSIONS else kept_sessions) / name
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Are the pages of docs/ true? Every command that they show is run, page by page and in its order, with few tables."""
+"""Are README.md and the pages of docs/ true? Links lead somewhere, and commands run as shown, with few tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +14,14 @@ import pytest
 from sessions import as_a_user, left_out, need_limits
 
 ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, ROOT / "docs" / "results" / "README.md"]
 COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd|zcat|docker/recovery) .*)")
 TABLES, SHARES_DATA = 300, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
 VOLUME = "/dev/nvme1n1"
-# What this machine cannot have, or what another test runs.
+# What a test host cannot have, or what another test runs.
 ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
     "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
@@ -50,11 +51,20 @@ def commands(page: Path) -> list[str]:
 
 
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
+README_COMMANDS = [command for command in commands(README) if command.startswith("make ") and command != "make test"]
 
 
 def test_there_are_pages_with_commands() -> None:
     names = {page.name for page in WITH_COMMANDS}
     assert {"getting-started.md", "reading.md", "comparing.md", "ec2.md", "bugs.md", "adding-a-version.md"} <= names
+    assert len(README_COMMANDS) >= 10
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
 
 
 def test_nothing_is_shown_in_a_form_that_escapes_this_test() -> None:
@@ -88,15 +98,18 @@ def volume(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | Non
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of all pages, as their reader's: those that go on from an earlier session do so from another page's."""
+    """One folder for all pages, as a reader has: some commands need the session of an earlier command."""
     return tmp_path_factory.mktemp("pages") / "results"
 
 
 class Reader:
-    """Types what the page shows, with the tables, the folders and the device of the test."""
+    """Runs what a page shows, with the tables, the folders and the device of the test."""
 
-    def __init__(self, tmp_path: Path, data: Path, results: Path, volume: str | None) -> None:
+    def __init__(
+        self, tmp_path: Path, data: Path, results: Path, volume: str | None = None, engine: str | None = None
+    ) -> None:
         self.results = results
+        self.engine = {} if engine is None else {"ENGINE": engine, "NO_PROBE": "1"}
         self.mounted = tmp_path / "mounted"
         self.volume = volume
         path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
@@ -111,10 +124,11 @@ class Reader:
         if self.volume is None:
             words = [word for word in words if not word.startswith("DATA=")]
         if not self.results.exists() and {"report", "bundle", "warm-recovery"} & set(words):
-            self.types("make cold-recovery")  # these go on from an earlier session
+            earlier = self.types("make cold-recovery")  # these need an earlier session
+            assert earlier.returncode == 0, earlier.stderr
         small = {
             "TABLES": "60 120" if "scale" in words else str(TABLES),
-            "RUNS": "1", "RESULTS": str(self.results), "ENGINE": "local", "NO_PROBE": "1",
+            "RUNS": "1", "RESULTS": str(self.results), **self.engine,
         }  # fmt: skip
         if self.volume is None:  # on the page about a volume each command says where the data is to be
             small["DATA"] = str(self.data)
@@ -151,20 +165,53 @@ class Reader:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.name))
 def test_the_commands_of(page: Path, volume: str | None, data: Path, results: Path, tmp_path: Path) -> None:
-    reader = Reader(tmp_path, data, results, volume)
+    reader = Reader(tmp_path, data, results, volume, engine="local")
     for command in commands(page):
         if "READ_IOPS" in command or "MEMORY" in command:
             need_limits()
-        began = time.monotonic()
         done = reader.types(command)
         assert done.returncode in may_end_with(command), f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, command
-        print(f"{time.monotonic() - began:5.1f} s  {command}")  # noqa: T201
+
+
+@pytest.mark.real
+@pytest.mark.containers
+@pytest.mark.parametrize("command", README_COMMANDS)
+def test_a_command_of_the_readme(command: str, data: Path, results: Path, tmp_path: Path) -> None:
+    if "READ_IOPS" in command:
+        need_limits()
+    done = Reader(tmp_path, data, results).types(command)
+    assert done.returncode in may_end_with(command), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.strip()
+    if shlex.split(command)[1].endswith(("recovery", "clean-start")):
+        assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
 
 
 def may_end_with(command: str) -> tuple[int, ...]:
     if "doctor" in command:
-        return (0, 2, 3)  # this very machine may be too small for the full size
+        return (0, 2, 3)  # the test host may be too small for the full size
     if "fail-over" in command or "FAIL_OVER" in command:
         return (0, 2, 4)  # of 300 tables noise decides; make turns a 4 into its own 2
     return (0,)
+
+
+def test_make_alone_prints_help() -> None:
+    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for target in ("cold-recovery", "warm-recovery", "recovery", "clean-start", "versions", "doctor", "test", "bench"):
+        assert f"make {target}" in shown
+    assert "default 5.7.22" in shown
+
+
+def test_an_empty_variable_of_make_is_an_error(data: Path, results: Path, tmp_path: Path) -> None:
+    done = Reader(tmp_path, data, results).types("make cold-recovery VERSION=")
+    assert done.returncode != 0
+    assert "VERSION is set but empty" in done.stderr
+
+
+def test_a_variable_never_reaches_a_shell(data: Path, results: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    version = f"5.7.22'; touch {canary}; echo '$(touch {canary})"
+    done = Reader(tmp_path, data, results).types(f"make cold-recovery {shlex.quote(f'VERSION={version}')}")
+    assert done.returncode != 0
+    assert not canary.exists()

@@ -16,7 +16,6 @@ from recovery.analysis.warnings import _kendall_deviations, findings
 from recovery.model import Finding, HostActivity, Phase, Run, Session, Timeline, Verdict
 from recovery.report.stored_session import load_session
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
 GB = 10**9
 
@@ -236,18 +235,20 @@ def computing(cpu_s: tuple[float, ...], *, startup_s: float = 5.0) -> list[Run]:
     return [replace(run, phases=phases, timeline=looks) for run in runs_of((startup_s,) * 3)]
 
 
-def test_of_the_stored_sessions() -> None:
+def test_of_the_stored_sessions(kept_sessions: Path) -> None:
     """What is known of them: two slow first runs."""
     (slow,) = [
-        one for one in findings(load_session(RESULTS / "2026-11-21-seven-versions")) if one.kind == "slow-first-run"
+        one
+        for one in findings(load_session(kept_sessions / "2026-11-21-seven-versions"))
+        if one.kind == "slow-first-run"
     ]
     assert "5.7.22 cold" in slow.text
     assert "8.0.31 cold" in slow.text
 
 
-def test_a_largest_point_that_the_smaller_ones_do_not_predict() -> None:
-    growth = load_session(RESULTS / "2026-11-21-scale")
+def test_a_largest_point_that_the_smaller_ones_do_not_predict(kept_sessions: Path) -> None:
+    growth = load_session(kept_sessions / "2026-11-21-scale")
     (bent,) = [found for found in findings(growth) if found.kind == "no-line"]
     assert bent.about == "8.0.31 cold", "of 5.7.22 it is predicted to 6 %, piecewise"
     assert bent.text == "The smaller points predict 89.2 s for 200,000 tables; 125.7 s were measured."
-    assert "no-line" not in kinds(load_session(RESULTS / "2026-11-21-scale-mariadb"))
+    assert "no-line" not in kinds(load_session(kept_sessions / "2026-11-21-scale-mariadb"))

@@ -20,8 +20,6 @@ from recovery.report.stored_session import load_session
 from recovery.report.summary_text import answers, seconds_with_error
 from recovery.report.text import render as text
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
-
 
 def of(*runs: Run) -> str:
     (answer,) = answers(a_session(runs))
@@ -120,8 +118,8 @@ def test_growth_is_told_by_its_line_and_its_prediction() -> None:
     assert "1,000,000" not in answers(growing())[0]
 
 
-def test_what_no_straight_line_fits_is_predicted_piecewise_with_its_error() -> None:
-    kept, other = answers(load_session(RESULTS / "2026-11-21-scale"))
+def test_what_no_straight_line_fits_is_predicted_piecewise_with_its_error(kept_sessions: Path) -> None:
+    kept, other = answers(load_session(kept_sessions / "2026-11-21-scale"))
     assert kept.endswith(
         "; no straight line fits: from 50,000 tables on, each adds 0.455 ms, and so 452 s with 1,000,000 "
         "(tested at 200,000: 88.5 s measured, 6% above its prediction)."

@@ -18,8 +18,7 @@ from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 from recovery.session.store import SessionStore
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
-NOT_WARM = RESULTS / "2026-11-21-containers-9.7-5000-iops"
+NOT_WARM = "2026-11-21-containers-9.7-5000-iops"
 """Its warm starts read 93 to 95 % of what the cold ones read."""
 GB, MIB = 10**9, 1 << 20
 DATA = 22 * GB
@@ -163,8 +162,8 @@ def test_what_9_7_reads_of_its_own_files_past_the_cache_is_no_sign() -> None:
     assert variants_of(cold, a_run(2, "warm", 58_000_000, FEW)) == ["cold", "second start"]
 
 
-def test_a_session_that_was_stored_before_goes_by_its_bytes() -> None:
-    session = load_session(NOT_WARM)
+def test_a_session_that_was_stored_before_goes_by_its_bytes(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / NOT_WARM)
     assert {run.variant for run in session.runs} == {"cold", "second start"}
     (answer,) = answers(session)
     assert "87.3 +- 0.3 s cold; 81.6 +- 0.5 s on a second start" in answer
@@ -173,12 +172,13 @@ def test_a_session_that_was_stored_before_goes_by_its_bytes() -> None:
     assert "second start" in markdown.render(session)
     told = json.loads(to_json(session))
     assert {one["variant"]: one["count"] for one in told["summaries"]} == {"cold": 5, "warm": 0, "second start": 5}
-    assert "second start" in load_session(RESULTS / "2026-11-21-containers-9.7").variants, "a third of the cold bytes"
-    assert "second start" not in load_session(RESULTS / "2026-11-21-containers-5.7.22").variants
+    a_third_of_the_cold_bytes = load_session(kept_sessions / "2026-11-21-containers-9.7")
+    assert "second start" in a_third_of_the_cold_bytes.variants
+    assert "second start" not in load_session(kept_sessions / "2026-11-21-containers-5.7.22").variants
 
 
-def test_the_reason_is_said_once() -> None:
-    said = text.render(load_session(NOT_WARM)).replace("\n", " ")
+def test_the_reason_is_said_once(kept_sessions: Path) -> None:
+    said = text.render(load_session(kept_sessions / NOT_WARM)).replace("\n", " ")
     assert said.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
     starts = a_session(COLD, a_run(2, "warm", 19 * GB, FEW), a_run(3, "warm", 18 * GB, (0.15, 1.0)))
     notes = all_tables(rename_second_starts(starts))[0].notes

@@ -242,8 +242,6 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
 
 # --- Running the experiments
 
-"""Exit code after an interrupt by the user."""
-
 
 def begin_suite(command: str, suite: SuiteRequest, requests: Sequence[Request], results: Path) -> SuiteRunner:
     """Returns the runner of a new run, whose folder it creates in `results`."""

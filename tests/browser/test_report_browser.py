@@ -21,7 +21,6 @@ from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, to_json
 from recovery.report.write import write_reports
 
 pytestmark = pytest.mark.on_demand("browser")
-RESULTS = Path(__file__).parent.parent.parent / "docs" / "results"
 LOOKS = (Path(__file__).parent / "looks.js").read_text()
 STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
 LEAST_CONTRAST = 4.5
@@ -39,12 +38,12 @@ def page() -> Iterator[chromium.Page]:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> dict[str, Path]:
     """Written as the command writes them, of stored sessions and of our own."""
     folder = tmp_path_factory.mktemp("pages")
     found = {}
     for name in STORED:
-        shutil.copytree(RESULTS / f"2026-11-21-{name}", folder / name)
+        shutil.copytree(kept_sessions / f"2026-11-21-{name}", folder / name)
         write_reports(folder / name)
         found[name] = folder / name / PAGE
     hostile = with_in_every_text(everything(), HOSTILE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -11,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fuzzing.target import FIXTURES, ROOT, Target, a_folder
+from fuzzing.target import FIXTURES, Target, a_folder
 from recovery.errors import RecoveryError
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import Run, Session
@@ -20,11 +21,8 @@ from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 
 _PARTS = (REPORT_FILE, "runs/007.json", f"{STACKS_FOLDER}/one.folded")
-_SESSIONS = (
-    *sorted((FIXTURES / "sessions").glob(f"*/{REPORT_FILE}")),
-    *(ROOT / "docs" / "results" / name / REPORT_FILE for name in ("2026-11-21-scale", "2026-11-22-interference")),
-)
-"""About starts, with stacks, over several numbers of tables, and about servers at work."""
+_KEPT = ("2026-11-21-scale", "2026-11-22-interference")
+"""Sessions over several numbers of tables, and of servers under load."""
 _FEW, _LOOKS = 6, 12
 _ODD: tuple[object, ...] = (
     None, True, False, 0, -1, 1, 2, 7, 1e18, 2**63, -(2**63), 10**29, 10**400, 0.5, -0.0, 1e-29, 1e-300, 1e29, 1e300,
@@ -131,11 +129,21 @@ def _small_run(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seeds() -> Iterator[bytes]:
-    for path in _SESSIONS:
-        stored = small(json.loads(path.read_bytes()))
+    for report in _stored_reports():
+        stored = small(json.loads(report))
         yield _as_bytes(stored)
         first = {"format": STORED_FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
         yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"
+
+
+def _stored_reports() -> Iterator[bytes]:
+    for path in sorted((FIXTURES / "sessions").glob(f"*/{REPORT_FILE}")):
+        yield path.read_bytes()
+    with tarfile.open(FIXTURES / "kept-sessions.tar.xz") as archive:
+        for name in _KEPT:
+            file = archive.extractfile(f"{name}/{REPORT_FILE}")
+            assert file is not None
+            yield file.read()
 
 
 def _as_bytes(*parts: Mapping[str, Any]) -> bytes:

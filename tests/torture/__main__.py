@@ -7,14 +7,16 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from recovery.linux.signals import raise_interrupt_on_signals
-from torture.chain import Chain, Lengths, Point, told
+from torture.chain import BEGAN, WAS_OVER, WENT_ON, Chain, Lengths, Point, told
 from torture.place import Place, facts, torture_place
-from torture.told import by, failures, markdown, plain, table
+
+_HEADERS = ("way", "stage", "kills", "lost", "left", "wrong", "went on", "began anew", "was over")
 
 
 @click.command()
@@ -70,6 +72,50 @@ def _tell(points: list[Point], seed: int, took_s: float, json_to: Path | None) -
         stored = {**facts(), "seed": seed, "took_s": round(took_s, 1), "kills": len(points), "failures": len(bad)}
         lines = ",\n  ".join(json.dumps(told(point)) for point in points)
         json_to.write_text(json.dumps(stored)[:-1] + f', "points": [\n  {lines}\n]}}\n', encoding="utf-8")
+
+
+def table(points: Sequence[Point]) -> Iterator[tuple[str, ...]]:
+    """With a header, and a last row of all."""
+    yield _HEADERS
+    for way, stage in sorted({(point.way, point.stage) for point in points}):
+        yield (way, stage, *_counts(point for point in points if (point.way, point.stage) == (way, stage)))
+    yield ("all", "", *_counts(points))
+
+
+def by(points: Sequence[Point], name: str) -> Iterator[tuple[str, ...]]:
+    """The same by one of the two alone, as Markdown's cells."""
+    yield (name, *_HEADERS[2:])
+    for value in sorted({str(getattr(point, name)) for point in points}):
+        yield (value, *_counts(point for point in points if getattr(point, name) == value))
+
+
+def _counts(points: Iterable[Point]) -> tuple[str, ...]:
+    found = list(points)
+    troubles = (sum(bool(getattr(point, part)) for point in found) for part in ("lost", "left", "wrong"))
+    starts = (sum(point.next_start == how for point in found) for how in (WENT_ON, BEGAN, WAS_OVER))
+    return tuple(map(str, (len(found), *troubles, *starts)))
+
+
+def plain(rows: Iterable[tuple[str, ...]]) -> str:
+    found = list(rows)
+    widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in found)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def markdown(rows: Iterable[tuple[str, ...]]) -> str:
+    header, *rest = rows
+    rule = ("---", *("---:" for _ in header[1:]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rest))
+
+
+def failures(points: Iterable[Point], seed: int) -> Iterator[str]:
+    for point in points:
+        for what in point.failures:
+            yield (
+                f"make torture SEED={seed} ONLY={point.chain}  # {point.way} at '{point.stage}', kill "
+                f"{point.kill + 1}, after {point.after_s:.2f} s, {point.shape}: {what}"
+            )
 
 
 if __name__ == "__main__":
