@@ -220,7 +220,7 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ({"options": ('table_open_cache=400,"4',)}, "has a quote or a line end in it"),
         (
             {"options": ("table_open_cache_instances=8," + "9" * 300,)},
-            "is called more than what is the name of a file",
+            "is too long for a file",
         ),
         ({"options": tuple(f"a{n}=1,2,3,4,5,6,7,8,9,10" for n in range(5))}, "more than 10,000 combinations"),
         ({"options": ("table_open_cache=,",)}, "names no values"),

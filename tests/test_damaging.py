@@ -71,7 +71,7 @@ def test_an_answer_that_does_not_come() -> None:
     assert asked_of_a_server(late) == "no answer within 7 s"
     lost = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
     assert asked_of_a_server(lost) == "Lost connection to MySQL server during query (2013)"
-    assert asked_of_a_server(lost, exited="exit 2") == "the server dies of it: exit 2"
+    assert asked_of_a_server(lost, exited="exit 2") == "the server crashes: exit 2"
     assert asked_of_a_server(ServerFailedError("it takes no connection")) == "it takes no connection"
 
 

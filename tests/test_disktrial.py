@@ -61,29 +61,28 @@ def _mount_is(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @as_root
 @pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
-def test_where_nothing_can_be_mounted_it_is_left_out_and_said_why(called: Path, scenario: str, name: str) -> None:
+def test_a_part_is_skipped_with_the_reason_where_no_disk_can_be_mounted(called: Path, scenario: str, name: str) -> None:
     request = asked(scenario)
     assert request.works
     assert not any(work.name.startswith(name) for work in request.works)
-    why = "none can be had here: mount failed: mount: permission denied."
-    assert request.unasked == (f"{name} is left out: it needs a disk of its own, and {why}",)
+    why = "this host cannot provide one: mount failed: mount: permission denied."
+    assert request.unasked == (f"{name} is skipped: it needs a separate disk, and {why}",)
     with pytest.raises(HostUnfitError) as caught:
         asked(scenario, parts=name)
-    assert caught.value.message == f"{name} needs a disk of its own, and {why}"
-    assert "leave it out of QUESTION=" in caught.value.hint
+    assert caught.value.message == f"{name} needs a separate disk, and {why}"
+    assert f"leave {name} out of QUESTION=" in caught.value.hint
     assert called.read_text() == "mount\n", "once in a process"
 
 
 @as_root
-def test_a_dry_run_tells_it(called: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_what_is_skipped(called: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folders = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--no-probe"]
     assert run(["damage", "--version", "8.0.31", "--dry-run", *folders]) == 0
-    assert (
-        "full-disk is left out: it needs a disk of its own, and none can be had here: mount" in capfd.readouterr().out
-    )
+    note = "full-disk is skipped: it needs a separate disk, and this host cannot provide one: mount"
+    assert note in capfd.readouterr().out
     assert called.read_text() == "mount\n"
     assert run(["damage", "--version", "8.0.31", "--question", "full-disk", "--dry-run", *folders]) == 3
-    assert "none can be had here: mount failed" in capfd.readouterr().err
+    assert "this host cannot provide one: mount failed" in capfd.readouterr().err
 
 
 @as_root

@@ -12,9 +12,8 @@ from typing import Any, cast
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.experiments.bench import Bench
-from recovery.experiments.crash_recovery import judge
-from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
+from recovery.experiments.bench import Bench, Contents
+from recovery.experiments.experiment import Measurement, Scenario, judge_recovery
 from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Build,
@@ -62,27 +61,27 @@ class FakeBench:
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True
-        self.refuses_to_settle = False
+        self.fails_to_recover = False
 
-    def vary(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
+    def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         self.extra = extra
         self.variant = variant
         self.repeat = repeat
         self.came_back = True
 
     def floor(self) -> FloorTimes:
-        if self.refuses_to_settle:
+        if self.fails_to_recover:
             raise TrialVoidError("the cache was not cold")
         return FloorTimes(9, 2.0, 1.0, 16, 0.5, 2)
 
     clear_logs = Bench.clear_logs
 
-    def disturbed(self) -> None:
+    def invalidate_cache_baseline(self) -> None:
         self.disturbances += 1
 
-    def settle(self) -> None:
+    def recover_state(self) -> None:
         self.settled += 1
-        if self.refuses_to_settle:
+        if self.fails_to_recover:
             raise ServerFailedError("it does not start any more")
 
 
@@ -136,22 +135,12 @@ class SilentReporter:
         self.said.append(f"{run.number}/{planned} {run.verdict}")
 
 
-def good(bench: FakeBench) -> StartMeasurement:
+def good(bench: FakeBench) -> Measurement:
     log = bench.server.logdir / "timed.err"
     log.write_text("ready for connections\n")
     startup = Startup(4.0, 4.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log)
-    return StartMeasurement(
-        startup,
-        "signal 9",
-        None,
-        None,
-        None,
-        tables_expected=9,
-        tables_found=9,
-        rows_expected=1,
-        rows_found=1,
-        rows_lost=0,
-    )
+    contents = Contents(tables_expected=9, tables_found=9, rows_expected=1, rows_found=1, rows_lost=0)
+    return Measurement(startup=startup, previous_exit="signal 9", contents=contents)
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +152,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
     """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
     steps = iter(script)
 
-    def measure(bench: FakeBench, _: Cache) -> StartMeasurement:
+    def measure(bench: FakeBench, _: Cache) -> Measurement:
         step = next(steps)
         if isinstance(step, BaseException):
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
@@ -171,7 +160,9 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
             raise step
         return replace(good(bench), samples=step if isinstance(step, StackSamples) else None)
 
-    scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
+    scenario = Scenario(
+        "cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge_recovery
+    )
     plan = make_plan(
         [VERSION], build_variants(startup_specs(scenario.caches), (), ()), repeats=len(script), alternating=False
     )
@@ -247,7 +238,7 @@ def test_a_server_that_does_not_come_back_loses_its_other_trials(
 ) -> None:
     """Its directory is not found by the next session, where this one has built it."""
     loop, bench, pool = session_of(tmp_path, ["good", error, "good", "good"])
-    bench.refuses_to_settle = True
+    bench.fails_to_recover = True
     loop.run()
     assert len(pool.dropped) == dropped
     session = stored(tmp_path)
@@ -291,10 +282,9 @@ def test_the_log_of_a_start_before_the_timed_one_is_kept_where_it_failed(tmp_pat
         made.mkdir(parents=True)
     (logs / "killed-1.err").write_text("it cannot recover\n")
     trial = Trial(1, VERSION, Variant("recovery", Cache.COLD), 1)
-    worked = WorkMeasurement(measures={}, seconds=0.0, usage=ResourceUsage(), around=None, clients={})
     for verdict, log in ((Verdict.FAILED, "logs/001-5.7.22-recovery-1.err"), (Verdict.MEASURED, None)):
         run = replace(empty_run(trial), verdict=verdict)
-        assert store_artifacts(folder, trial, run, outcome=worked, logs=logs).log == log
+        assert store_artifacts(folder, trial, run, outcome=Measurement(), logs=logs).log == log
 
 
 def test_an_interruption_keeps_what_there_is(tmp_path: Path) -> None:
@@ -351,7 +341,7 @@ def test_cpus_that_were_refused_are_not_stored_as_the_clients_own(
 
 def test_a_floor_that_cannot_be_had_costs_no_session(tmp_path: Path) -> None:
     loop, bench, _ = session_of(tmp_path, ["good"], floor=True)
-    bench.refuses_to_settle = True
+    bench.fails_to_recover = True
     loop.run()
     session = stored(tmp_path)
     assert session.status == "finished"

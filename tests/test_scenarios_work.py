@@ -9,12 +9,11 @@ import pytest
 
 from recovery.errors import UsageError
 from recovery.experiments import find_scenario
-from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity
-from recovery.experiments.load import (
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, option_combinations
+from recovery.experiments.load_plan import (
     SPECIAL,
     UNIFORM,
     data_bytes,
-    option_combinations,
     pool_bytes,
     pool_options,
     powers_of_two,

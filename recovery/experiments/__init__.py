@@ -41,7 +41,7 @@ EXPERIMENTS = {
         "metadata:METADATA", "information_schema and dumps.", ("schemas", "queries", "published_build", *_EXTRAS)
     ),
     "interference": Listed(
-        "interference:INTERFERENCE", "A load during questions to information_schema.",
+        "interference:INTERFERENCE", "A load with concurrent information_schema queries.",
         (*_LOADS, "queries", "pollers", "every", *_EXTRAS),
     ),
     "table-cache": Listed(
@@ -49,7 +49,7 @@ EXPERIMENTS = {
     ),
     "write-scaling": Listed("write_scaling:WRITE_SCALING", "InnoDB under load.", (*_LOADS, "question", *_EXTRAS)),
     "crash-matrix": Listed(
-        "crash_matrix:CRASH_MATRIX", "What comes back after a crash.",
+        "crash_matrix:CRASH_MATRIX", "What survives a crash.",
         ("schemas", "option", "question", "seed", "only", "depth"),
     ),
     "damage": Listed("damage:DAMAGE", "Damaged files after a SIGKILL.", ("schemas", "question", "seed", "only")),
@@ -59,7 +59,7 @@ EXPERIMENTS = {
 def find_scenario(name: str) -> Scenario:
     """Imports and returns the experiment of this name."""
     if name not in EXPERIMENTS:
-        raise UsageError(f"there is no scenario '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
+        raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
     module, _, attribute = EXPERIMENTS[name].where.partition(":")
     found: Scenario = getattr(import_module(f"{__name__}.{module}"), attribute)
     return found

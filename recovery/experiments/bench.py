@@ -56,6 +56,7 @@ class Contents:
     rows_expected: int
     rows_found: int
     rows_lost: int
+    """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,8 @@ class OpenedFilesTracer:
         )
 
 
-TIMED_START = "timed start"
+TIMED_LOG = "timed.err"
+"""Log of a timed start. Logs of timed starts begin with `timed`, so that the newest of them is kept with the run."""
 _DEFAULT_VARIANT = Variant("", Cache.COLD)
 """A variant without settings of its own."""
 
@@ -271,7 +273,7 @@ class Bench:
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
-        self.tell: Callable[[str], None] = lambda _: None
+        self.on_step: Callable[[str], None] = lambda _: None
         """Called with a description of every step before it is taken."""
         self.notes: list[str] = []
         """Notes for the report about the trials on this bench."""
@@ -295,7 +297,7 @@ class Bench:
 
     # -- the server
 
-    def vary(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
+    def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
         known = adapt_redo_capacity(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
@@ -322,7 +324,7 @@ class Bench:
     def start(self, log_name: str | None = None) -> None:
         """Starts the server without measuring; an error suggests that the data directory may be damaged."""
         self._untimed += 1
-        self.tell("starting the server")
+        self.on_step("starting the server")
         try:
             self._start(log_name or f"untimed-{self._untimed}.err")
         except ServerFailedError as error:
@@ -340,7 +342,7 @@ class Bench:
             return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else no_companion)
 
         tracer = self._tracer
-        self.tell(TIMED_START)
+        self.on_step("timed start")
         try:
             startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
         except ServerFailedError as error:
@@ -370,17 +372,17 @@ class Bench:
         return ended
 
     def stop(self) -> str:
-        self.tell("shutting down")
+        self.on_step("shutting down")
         ended = str(self.server.stop())
         self._ended()
         self.at_rest = True
         return ended
 
-    def note(self, told: str) -> None:
-        if told not in self.notes:
-            self.notes.append(told)
+    def add_note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
-    def touched(self) -> OpenedFiles | None:
+    def opened_files(self) -> OpenedFiles | None:
         """Returns the files that the timed start before the last stop opened; None if starts are not traced."""
         return None if self._tracer is None else self._tracer.found()
 
@@ -407,8 +409,8 @@ class Bench:
 
     # -- the cache
 
-    def disturbed(self) -> None:
-        """Forgets what the last start read: another server's files have passed through the cache since."""
+    def invalidate_cache_baseline(self) -> None:
+        """Discards the bytes that the last start read: another server has used the page cache since."""
         self.last_read_bytes = None
 
     def flush(self) -> str:
@@ -416,24 +418,24 @@ class Bench:
 
         There is no proof that it is empty, because that would open every file."""
         self.last_read_bytes = None
-        self.tell("flushing the caches")
+        self.on_step("flushing the caches")
         return flush_caches(self.datadir.mysql, self.conditions.dropper)
 
     def make_cold(self) -> ColdProof:
         """Empties the cache while no server runs, and proves that it is empty."""
         self.last_read_bytes = None
-        self.tell("emptying the cache")
+        self.on_step("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
 
     def make_tables_cold(self) -> ColdProof:
         """Empties the cache of tables and dictionary while an idle server runs, and proves it."""
         self.last_read_bytes = None
-        self.tell("emptying the cache")
+        self.on_step("emptying the cache")
         return make_tables_cold(self.datadir.mysql, self.files, self.conditions.dropper)
 
     def resident_share(self) -> float | None:
         """Returns the share of table files that have pages in the page cache; None if the host cannot say."""
-        self.tell("checking the page cache")
+        self.on_step("checking the page cache")
         return resident_share(self.datadir.mysql, self.files)
 
     @property
@@ -442,12 +444,12 @@ class Bench:
 
     # -- the contents
 
-    def fire_inserts(self) -> None:
+    def run_inserts(self) -> None:
         """Runs the insert script.
 
         The ledger is written only after the server has ended: nothing may come between the inserts and the SIGKILL. If
         this process dies before that, the directory is still marked as in use, and its rows are counted again."""
-        self.tell("inserting")
+        self.on_step("inserting")
         with self.server.session() as connection:
             try:
                 acknowledged = execute_inserts(connection, self.conditions.statements) or write_heartbeat(connection)
@@ -465,9 +467,9 @@ class Bench:
             given = dict(self._variant.settings) | self._timed_settings
             self._described[self._variant.label] = describe_options(self.server, given)
 
-    def contents(self) -> Contents:
+    def count_contents(self) -> Contents:
         """Counts tables and rows and returns them with the expected numbers."""
-        self.tell("counting rows and tables")
+        self.on_step("counting rows and tables")
         state = self.datadir.state
         tables = tuple(state.rows)
         self.describe()
@@ -481,7 +483,7 @@ class Bench:
                 rows_lost=sum(max(0, rows - found[table]) for table, rows in state.rows.items()),
             )
 
-    def take_possession(self) -> bool:
+    def mark_in_use(self) -> bool:
         """Marks the data directory as in use; returns whether it already was, because an earlier run died.
 
         In that case the server is started to count what the directory contains, and also if the insert script names
@@ -494,7 +496,7 @@ class Bench:
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
 
-    def settle(self) -> None:
+    def recover_state(self) -> None:
         """Restores a known state after a failed trial: ends the server, starts it again and counts tables and rows.
 
         The start does not use the settings of the failed variant, which may be what prevented the server's start."""
@@ -509,7 +511,7 @@ class Bench:
         try:
             kept = DataDirs(self.datadir.path.parent).set_aside(self.datadir, self.conditions.session, copy=copy)
         except RecoveryError as error:
-            self.note(f"What {self.server.build.version} did not come back over could not be kept: {error.message}.")
+            self.add_note(f"The files that {self.server.build.version} failed on could not be kept: {error.message}.")
             return None
         return None if kept is None else f"its data directory is kept as {kept}"
 
@@ -522,12 +524,12 @@ class Bench:
         self.last_read_bytes = None
         self._acknowledged = {}
         self.start()
-        self.tell("counting rows and tables")
+        self.on_step("counting rows and tables")
         with self.server.session() as connection:
             if has_scratch_schema(self.datadir, self.schema):
-                self.tell("dropping tables that a killed run has left")
+                self.on_step("dropping tables that a killed run has left")
                 drop_scratch_schema(self.datadir, connection)
-                self.tell("counting rows and tables")
+                self.on_step("counting rows and tables")
             found = count_tables(connection, self.schema.database_names)
             if found != self.datadir.state.tables:
                 raise RecoveryError(
@@ -564,11 +566,11 @@ class Bench:
 def measure_storage_floor(bench: Bench) -> FloorTimes:
     """Measures how fast the storage can read the first pages of the table files while no server runs."""
     assert bench.at_rest, "a server may still write there"
-    bench.disturbed()
+    bench.invalidate_cache_baseline()
 
     def emptied() -> ColdProof:
         proof = bench.make_cold()
-        bench.tell("reading first pages")
+        bench.on_step("reading first pages")
         return proof
 
     return measure_read_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)

@@ -6,66 +6,14 @@ the last acknowledged statement; the one statement that was running may have bee
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol, TypeVar
 
-# --- Results of a comparison, for all writers
+from recovery.experiments.crash_findings import DDL_DATABASE, Violations, first_examples
 
-MOST_EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Violations:
-    """What a recovered server has, compared with what it had acknowledged before the kill."""
-
-    acknowledged: int
-    """Writes that the server had acknowledged to the client before the kill."""
-    lost: int = 0
-    """Acknowledged writes that are gone."""
-    lost_window_s: float | None = None
-    """How long before the kill the oldest lost write had been acknowledged; None if none was lost."""
-    ghosts: int = 0
-    """Writes that are there although they were rolled back or never committed."""
-    torn: int = 0
-    """Transactions of which only a part is there."""
-    holes: int = 0
-    """Lost writes with later ones of the same client still there: losing the end of the log does not explain them."""
-    half_done: int = 0
-    """Tables with a definition from neither before nor after the statement that was running."""
-    some_dropped: bool = False
-    """Whether a statement that drops several tables has completely dropped some of them and left the others intact."""
-    examples: tuple[str, ...] = ()
-    under_way: frozenset[str] = frozenset()
-    """Tables named in the DDL statement that was running at the kill."""
-
-
-@dataclass(frozen=True)
-class DictionaryDifferences:
-    """Differences between the server's dictionary and the files in its data directory."""
-
-    orphans: tuple[str, ...] = ()
-    """Files that the dictionary does not know, and temporary tables left behind by an ALTER TABLE."""
-    missing: tuple[str, ...] = ()
-    """Files that are missing for a table of the dictionary."""
-
-
-def first_examples(told: Iterable[str]) -> tuple[str, ...]:
-    """Returns the first few examples."""
-    return tuple(one for one, _ in zip(told, range(MOST_EXAMPLES), strict=False))
-
-
-def count_text(many: int, what: str) -> str:
-    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
-    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
-
-
-# --- Generation of statements
-
-DATABASE = "crash_definitions"
-"""Schema for the tables of the DDL writer."""
-_NAMED = re.compile(rf"\b{DATABASE}\.(\w+)")
+_NAMED = re.compile(rf"\b{DDL_DATABASE}\.(\w+)")
 TABLE_COUNT = 12
 """Number of table names that the statements use."""
 _ROWS = 5
@@ -130,7 +78,7 @@ def generate_steps(chance: RandomSource) -> Iterator[Step]:
 
 def _create_statement(name: str) -> str:
     return (
-        f"create table {DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
+        f"create table {DDL_DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
         "engine=innodb row_format=dynamic"
     )
 
@@ -142,7 +90,7 @@ def _change_statement(
     names = sorted(before)
     name = chance.choice(names)
     table, rest = before[name], {other: before[other] for other in names if other != name}
-    full = f"{DATABASE}.{name}"
+    full = f"{DDL_DATABASE}.{name}"
     added = table.columns[2:]
     after: dict[str, Table] = dict(rest)
     match chance.choice(_KINDS):
@@ -163,11 +111,11 @@ def _change_statement(
             after[name] = table
         case "rename" if free:
             other = chance.choice(free)
-            statement = f"rename table {full} to {DATABASE}.{other}"
+            statement = f"rename table {full} to {DDL_DATABASE}.{other}"
             after[other] = table
         case "drop two" if rest:
             second = chance.choice(sorted(rest))
-            statement = f"drop table {full}, {DATABASE}.{second}"
+            statement = f"drop table {full}, {DDL_DATABASE}.{second}"
             del after[second]
         case "truncate":
             statement = f"truncate table {full}"

@@ -5,37 +5,39 @@ It consists of several parts, each with a separate question, over the same sysbe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Scenario
-from recovery.experiments.load import (
+from recovery.experiments.experiment import (
+    ExperimentRequest,
+    HostCapacity,
+    OptionValues,
+    Pairs,
+    option_combinations,
+    selected_parts,
+)
+from recovery.experiments.load import load_scenario
+from recovery.experiments.load_plan import (
     DEFAULT_THREADS_TEXT,
     PAGES,
     POOL,
     POOL_OPTIONS,
+    SPECIAL,
     SPINNING,
     THREADS,
     THREADS_PER_CPU,
     UNIFORM,
     WORKLOAD,
-    LoadCase,
-    OptionValues,
-    Pairs,
-    accept_finished,
-    measure,
-    option_combinations,
+    load_variant,
+    make_load,
+    name_variants,
     pool_bytes,
     pool_options,
     powers_of_two,
-    selected_parts,
-    sysbench_experiment,
-    works_from_cases,
 )
-from recovery.model import QUESTION_AXIS, Cache, Layout, Load, Schema, VariantSpec
-from recovery.workload.sysbench import resolve_script
+from recovery.model import QUESTION_AXIS, Layout, Schema, VariantSpec
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"
@@ -156,32 +158,32 @@ PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
 LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
-def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     parts = selected_parts(asked, PART_NAMES, "write-scaling has no question")
-    return works_from_cases(
-        way for part in PARTS if part.name in parts for way in _load_cases(part, asked, schema, host)
+    return name_variants(
+        variant for part in PARTS if part.name in parts for variant in _variants(part, asked, schema, host)
     )
 
 
-def _load_cases(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[LoadCase]:
+def _variants(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     given = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
     crossed = product(
         _workloads(part, asked), option_combinations(asked, part.options), _threads(part.users, asked, host)
     )
     for workload, options, threads in crossed:
-        load = Load(
-            resolve_script(workload),
-            threads,
+        load = make_load(
+            asked,
+            workload,
+            threads=threads,
             tables=1 if part.rows else max(asked.load_tables, default=schema.tables),
             rows=min(part.rows or schema.rows, schema.rows),
-            seconds=asked.seconds,
-            warmup_s=asked.warmup_s,
-            options=(UNIFORM,) if part.rows or part.larger else (),
+            distribution=UNIFORM if part.rows or part.larger else SPECIAL,
         )
         axes = ((QUESTION_AXIS, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
         settings = tuple(pair for pair in (*given, *options) if pair != _USUAL_PAGE)
-        yield LoadCase(load, axes, settings, part.layout, part.needs, part.figure, fixed)
+        variant = load_variant(load, axes, settings)
+        yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, figure=part.figure)
 
 
 def _smaller_pool(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Pairs:
@@ -214,33 +216,28 @@ def _threads(users: ClientCounts, asked: ExperimentRequest, host: HostCapacity) 
     }[users]
 
 
-WRITE_SCALING = Scenario(
+WRITE_SCALING = load_scenario(
     "write-scaling",
-    "How does InnoDB scale with the number of clients, above all at writing, and what holds it up?",
+    "How does InnoDB scale with the number of clients, especially when they write, and what limits it?",
     "InnoDB under load",
-    (Cache.WARM,),
-    measure,
-    accept_finished,
-    sysbench_experiment(
-        works,
-        tables=8,
-        rows=250_000,
-        bases={
-            _FLUSH: "1",
-            _PAGE: "16k",
-            _DOUBLEWRITE: "1",
-            _ISOLATION: "REPEATABLE-READ",
-            SPINNING: "on",
-            _SCHEDULE: "fcfs",
-            PAGES: "16k",
-        },
-        usual={
-            "threads": DEFAULT_THREADS_TEXT,
-            "workload": "by question",
-            "load_tables": "all",
-            "memory_ratio": f"it fits; {_DATA_TO_POOL_RATIO:g} for {' and '.join(LARGER_PARTS)}",
-            "options": "by question",
-            "parts": "all of them",
-        },
-    ),
+    plan,
+    tables=8,
+    rows=250_000,
+    bases={
+        _FLUSH: "1",
+        _PAGE: "16k",
+        _DOUBLEWRITE: "1",
+        _ISOLATION: "REPEATABLE-READ",
+        SPINNING: "on",
+        _SCHEDULE: "fcfs",
+        PAGES: "16k",
+    },
+    usual={
+        "threads": DEFAULT_THREADS_TEXT,
+        "workload": "by question",
+        "load_tables": "all",
+        "memory_ratio": f"it fits; {_DATA_TO_POOL_RATIO:g} for {' and '.join(LARGER_PARTS)}",
+        "options": "by question",
+        "parts": "all of them",
+    },
 )
