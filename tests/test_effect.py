@@ -65,7 +65,7 @@ def test_two_of_the_same_effect_are_one_experiment() -> None:
 def test_the_later_of_two_that_are_one_is_void() -> None:
     described = {"a": known("table_open_cache=16000", "9495"), "b": known("table_open_cache=32000", "9495")}
     check_differs("a", described)
-    with pytest.raises(TrialVoidError, match="32000 was asked for, and 9495 is in effect, as it is in a") as error:
+    with pytest.raises(TrialVoidError, match="32000 was asked for, and 9495 is in effect, as in a") as error:
         check_differs("b", described)
     assert "ulimit -n" in error.value.hint
 

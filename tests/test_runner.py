@@ -13,11 +13,12 @@ import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
 from recovery.experiments.bench import Bench, Contents
-from recovery.experiments.experiment import Measurement, Scenario, judge_recovery
+from recovery.experiments.experiment import LoadRecord, Measurement, Scenario, judge_recovery
 from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Build,
     Cache,
+    ColdProof,
     ExtraRun,
     Flavor,
     ReadFloor,
@@ -31,6 +32,7 @@ from recovery.model import (
     Variant,
     Verdict,
     Version,
+    WarmProof,
     startup_specs,
 )
 from recovery.mysqld.phases import CurrentPhase
@@ -42,7 +44,7 @@ from recovery.session.prepare import RunSetup
 from recovery.session.progress import SessionEstimate
 from recovery.session.request import Request
 from recovery.session.run import TrialLoop, store_artifacts
-from recovery.session.store import empty_run
+from recovery.session.store import empty_run, run_from_measurement
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 GONE = ServerFailedError("it does not come back")
@@ -285,6 +287,40 @@ def test_the_log_of_a_start_before_the_timed_one_is_kept_where_it_failed(tmp_pat
     for verdict, log in ((Verdict.FAILED, "logs/001-5.7.22-recovery-1.err"), (Verdict.MEASURED, None)):
         run = replace(empty_run(trial), verdict=verdict)
         assert store_artifacts(folder, trial, run, outcome=Measurement(), logs=logs).log == log
+
+
+TRIAL = Trial(1, VERSION, Variant("cold", Cache.COLD), 1)
+USAGE = ResourceUsage(read_bytes=5, read_requests=10, cpu_s=0.5, cache_grown_bytes=7, group_memory_bytes=9)
+
+
+def test_a_timed_start_becomes_a_run() -> None:
+    startup = Startup(3.0, 4.0, "crashed", USAGE, Path("x.err"), ready_lag_s=0.1, scan_threads=8)
+    contents = Contents(tables_expected=9, tables_found=8, rows_expected=3, rows_found=2, rows_lost=1)
+    run = run_from_measurement(
+        TRIAL,
+        Measurement(
+            startup=startup, previous_exit="signal 9", cold=ColdProof("fadvise", 64, 0.1), contents=contents,
+            flushed_by="drop_caches",
+        ),
+    )  # fmt: skip
+    assert (run.startup_s, run.first_query_s, run.crash_proof, run.exit_signal) == (3.0, 4.0, "crashed", "signal 9")
+    assert (run.read_bytes, run.read_requests, run.reads_per_s, run.cpu_s) == (5, 10, 2.5, 0.5)
+    assert (run.cache_grown_bytes, run.group_memory_bytes, run.ready_lag_s, run.scan_threads) == (7, 9, 0.1, 8)
+    assert (run.tables, run.rows_expected, run.rows_found) == (8, 3, 2)
+    assert (run.cold_means, run.resident_before_bytes, run.warmups) == ("fadvise", 64, None)
+    unproved = run_from_measurement(TRIAL, Measurement(flushed_by="drop_caches", warm=WarmProof(2, 0.5, 0.75)))
+    assert (unproved.cold_means, unproved.resident_before_bytes, unproved.startup_s) == ("drop_caches", None, None)
+    assert (unproved.warmups, unproved.resident_share, unproved.resident_share_after) == (2, 0.5, 0.75)
+
+
+def test_a_load_becomes_a_run() -> None:
+    load = LoadRecord(seconds=4.0, usage=USAGE, clients={"sysbench": "1.0"}, raw=Path("looks.csv.gz"))
+    run = run_from_measurement(TRIAL, Measurement(metrics={"qps": 1234.56789}, load=load, observations={"says": "ok"}))
+    assert run.measures == {"qps": 1234.568}
+    assert (run.clients, run.told) == ({"sysbench": "1.0"}, {"says": "ok"})
+    assert (run.read_bytes, run.read_requests, run.reads_per_s, run.group_memory_bytes) == (5, 10, 2.5, 9)
+    assert run.cache_grown_bytes is None, "others may have filled the cache during a load"
+    assert run.startup_s is None
 
 
 def test_an_interruption_keeps_what_there_is(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The bench: what a scenario can do with one server and its data directory.
+"""The bench: everything that an experiment may do to one server, its data directory and the page cache.
 
 It starts, stops and kills the server, sets the state of the page cache, writes and counts rows, and describes the
 server for the report. It also measures the storage floor over the server's files."""
@@ -31,7 +31,7 @@ from recovery.linux.page_cache import (
 from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Schema, StackSamples, Startup, Variant
 from recovery.mysqld.client import count_tables, message_of
-from recovery.mysqld.datadir import DataDir, DataDirs, removal_hint
+from recovery.mysqld.datadir import DataDir, DataDirs, State, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
     base_settings,
@@ -111,36 +111,25 @@ EFFECTIVE_VARIABLES = (
 """Variables with values that are read from the running server: they may differ from the requested ones."""
 
 
-def describe_build(build: Build) -> dict[str, str]:
-    """Returns what is known of a server before it is started."""
-    warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
-    image = {"image": build.image} if build.image else {}
-    return {"source": build.source, "sha256": build.fingerprint, **image, **_program_device(build), **warnings}
-
-
-def _program_device(build: Build) -> dict[str, str]:
-    """Returns the device of a local server's program: a start also reads the program, possibly from another disk than
-    the data."""
+def describe_build(build: Build, schema: Schema, state: State) -> dict[str, str]:
+    """Returns what is known of a server and its tables before it is started, without values that are unknown."""
+    # A start also reads the program, possibly from another disk than the data.
     device = device_of(build.basedir) if build.image is None else None
-    told = device and (device.device or device.filesystem)
-    return {"program_device": told} if told else {}
-
-
-def describe_tables(
-    schema: Schema, *, files: int | None, size_bytes: int | None, build_s: float | None = None
-) -> dict[str, str]:
-    """Returns the number, layout and size of the tables, and how long their build took, without values that are
-    unknown."""
-    found = {
+    known = {
+        "source": build.source,
+        "sha256": build.fingerprint,
+        "image": build.image or None,
+        "program_device": (device.device or device.filesystem or None) if device else None,
+        "warnings": "; ".join(build.warnings) or None,
         "tables": schema.total_tables,
         "schemas": schema.databases,
         "layout": schema.layout,
-        "ibd_files": files,
-        "data_bytes": size_bytes,
+        "ibd_files": state.ibd_files,
+        "data_bytes": state.bytes,
         "rows": schema.rows or None,
-        "build_s": None if build_s is None else round(build_s, 2),
+        "build_s": None if state.build_s is None else round(state.build_s, 2),
     }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def describe_options(server: Server, given: Mapping[str, str]) -> dict[str, str]:
@@ -150,10 +139,10 @@ def describe_options(server: Server, given: Mapping[str, str]) -> dict[str, str]
     ignores."""
     build = server.build
     options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, given)
-    told = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
-    wished = (name.removeprefix("loose_") for name in (*server.settings, *given))
-    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE_VARIABLES, *wished)).items()}
-    return {"options": told, **effective}
+    command_line = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
+    requested = (name.removeprefix("loose_") for name in (*server.settings, *given))
+    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE_VARIABLES, *requested)).items()}
+    return {"options": command_line, **effective}
 
 
 def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> None:
@@ -162,11 +151,12 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
     for other, known in described.items():
         if other == label:
             return
-        if alike := same_effective_options(mine, known):
+        if same := same_effective_options(mine, known):
             raise TrialVoidError(
-                f"{' and '.join(map(str, alike))}, as it is in {other or 'the one without'}: one experiment, not two",
-                f"give values that the server does not change; {mine.get('@open_files_limit', 'few')} open files are "
-                "allowed it (ulimit -n)",
+                f"{' and '.join(map(str, same))}, as in {other or 'the variant without options'}, which is measured "
+                "already",
+                f"give values that the server does not change; it may open {mine.get('@open_files_limit', 'few')} "
+                "files (ulimit -n)",
             )
 
 
@@ -189,7 +179,7 @@ def drop_scratch_schema(datadir: DataDir, connection: Connection[Cursor]) -> Non
             cursor.execute(f"drop schema if exists {SCRATCH_SCHEMA}")
     except pymysql.MySQLError as error:
         raise RecoveryError(
-            f"the schema {SCRATCH_SCHEMA}, which a run has left in {datadir.path}, cannot be dropped: "
+            f"the schema {SCRATCH_SCHEMA}, which a killed run left in {datadir.path}, cannot be dropped: "
             f"{message_of(error)}",
             removal_hint(datadir.path),
         ) from error
@@ -274,14 +264,14 @@ class Bench:
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
         self.on_step: Callable[[str], None] = lambda _: None
-        """Called with a description of every step before it is taken."""
+        """Called with a description of each step before it begins."""
         self.notes: list[str] = []
         """Notes for the report about the trials on this bench."""
         self._variant = _DEFAULT_VARIANT
         self._extra: ExtraRun | None = None
         self.repeat = 1
         """Number of the run of this variant. It seeds random choices, so that they are the same in another session."""
-        self._seen: Callable[[], StackSamples] | None = None
+        self._collect_samples: Callable[[], StackSamples] | None = None
         """Returns the stack samples of the last timed start; None if it was not sampled."""
         self._described: dict[str, dict[str, str]] = {}
         """Server descriptions by the label of the variant, each asked for once."""
@@ -308,9 +298,9 @@ class Bench:
     @property
     def description(self) -> dict[str, str]:
         """Description of the server, its tables and the current settings, for the report."""
-        state = self.datadir.state
-        lying = describe_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
-        return describe_build(self.server.build) | lying | self._described.get(self._variant.label, {})
+        return describe_build(self.server.build, self.schema, self.datadir.state) | self._described.get(
+            self._variant.label, {}
+        )
 
     @property
     def settings(self) -> dict[str, str]:
@@ -349,15 +339,15 @@ class Bench:
             self.came_back = isinstance(error, ServerKilledError)
             raise
         self.last_read_bytes = startup.usage.read_bytes
-        self._seen = None
+        self._collect_samples = None
         if sampling is not None:
             life = self.server.life
-            self._seen = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
+            self._collect_samples = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
         return startup
 
     def samples(self) -> StackSamples | None:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
-        return None if self._seen is None else self._seen()
+        return None if self._collect_samples is None else self._collect_samples()
 
     def sampling(self) -> StackSampler | None:
         """Returns a stack sampler if this run is one for stacks, otherwise None."""
@@ -527,7 +517,7 @@ class Bench:
         self.on_step("counting rows and tables")
         with self.server.session() as connection:
             if has_scratch_schema(self.datadir, self.schema):
-                self.on_step("dropping tables that a killed run has left")
+                self.on_step("dropping tables that a killed run left")
                 drop_scratch_schema(self.datadir, connection)
                 self.on_step("counting rows and tables")
             found = count_tables(connection, self.schema.database_names)
@@ -541,7 +531,7 @@ class Bench:
                 rows = count_rows(connection, tables)
             except pymysql.err.ProgrammingError as error:
                 raise UsageError(
-                    f"the insert script writes to a table that the schema does not make: {message_of(error)}",
+                    f"the insert script writes to a table that is not in the schema: {message_of(error)}",
                     "give --insert-template a script that fits the schema's template",
                 ) from error
         self.stop()

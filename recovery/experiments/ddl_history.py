@@ -66,8 +66,7 @@ def generate_steps(chance: RandomSource) -> Iterator[Step]:
     before: dict[str, Table] = {}
     for number in count(1):
         free = [name for name in map("table_{}".format, range(1, TABLE_COUNT + 1)) if name not in before]
-        there = sorted(before)
-        if len(there) < 3 or (free and chance.random() < 0.3):
+        if len(before) < 3 or (free and chance.random() < 0.3):
             name = chance.choice(free)
             statement, after = _create_statement(name), {**before, name: Table(("id", "filler"))}
         else:
@@ -97,7 +96,7 @@ def _change_statement(
         case "insert":
             values = ", ".join([f"('{_FILLER}')"] * _ROWS)
             statement = f"insert into {full} (filler) values {values}"  # noqa: S608 - all of it is ours
-            after[name] = _with_rows(table, table.rows + _ROWS)
+            after[name] = replace(table, rows=table.rows + _ROWS)
         case "add":
             column, way = f"column_{number}", chance.choice(("inplace", "copy"))
             statement = f"alter table {full} add column {column} int not null default 7, algorithm={way}"
@@ -119,14 +118,10 @@ def _change_statement(
             del after[second]
         case "truncate":
             statement = f"truncate table {full}"
-            after[name] = _with_rows(table, 0)
+            after[name] = replace(table, rows=0)
         case _:  # also for what is impossible: no column to remove, no free name, no second table
             statement = f"drop table {full}"
     return statement, after
-
-
-def _with_rows(table: Table, rows: int) -> Table:
-    return Table(table.columns, rows)
 
 
 def compare_catalogues(
@@ -162,15 +157,13 @@ def compare_catalogues(
         )
     # Each table is in the old or the new state, but not all in the same one: one half of the statement was executed.
     mixed = 0 if odd else 1
-    told = f"half of: {under_way.statement[:80]}" if under_way and (half or mixed) else ""
+    partial = (f"half of: {under_way.statement[:80]}",) if under_way and (half or mixed) else ()
     return replace(
         found,
         lost=len(others),
         half_done=len(half) or mixed,
         some_dropped=bool(mixed and under_way and under_way.drops_several),
-        examples=first_examples(
-            (*((told,) if told else ()), *(_describe_difference(name, now, there) for name in others))
-        ),
+        examples=first_examples((*partial, *(_describe_difference(name, now, there) for name in others))),
     )
 
 
