@@ -47,8 +47,8 @@ def running_on_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[tuple[
             server.datadir, server.device = original, device
 
 
-def create_journal_writer(bench: Bench, chance: Random) -> JournalWriter:
-    return JournalWriter(bench.conditions.programs[SYSBENCH], bench.server.logdir / "journals", chance)
+def create_journal_writer(bench: Bench, rng: Random) -> JournalWriter:
+    return JournalWriter(bench.conditions.programs[SYSBENCH], bench.server.logdir / "journals", rng)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def crash_experiment(
     *,
     runs: int,
     bases: Mapping[str, str] | None = None,
-    usual: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> Experiment:
     return Experiment(
         figure=RECOVERY_METRIC,
@@ -121,5 +121,5 @@ def crash_experiment(
         runs=runs,
         inserts=100,
         unasked=parts.skipped_notes,
-        usual={"parts": "all of them", **(usual or {})},
+        defaults={"parts": "all of them", **(defaults or {})},
     )

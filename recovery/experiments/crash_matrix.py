@@ -106,11 +106,11 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     """Runs one crash and returns the measurement; repeats it with another moment if the kill came too late."""
     task = variant.task
     assert isinstance(task, Crash), "this variant kills nothing"
-    chance = random_source(bench, variant, task)
+    rng = random_source(bench, variant, task)
     shutdown_s = _SHUTDOWN_S
     for more in reversed(range(_MAX_ATTEMPTS)):
         try:
-            return _run_crash(bench, task, chance, shutdown_s=shutdown_s)
+            return _run_crash(bench, task, rng, shutdown_s=shutdown_s)
         except _ShutdownFinishedError as error:
             if not more:
                 raise
@@ -119,18 +119,18 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _run_crash(bench: Bench, task: Crash, chance: Random, *, shutdown_s: float) -> Measurement:
+def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> Measurement:
     server = bench.server
     with running_on_copy(bench, on_a_disk=task.moment is CrashMoment.POWER) as (copy, before):
         flush = server.variables([_FLUSH])[_FLUSH]
-        writer = _create_writer(bench, task, chance)
+        writer = _create_writer(bench, task, rng)
         with background_writer(writer, server):
-            kills = [_kill(bench, task, chance, writer, disk=copy.disk, within_s=shutdown_s)]
+            kills = [_kill(bench, task, rng, writer, disk=copy.disk, within_s=shutdown_s)]
         if copy.disk is not None:
             copy.disk.replug()
         try:
             if task.moment is CrashMoment.RECOVERY:
-                kills += _kill_recoveries(bench, task, chance, within_s=_STARTS_PER_RECOVERY * before.startup_s)
+                kills += _kill_recoveries(bench, task, rng, within_s=_STARTS_PER_RECOVERY * before.startup_s)
             bench.on_step("timed start")
             startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:
@@ -179,34 +179,32 @@ def _kill_metrics(kills: Sequence[_Kill]) -> dict[str, float]:
     return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
 
 
-def _create_writer(bench: Bench, task: Crash, chance: Random) -> Writer:
+def _create_writer(bench: Bench, task: Crash, rng: Random) -> Writer:
     match task.moment:
         case CrashMoment.INSERTS:
             # Repeated, because one pass of the script takes less than a tenth of a second.
             return InsertWriter(bench.conditions.statements * _SCRIPT_REPEATS)
         case CrashMoment.DEFINITIONS:
             # A separate generator: threads that share one draw in an order that the seed does not determine.
-            return DdlWriter(Random(chance.getrandbits(64)))  # noqa: S311 - no secret
+            return DdlWriter(Random(rng.getrandbits(64)))  # noqa: S311 - no secret
         case _:
-            return create_journal_writer(bench, chance)
+            return create_journal_writer(bench, rng)
 
 
-def _kill(
-    bench: Bench, task: Crash, chance: Random, writer: Writer, *, disk: LoopDisk | None, within_s: float
-) -> _Kill:
+def _kill(bench: Bench, task: Crash, rng: Random, writer: Writer, *, disk: LoopDisk | None, within_s: float) -> _Kill:
     """Lets the server write for a random time, kills it at the moment of the task, and returns the kill.
 
     `within_s` is the longest time until the kill of a shutdown."""
     server, began_s = bench.server, time.monotonic()
     bench.on_step(f"writing until the kill ({task.moment})")
     if isinstance(writer, DdlWriter):
-        writer.has_answered(chance.randint(0, _MAX_DDL_STATEMENTS))
-        time.sleep(chance.random() * _MAX_DDL_DELAY_S)
+        writer.has_answered(rng.randint(0, _MAX_DDL_STATEMENTS))
+        time.sleep(rng.random() * _MAX_DDL_DELAY_S)
     else:
-        time.sleep(chance.uniform(*WRITING_S[task.moment]))
+        time.sleep(rng.uniform(*WRITING_S[task.moment]))
     if task.moment is CrashMoment.SHUTDOWN:
         bench.on_step("shutting down until the kill")
-        return _kill_shutdown(server, after_s=chance.random() * within_s)
+        return _kill_shutdown(server, after_s=rng.random() * within_s)
     killed_at_s = time.monotonic()
     if disk is None:
         server.kill()
@@ -231,14 +229,14 @@ def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
     return _Kill(killed_at_s, killed_at_s - began_s)
 
 
-def _kill_recoveries(bench: Bench, task: Crash, chance: Random, *, within_s: float) -> Iterator[_Kill]:
+def _kill_recoveries(bench: Bench, task: Crash, rng: Random, *, within_s: float) -> Iterator[_Kill]:
     """Kills one or more recoveries in a row and yields the kills.
 
     Each comes within `within_s` seconds, or less if an earlier recovery was over sooner."""
-    many = chance.randint(1, task.depth)
+    many = rng.randint(1, task.depth)
     for number in range(1, many + 1):
         bench.on_step(f"recovering until the kill: {number} of {many}")
-        kill = _kill_start(bench, _KILLED_LOG.format(number), after_s=chance.random() * within_s)
+        kill = _kill_start(bench, _KILLED_LOG.format(number), after_s=rng.random() * within_s)
         within_s = min(within_s, kill.into_s) if kill.is_late else within_s
         yield kill
 
@@ -318,6 +316,6 @@ CRASH_MATRIX = Scenario(
         {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
         runs=20,
         bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
-        usual={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
+        defaults={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
     ),
 )

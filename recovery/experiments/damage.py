@@ -58,17 +58,17 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     """Kills the server under a load, damages its files, starts it, and returns what it does and logs."""
     task = variant.task
     assert isinstance(task, Damage), "this variant damages nothing"
-    server, chance = bench.server, random_source(bench, variant, task)
+    server, rng = bench.server, random_source(bench, variant, task)
     with running_on_copy(bench, on_a_disk=task.fault is FileFault.FULL_DISK) as (copy, _):
         page_bytes = int(server.variables([_PAGE_SIZE]).get(_PAGE_SIZE, _USUAL_PAGE))
-        writer = create_journal_writer(bench, chance)
+        writer = create_journal_writer(bench, rng)
         with background_writer(writer, server):
             bench.on_step("writing until the kill")
-            time.sleep(chance.uniform(*_WRITING_S))
+            time.sleep(rng.uniform(*_WRITING_S))
             killed_at_s = time.monotonic()
             server.kill()
         database, table = (LOAD_DATABASE, "ledger_1") if task.written else (bench.schema.database_names[0], "table_1")
-        repair = _apply_fault(task.fault, copy, copy.mysql / database / f"{table}.ibd", chance, page_bytes=page_bytes)
+        repair = _apply_fault(task.fault, copy, copy.mysql / database / f"{table}.ibd", rng, page_bytes=page_bytes)
         bench.on_step(f"starting the server after the damage: {variant.name}")
         startup, how = _start(bench, TIMED_LOG)
         log = server.logdir / TIMED_LOG
@@ -87,7 +87,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
 
 
 def _apply_fault(
-    fault: FileFault, copy: Copy, file: Path, chance: Random, *, page_bytes: int
+    fault: FileFault, copy: Copy, file: Path, rng: Random, *, page_bytes: int
 ) -> Callable[[], object] | None:
     """Damages a file, or fills the disk, and returns a function that undoes it; None if it cannot be undone.
 
@@ -109,23 +109,23 @@ def _apply_fault(
         if fault is FileFault.TRUNCATED:
             opened.truncate(pages // 2 * page_bytes)
         else:
-            page = _pick_index_page(opened, pages, chance, page_bytes=page_bytes)
-            place = page * page_bytes + chance.randrange(page_bytes)
+            page = _pick_index_page(opened, pages, rng, page_bytes=page_bytes)
+            place = page * page_bytes + rng.randrange(page_bytes)
             opened.seek(place)
             (byte,) = opened.read(1)
             opened.seek(place)
-            opened.write(bytes((byte ^ 1 << chance.randrange(8),)))
+            opened.write(bytes((byte ^ 1 << rng.randrange(8),)))
     return None
 
 
-def _pick_index_page(file: BinaryIO, pages: int, chance: Random, *, page_bytes: int) -> int:
+def _pick_index_page(file: BinaryIO, pages: int, rng: Random, *, page_bytes: int) -> int:
     """Returns a random index page, or any page if there is none: damage to a page that is never read shows nothing."""
     found = []
     for page in range(pages):
         file.seek(page * page_bytes + _TYPE_AT)
         if file.read(2) == _INDEX_PAGE:
             found.append(page)
-    return chance.choice(found or list(range(pages)))
+    return rng.choice(found or list(range(pages)))
 
 
 def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:

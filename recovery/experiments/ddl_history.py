@@ -61,16 +61,16 @@ class Step:
         return len(self.before) - len(self.after) > 1
 
 
-def generate_steps(chance: RandomSource) -> Iterator[Step]:
+def generate_steps(rng: RandomSource) -> Iterator[Step]:
     """Yields random statements without end; the same random numbers give the same statements."""
     before: dict[str, Table] = {}
     for number in count(1):
         free = [name for name in map("table_{}".format, range(1, TABLE_COUNT + 1)) if name not in before]
-        if len(before) < 3 or (free and chance.random() < 0.3):
-            name = chance.choice(free)
+        if len(before) < 3 or (free and rng.random() < 0.3):
+            name = rng.choice(free)
             statement, after = _create_statement(name), {**before, name: Table(("id", "filler"))}
         else:
-            statement, after = _change_statement(chance, before, free=free, number=number)
+            statement, after = _change_statement(rng, before, free=free, number=number)
         yield Step(statement, dict(before), after)
         before = after
 
@@ -83,37 +83,37 @@ def _create_statement(name: str) -> str:
 
 
 def _change_statement(
-    chance: RandomSource, before: Mapping[str, Table], *, free: Sequence[str], number: int
+    rng: RandomSource, before: Mapping[str, Table], *, free: Sequence[str], number: int
 ) -> tuple[str, dict[str, Table]]:
     """Returns a random statement about existing tables, with the catalogue after it."""
     names = sorted(before)
-    name = chance.choice(names)
+    name = rng.choice(names)
     table, rest = before[name], {other: before[other] for other in names if other != name}
     full = f"{DDL_DATABASE}.{name}"
     added = table.columns[2:]
     after: dict[str, Table] = dict(rest)
-    match chance.choice(_KINDS):
+    match rng.choice(_KINDS):
         case "insert":
             values = ", ".join([f"('{_FILLER}')"] * _ROWS)
             statement = f"insert into {full} (filler) values {values}"  # noqa: S608 - all of it is ours
             after[name] = replace(table, rows=table.rows + _ROWS)
         case "add":
-            column, way = f"column_{number}", chance.choice(("inplace", "copy"))
+            column, way = f"column_{number}", rng.choice(("inplace", "copy"))
             statement = f"alter table {full} add column {column} int not null default 7, algorithm={way}"
             after[name] = Table((*table.columns, column), table.rows)
         case "remove" if added:
-            gone = chance.choice(added)
+            gone = rng.choice(added)
             statement = f"alter table {full} drop column {gone}"
             after[name] = Table(tuple(column for column in table.columns if column != gone), table.rows)
         case "index":
             statement = f"alter table {full} add index index_{number} (filler)"
             after[name] = table
         case "rename" if free:
-            other = chance.choice(free)
+            other = rng.choice(free)
             statement = f"rename table {full} to {DDL_DATABASE}.{other}"
             after[other] = table
         case "drop two" if rest:
-            second = chance.choice(sorted(rest))
+            second = rng.choice(sorted(rest))
             statement = f"drop table {full}, {DDL_DATABASE}.{second}"
             del after[second]
         case "truncate":

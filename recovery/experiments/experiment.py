@@ -31,7 +31,6 @@ from recovery.model import (
 )
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
-from recovery.workload.poller import PollerCounters
 
 # --- Experiments: servers that are given work
 
@@ -98,9 +97,9 @@ MAX_COMBINATIONS = 10_000
 """A week, at a minute each."""
 
 
-def option_combinations(asked: ExperimentRequest, usual: OptionValues) -> tuple[Pairs, ...]:
+def option_combinations(asked: ExperimentRequest, defaults: OptionValues) -> tuple[Pairs, ...]:
     """Returns every combination of the options' values. Values that the user gives replace the default ones."""
-    wanted = dict(usual) | dict(asked.options)
+    wanted = dict(defaults) | dict(asked.options)
     check_combination_count(math.prod(map(len, wanted.values())))
     return tuple(tuple(zip(wanted, values, strict=True)) for values in product(*wanted.values()))
 
@@ -148,7 +147,7 @@ class Experiment:
     """Number of rows in the insert script."""
     unasked: Callable[[ExperimentRequest, HostCapacity], tuple[str, ...]] = lambda _, __: ()
     """Returns a note for each part that this host cannot run, with the reason."""
-    usual: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
 
 
@@ -252,22 +251,3 @@ def judge_contents(measured: Measurement) -> Judgement:
 def accept(_: Measurement) -> Judgement:
     """Accepts every measurement: either what went wrong has raised an error, or whatever the server does counts."""
     return Verdict.MEASURED, None
-
-
-@dataclass(frozen=True)
-class TaskResult:
-    """Result of one task as its clients report it, without the samples of the server."""
-
-    metrics: Mapping[str, float]
-    clients: Mapping[str, str] = field(default_factory=dict)
-    """Versions and commands of the client programs."""
-    queries: int = 0
-    """Number of queries answered to the clients of the load in the measured interval."""
-    commits: int = 0
-    """Number of commits of writing transactions."""
-    seen: tuple[tuple[float, float], ...] = ()
-    """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
-    polled: tuple[tuple[float, float], ...] = ()
-    """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
-    beside: PollerCounters | None = None
-    """The pollers that ran during the load; None if polling is not part of the experiment."""

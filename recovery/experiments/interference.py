@@ -116,7 +116,7 @@ INTERFERENCE = load_scenario(
     rows=100,
     foreign_keys=20,
     bases={POLL: OFF},
-    usual={
+    defaults={
         "threads": str(_THREADS),
         "workload": _WORKLOAD,
         "load_tables": f"{_LOAD_TABLES}, or as many as a table cache can hold",

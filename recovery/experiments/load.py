@@ -10,11 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import Any, TypedDict
 
 import pymysql
 from pymysql.cursors import SSCursor
@@ -29,7 +29,6 @@ from recovery.experiments.experiment import (
     LoadRecord,
     Measurement,
     Scenario,
-    TaskResult,
     WorkPlanner,
     accept,
 )
@@ -70,11 +69,6 @@ from recovery.workload.schema import sysbench_tables
 from recovery.workload.status_rates import averages, sample_series
 from recovery.workload.status_sampler import Sampler, write_samples
 from recovery.workload.sysbench import GRACE_S, Client
-
-if TYPE_CHECKING:
-    from pymysql.connections import Connection
-    from pymysql.cursors import Cursor
-
 
 # --- Reading the tables into the buffer pool
 
@@ -128,17 +122,36 @@ def _used_file_bytes(bench: Bench, task: Load, tables: tuple[str, ...]) -> float
     return share * sum(file.stat().st_size for file in files)
 
 
-# --- Sampling a server under work: its counters each second, and its total resource usage
+# --- One task: its result, and the samples of the server meanwhile
 
 SAMPLES_FILE = "looks.csv.gz"
 _SAMPLE_TIMEOUT_S = 30.0
 """Timeout of a sample's query: a server may be very busy with the work it was given."""
 
 
-class TaskMonitor:
-    """Samples the running server of a bench while the context is open.
+@dataclass(frozen=True)
+class TaskResult:
+    """Result of one task as its clients report it, without the samples of the server."""
 
-    `measured` marks the interval that counts; it comes last, because nothing is sampled after it."""
+    metrics: Mapping[str, float]
+    clients: Mapping[str, str] = field(default_factory=dict)
+    """Versions and commands of the client programs."""
+    queries: int = 0
+    """Number of queries answered to the clients of the load in the measured interval."""
+    commits: int = 0
+    """Number of commits of writing transactions."""
+    seen: tuple[tuple[float, float], ...] = ()
+    """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
+    polled: tuple[tuple[float, float], ...] = ()
+    """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
+    beside: PollerCounters | None = None
+    """The pollers that ran during the load; None if polling is not part of the experiment."""
+
+
+class TaskMonitor:
+    """Monitors the running server of a bench during a task.
+
+    Its `sampler` runs during the whole task; `measured()` marks the interval that counts, and ends the sampling."""
 
     def __init__(self, bench: Bench) -> None:
         self._server = bench.server
@@ -150,8 +163,8 @@ class TaskMonitor:
         self.around: HostActivity | None = None
         self.seconds = 0.0
         """Length of the measured interval."""
-        pid = self._server.life.pid
-        self.sampler = Sampler(self._connect, pid, self._server.device, clients=self.cpu_of_clients)
+        connect = partial(self._server.connect, timeout_s=_SAMPLE_TIMEOUT_S)
+        self.sampler = Sampler(connect, self._server.life.pid, self._server.device, clients=self.cpu_of_clients)
 
     def cpu_of_clients(self) -> float:
         """Returns the CPU seconds that all clients have used so far."""
@@ -213,18 +226,6 @@ class TaskMonitor:
     def raw(self) -> Path:
         """The file of all samples, next to the server's log."""
         return self._server.logdir / SAMPLES_FILE
-
-    def _connect(self) -> Connection[Cursor]:
-        return self._server.connect(timeout_s=_SAMPLE_TIMEOUT_S)
-
-    def __enter__(self) -> Self:
-        self.sampler.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.sampler.__exit__(kind, error, trace)
 
 
 def _without_clients(around: HostActivity, clients_s: float) -> HostActivity:
@@ -426,7 +427,8 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     assert task is not None, "this variant has nothing to do"
     bench.start(TIMED_LOG)
     cold = bench.make_tables_cold() if variant.cache is Cache.COLD else None
-    with TaskMonitor(bench) as watch:
+    watch = TaskMonitor(bench)
+    with watch.sampler:
         done = _TASK_RUNNERS[type(task)](bench, task, watch)
     samples = watch.stacks(variant.name)
     metrics, record = _evaluate(watch, done)
@@ -436,17 +438,17 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
 
 
 def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], LoadRecord]:
-    looks, whole = watch.sampler.samples, watch.sampler.whole
+    samples, whole = watch.sampler.samples, watch.sampler.whole
     if done.beside is not None:
-        looks = add_load_counters(looks, done.beside, began_s=watch.sampler.began_s)
-    write_samples(watch.raw, looks)
-    rates = averages(looks, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
+        samples = add_load_counters(samples, done.beside, began_s=watch.sampler.began_s)
+    write_samples(watch.raw, samples)
+    rates = averages(samples, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
     record = LoadRecord(
         seconds=watch.seconds,
         usage=watch.usage,
         around=watch.around,
         clients=done.clients,
-        watched=with_poll_rates(with_client_rates(sample_series(looks), done.seen), done.polled),
+        watched=with_poll_rates(with_client_rates(sample_series(samples), done.seen), done.polled),
         waits=watch.sampler.waits,
         raw=watch.raw,
     )
@@ -463,32 +465,32 @@ def _total_usage(watch: TaskMonitor, done: TaskResult) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def with_client_rates(looks: LoadTimeline, seen: Sequence[tuple[float, float]]) -> LoadTimeline:
+def with_client_rates(timeline: LoadTimeline, seen: Sequence[tuple[float, float]]) -> LoadTimeline:
     """Adds the queries per second that the clients counted, each second at the nearest sample.
 
     A sample that is more than half a second away gets no value; a second without a sample near it is dropped."""
     if not seen:
-        return looks
+        return timeline
     found: dict[float, float] = {}
     for second, qps in seen:
-        nearest = min(looks.at_s, key=lambda at_s: abs(at_s - second), default=None)
+        nearest = min(timeline.at_s, key=lambda at_s: abs(at_s - second), default=None)
         if nearest is not None and abs(nearest - second) <= _MAX_SAMPLE_DISTANCE_S:
             found[nearest] = qps
-    values = tuple(found.get(at_s) for at_s in looks.at_s)
-    return replace(looks, series=(Series("qps", values), *looks.series))
+    values = tuple(found.get(at_s) for at_s in timeline.at_s)
+    return replace(timeline, series=(Series("qps", values), *timeline.series))
 
 
-def with_poll_rates(looks: LoadTimeline, polled: Sequence[tuple[float, float]]) -> LoadTimeline:
+def with_poll_rates(timeline: LoadTimeline, polled: Sequence[tuple[float, float]]) -> LoadTimeline:
     """Adds the pollers' answers per second, averaged between each sample and the one before.
 
     No answers are lost where samples are far apart. There are no values before the poller's start and after its end."""
     found: dict[int, list[float]] = {}
     for second, per_s in polled:
-        found.setdefault(bisect_left(looks.at_s, second - _MAX_SAMPLE_DISTANCE_S), []).append(per_s)
-    values = tuple(fmean(found[number]) if number in found else None for number in range(len(looks.at_s)))
+        found.setdefault(bisect_left(timeline.at_s, second - _MAX_SAMPLE_DISTANCE_S), []).append(per_s)
+    values = tuple(fmean(found[number]) if number in found else None for number in range(len(timeline.at_s)))
     if all(value is None for value in values):
-        return looks
-    return replace(looks, series=(*looks.series, Series("polls_per_s", values)))
+        return timeline
+    return replace(timeline, series=(*timeline.series, Series("polls_per_s", values)))
 
 
 # --- Scenarios
@@ -503,7 +505,7 @@ def load_scenario(
     tables: int,
     rows: int,
     bases: Mapping[str, str],
-    usual: Mapping[str, str],
+    defaults: Mapping[str, str],
     foreign_keys: int = 0,
 ) -> Scenario:
     """Returns a scenario that compares queries per second over sysbench tables, for the variants of `plan`.
@@ -530,6 +532,6 @@ def load_scenario(
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
         bases=bases,
-        usual=usual,
+        defaults=defaults,
     )
     return Scenario(name, question, title, (Cache.WARM,), measure, accept, experiment)

@@ -46,12 +46,12 @@ def _variants(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> I
 TABLE_CACHE = load_scenario(
     "table-cache",
     "How much throughput do several table cache instances add, by workload, tables and clients?",
-    "sysbench against instances of the table cache",
+    "sysbench by table cache instances",
     plan,
     tables=3,
     rows=100_000,
     bases={INSTANCES: "1", TABLES: "1"},
-    usual={
+    defaults={
         "threads": DEFAULT_THREADS_TEXT,
         "workload": " ".join(_WORKLOADS),
         "load_tables": " ".join(map(str, range(1, _MOST_TABLES + 1))),

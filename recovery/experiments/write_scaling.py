@@ -232,7 +232,7 @@ WRITE_SCALING = load_scenario(
         _SCHEDULE: "fcfs",
         PAGES: "16k",
     },
-    usual={
+    defaults={
         "threads": DEFAULT_THREADS_TEXT,
         "workload": "by question",
         "load_tables": "all",

@@ -261,10 +261,10 @@ class JournalWriter:
 
     databases = (LOAD_DATABASE,)
 
-    def __init__(self, program: Tool, folder: Path, chance: Random) -> None:
+    def __init__(self, program: Tool, folder: Path, rng: Random) -> None:
         self._program = program
         self._folder = folder
-        self._seed = chance.randrange(1, 2**31)
+        self._seed = rng.randrange(1, 2**31)
         self._running = ExitStack()
 
     def begin(self, server: Server) -> None:
@@ -340,8 +340,8 @@ class DdlWriter(ThreadWriter):
 
     databases = (DDL_DATABASE,)
 
-    def __init__(self, chance: Random) -> None:
-        self._steps = generate_steps(chance)
+    def __init__(self, rng: Random) -> None:
+        self._steps = generate_steps(rng)
         self._answered: list[tuple[Step, float]] = []
         self._under_way: Step | None = None
         self._refused: RecoveryError | None = None
