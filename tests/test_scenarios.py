@@ -20,7 +20,7 @@ GOOD = Measurement(startup=START, previous_exit="signal 9", contents=CONTENTS)
 NO_CRASH = replace(GOOD, startup=replace(START, crash_proof=None))
 
 
-def test_a_proven_crash_recovery_with_everything_there_is_measured() -> None:
+def test_a_proved_crash_recovery_with_all_contents_is_measured() -> None:
     assert judge_recovery(GOOD) == (Verdict.MEASURED, None)
 
 
@@ -40,7 +40,7 @@ def test_a_start_without_proof_of_a_crash_is_void() -> None:
         ({"tables_found": 499}, Verdict.FAILED, "499 tables after the start, 500 before"),
     ],
 )
-def test_contents_decide(change: dict[str, int], verdict: Verdict, words: str) -> None:
+def test_lost_contents_fail_and_surplus_rows_are_void(change: dict[str, int], verdict: Verdict, words: str) -> None:
     for judge, measured in ((judge_recovery, GOOD), (clean_start.judge, NO_CRASH)):
         found, reason = judge(replace(measured, contents=replace(CONTENTS, **change)))
         assert found is verdict
@@ -122,7 +122,7 @@ def warm_start(bench: ReadingBench) -> tuple[str, Startup, WarmProof]:
     return time_warm_start(cast(Bench, bench), lambda: "signal 9")
 
 
-def test_starts_that_warm_are_not_the_one_that_counts() -> None:
+def test_warm_up_starts_are_not_counted() -> None:
     bench = ReadingBench(9 * 10**9, 10**9, 10**8)
     _, startup, warm = warm_start(bench)
     assert (warm.warmups, bench.stops) == (2, 2)
@@ -132,7 +132,7 @@ def test_starts_that_warm_are_not_the_one_that_counts() -> None:
     assert warm_start(bench)[2].warmups == 0, "the cache is warm already"
 
 
-def test_what_is_in_the_cache_is_looked_at_before_and_after_a_warm_start() -> None:
+def test_the_resident_share_is_measured_before_and_after_a_warm_start() -> None:
     bench = ReadingBench(10**7)
     assert warm_start(bench)[2] == WarmProof(warmups=0, resident_share=0.0, resident_share_after=1.0)
 

@@ -326,7 +326,7 @@ class Bench:
 
     def timed_start(self, log_name: str) -> Startup:
         """Starts the server with the settings of the timed start, and measures it."""
-        sampling = self.sampling()
+        sampling = self.stack_sampler()
 
         def start() -> Startup:
             return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else no_companion)
@@ -349,7 +349,7 @@ class Bench:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
         return None if self._collect_samples is None else self._collect_samples()
 
-    def sampling(self) -> StackSampler | None:
+    def stack_sampler(self) -> StackSampler | None:
         """Returns a stack sampler if this run is one for stacks, otherwise None."""
         if self._extra is not ExtraRun.STACKS:
             return None

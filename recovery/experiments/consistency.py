@@ -62,9 +62,9 @@ def first_damage_message(lines: Sequence[str]) -> str | None:
 
     Servers report damage as errors and as warnings; 5.6 writes some of it without either label, in sentences of several
     lines. An error without details is returned only if there is no other."""
-    for speaks in (_reports_damage, _is_detailed_error, is_error, _reports_crash):
+    for matches in (_reports_damage, _is_detailed_error, is_error, _reports_crash):
         for number, line in enumerate(lines):
-            if speaks(line[:MAX_SEARCHED_CHARS]):
+            if matches(line[:MAX_SEARCHED_CHARS]):
                 return _message_at(lines, number)
     return None
 

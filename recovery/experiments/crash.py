@@ -73,17 +73,16 @@ def log_lines(*logs: Path) -> list[str]:
 class CrashParts:
     """The parts of an experiment, of which one needs a separate disk and is skipped on hosts that cannot provide it."""
 
+    experiment: str
     names: tuple[str, ...]
     with_disk: str
     why_no_disk: Callable[[HostCapacity], str | None]
-    unknown: str
-    """Beginning of the message about an unknown part."""
 
     def selected(self, asked: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
         """Returns the parts to run.
 
         Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
-        found = selected_parts(asked, self.names, self.unknown)
+        found = selected_parts(asked, self.names, self.experiment)
         if self.with_disk not in found or (why := self.why_no_disk(host)) is None:
             return found
         if self.with_disk in asked.parts:

@@ -278,11 +278,11 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
 _DOUBLEWRITE = "innodb_doublewrite"
 _VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))
 PARTS = CrashParts(
+    experiment="crash-matrix",
     names=tuple(map(str, CrashMoment)),
     # Only the power of a separate disk can be cut.
     with_disk=CrashMoment.POWER,
     why_no_disk=lambda host: host.no_power_cut(),
-    unknown="crash-matrix kills at no moment",
 )
 
 

@@ -195,11 +195,11 @@ def _check_after_repair(bench: Bench, writer: Writer, killed_at_s: float) -> str
 _FILE = "file"
 WRITTEN, UNTOUCHED = "written to", "untouched"
 PARTS = CrashParts(
+    experiment="damage",
     names=tuple(map(str, FileFault)),
     # Only a separate disk may be filled.
     with_disk=FileFault.FULL_DISK,
     why_no_disk=lambda host: host.no_disk(),
-    unknown="damage has no fault",
 )
 
 

@@ -112,13 +112,11 @@ def check_combination_count(count: int) -> None:
         )
 
 
-def selected_parts(asked: ExperimentRequest, names: tuple[str, ...], unknown: str) -> tuple[str, ...]:
-    """Returns the parts of an experiment that the user asked for, or all of them.
-
-    Raises UsageError for an unknown part; `unknown` is the beginning of its message."""
+def selected_parts(asked: ExperimentRequest, names: tuple[str, ...], experiment: str) -> tuple[str, ...]:
+    """Returns the parts of this experiment that the user asked for, or all; raises UsageError for an unknown one."""
     for name in asked.parts:
         if name not in names:
-            raise UsageError(f"{unknown} '{name}'", f"there are: {', '.join(names)}")
+            raise UsageError(f"{experiment} has no question '{name}'", f"there are: {', '.join(names)}")
     return asked.parts or names
 
 

@@ -155,7 +155,7 @@ class TaskMonitor:
 
     def __init__(self, bench: Bench) -> None:
         self._server = bench.server
-        self._sampling = bench.sampling()
+        self._sampling = bench.stack_sampler()
         self._began_s = 0.0
         self.clients: list[Client] = []
         """Client programs of the server, including those that have ended."""

@@ -159,7 +159,7 @@ LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
 def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    parts = selected_parts(asked, PART_NAMES, "write-scaling has no question")
+    parts = selected_parts(asked, PART_NAMES, "write-scaling")
     return name_variants(
         variant for part in PARTS if part.name in parts for variant in _variants(part, asked, schema, host)
     )

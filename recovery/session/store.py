@@ -232,11 +232,10 @@ def empty_run(trial: Trial) -> Run:
 def failed_run(trial: Trial, error: RecoveryError) -> Run:
     """Returns the run of a trial that ended with this error, without a measurement."""
     void = isinstance(error, TrialVoidError | ServerKilledError | StorageFailedError)
-    told = f"{error.message}; {error.hint}" if error.hint else error.message
     return replace(
         empty_run(trial),
         verdict=Verdict.VOID if void else Verdict.FAILED,
-        reason=told,
+        reason=f"{error.message}; {error.hint}" if error.hint else error.message,
         measure_again=isinstance(error, StorageFailedError | PausedError),
     )
 

@@ -151,7 +151,7 @@ def test_what_a_server_does_about_damage_is_told(data: Path, tmp_path: Path) -> 
 
 def test_a_question_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["crash-matrix", "--question", "breakfast", "--results", str(tmp_path)]) == 2
-    assert "kills at no moment 'breakfast'" in capsys.readouterr().err
+    assert "crash-matrix has no question 'breakfast'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("disks")
