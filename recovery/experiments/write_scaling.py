@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import product
+from typing import Literal
 
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
@@ -66,24 +66,14 @@ queries although they are rolled back."""
 _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
 
 
-class ClientCounts(Enum):
-    """Which numbers of clients a part measures."""
-
-    ALL = "all"
-    """Each of one, two, four … clients."""
-    MOST = "most"
-    ONE = "one"
-    ENDS = "ends"
-    """One client, and the largest number."""
-
-
 @dataclass(frozen=True)
 class Part:
     """One question of the scenario, and the loads that answer it."""
 
     name: str
     workloads: tuple[str, ...]
-    users: ClientCounts
+    clients: Literal["all", "most", "one", "ends"]
+    """Numbers of clients: each of 1, 2, 4 …, the largest of these, one, or one and the largest."""
     options: OptionValues = ()
     fixed: Pairs = ()
     """Server options for all loads of the part."""
@@ -104,13 +94,13 @@ class Part:
 
 PARTS = (
     # Read-only clients do not wait for the log, so the flush option is not varied for them.
-    Part("scaling", _READERS, ClientCounts.ALL, writes=False),
-    Part("scaling", _WRITERS, ClientCounts.ALL, ((_FLUSH, ("1", "2", "0")),), writes=True),
-    Part("one-user", (*_READERS, *_WRITERS), ClientCounts.ONE),
+    Part("scaling", _READERS, "all", writes=False),
+    Part("scaling", _WRITERS, "all", ((_FLUSH, ("1", "2", "0")),), writes=True),
+    Part("one-user", (*_READERS, *_WRITERS), "one"),
     Part(
         "larger-than-memory",
         ("point-select", "update-nokey"),
-        ClientCounts.MOST,
+        "most",
         ((_PAGE, ("16k", "8k", "4k")),),
         larger=True,
     ),
@@ -118,17 +108,17 @@ PARTS = (
     Part(
         "hot-rows",
         ("read-write",),
-        ClientCounts.MOST,
+        "most",
         ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
         rows=_HOT_ROWS,
         figure=_CONFLICT_METRIC,
     ),
-    Part("doublewrite", ("update-nokey",), ClientCounts.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
+    Part("doublewrite", ("update-nokey",), "most", ((_DOUBLEWRITE, ("1", "0")),)),
     *(
         Part(
             "redo-spinning",
             ("update-nokey",),
-            ClientCounts.ENDS,
+            "ends",
             fixed=fixed,
             named=((SPINNING, value),),
             needs="redo_spinning",
@@ -137,7 +127,7 @@ PARTS = (
     ),
     # Two ways to read fewer bytes at a time from the device.
     *(
-        Part("compression", ("point-select",), ClientCounts.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
+        Part("compression", ("point-select",), "most", (), fixed, ((PAGES, pages),), layout, larger=True)
         for pages, fixed, layout in (
             ("16k", (_USUAL_PAGE,), None),
             ("4k", ((_PAGE, "4k"),), None),
@@ -147,7 +137,7 @@ PARTS = (
     Part(
         "lock-schedule",
         ("read-write",),
-        ClientCounts.MOST,
+        "most",
         ((_SCHEDULE, ("fcfs", "vats")),),
         rows=_HOT_ROWS,
         needs="lock_schedule",
@@ -168,9 +158,7 @@ def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[
 def _variants(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     given = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
-    crossed = product(
-        _workloads(part, asked), option_combinations(asked, part.options), _threads(part.users, asked, host)
-    )
+    crossed = product(_workloads(part, asked), option_combinations(asked, part.options), _threads(part, asked, host))
     for workload, options, threads in crossed:
         load = make_load(
             asked,
@@ -206,14 +194,10 @@ def _workloads(part: Part, asked: ExperimentRequest) -> tuple[str, ...]:
     return tuple(name for name in asked.workloads if part.writes in (None, name not in _READERS))
 
 
-def _threads(users: ClientCounts, asked: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
+def _threads(part: Part, asked: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
     every = asked.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
-    return {
-        ClientCounts.ALL: every,
-        ClientCounts.MOST: (max(every),),
-        ClientCounts.ONE: (1,),
-        ClientCounts.ENDS: tuple(dict.fromkeys((1, max(every)))),
-    }[users]
+    ends = tuple(dict.fromkeys((1, max(every))))
+    return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]
 
 
 WRITE_SCALING = load_scenario(
