@@ -1,4 +1,4 @@
-"""Storage that fails under a session: filesystems of the test's own, and what is done to them meanwhile."""
+"""Storage that fails during a session: small filesystems, and the faults that tests cause in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recovery.linux import loop_device
 from recovery.linux.loop_device import LoopDisk, image_path
 
 INODES = 1700
-"""So few that using them up takes no time; a session of few tables needs some more than a thousand."""
+"""Few, so that tests exhaust them quickly; a session with few tables needs somewhat more than a thousand."""
 
 
 class Disk:
@@ -39,7 +39,7 @@ class Disk:
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """And kept so: what a server gives back is taken at once."""
+        """Fills the disk and keeps it full: space that a server frees is used at once."""
         over = threading.Event()
         with self.loop.opened() as folder:
             file = os.open("filler", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
@@ -74,7 +74,7 @@ class Disk:
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
-        """As by an error that the kernel finds."""
+        """Makes the disk read-only, as after an error that the kernel finds."""
         self.loop.check_mounted()
         Path(f"/sys/fs/ext4/{self._device}/trigger_fs_error").write_text("a test", encoding="ascii")
         try:
@@ -103,7 +103,7 @@ def small_disk(place: Path, size_bytes: int) -> Iterator[Disk]:
 
 @contextmanager
 def immutable(folder: Path) -> Iterator[None]:
-    """What takes root its rights, too."""
+    """Makes a folder immutable, even for root."""
     subprocess.run(("chattr", "+i", str(folder)), check=True)
     try:
         yield
@@ -119,7 +119,7 @@ class Ended:
 
     @property
     def error(self) -> str:
-        """The one line of what and the one of what to do; nothing else may look like them."""
+        """Returns the line that says what happened and the one that says what to do; there must be one of each."""
         lines = [line for line in self.said.splitlines() if line.startswith(("error:", "hint:"))]
         assert [line.partition(":")[0] for line in lines] == ["error", "hint"], self.said
         assert "Traceback" not in self.said
@@ -128,7 +128,7 @@ class Ended:
 
 @contextmanager
 def failing(arguments: list[str], fault: Callable[[], AbstractContextManager[None]], *, once: str) -> Iterator[Ended]:
-    """The command, with the fault from the line on that has these words. It lasts until this is left."""
+    """Runs the command; the fault begins at the first line with the words `once` and ends with the context."""
     command = [sys.executable, "-m", "recovery", *arguments]
     with (
         ExitStack() as faults,

@@ -1,4 +1,4 @@
-"""A server that isn't one: a real child process writing a real log, for the loops around servers."""
+"""A fake server: a real child process that writes a real log."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ PURE = (
     "model", "errors", "analysis",
     "mysqld/options", "mysqld/phases",
     "workload/status_rates",
-    "experiments/ddl_history", "experiments/experiment",
+    "experiments/crash_findings", "experiments/ddl_history", "experiments/experiment", "experiments/load_plan",
     "session/plan", "session/estimate", "session/request",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/server_tables", "report/settings_tables", "report/summary_text", "report/compare", "report/text",

@@ -1,4 +1,4 @@
-"""What is asked of an experiment: its options, each checked before anything is touched."""
+"""The options of experiments, each checked before anything is changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asked(scenario: str, **given: Any) -> Request:
     return make_request(scenario, {**EVERY, **given})
 
 
-def test_one_run_of_each_cell_again() -> None:
+def test_only_repeats_one_run_of_each_cell() -> None:
     request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
     versions = [parse_version("8.0.31")]
     plan = request.plan(versions, request.measured, alternating=True)
@@ -44,7 +44,7 @@ def test_one_run_of_each_cell_again() -> None:
 
 
 @pytest.mark.parametrize("only", ["0", "-1", "all", "1000000"])
-def test_no_run_of_this_number(only: str) -> None:
+def test_an_invalid_run_number_is_refused(only: str) -> None:
     assert "ONLY" in refused("crash-matrix", only=only).message
 
 
@@ -54,7 +54,7 @@ def refused(scenario: str, **given: Any) -> UsageError:
     return error.value
 
 
-def test_without_a_word_it_is_as_published() -> None:
+def test_the_defaults_are_the_published_values() -> None:
     request = asked("metadata")
     assert (request.schema.tables, request.schema.databases, request.runs) == (10_000, 100, 3)
     assert request.schema.database_names[0] == "s_1"
@@ -66,7 +66,7 @@ def test_without_a_word_it_is_as_published() -> None:
     assert (request.work.seconds, request.work.warmup_s) == (60, 10)
 
 
-def test_what_is_given_is_taken() -> None:
+def test_given_options_are_used() -> None:
     request = asked(
         "table-cache", seconds="5", warmup="0", threads="4 1,4", workload="read-only", load_tables="2", rows="77",
         options=("table_open_cache=400,4000", "innodb-thread-concurrency=8"), memory_ratio="0.5",
@@ -82,7 +82,7 @@ def test_what_is_given_is_taken() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["metadata", "interference", "table-cache", "write-scaling"])
-def test_stacks_and_waits_have_a_run_of_their_own_each(scenario: str) -> None:
+def test_stacks_and_waits_have_separate_runs(scenario: str) -> None:
     assert asked(scenario).extras == ()
     both = asked(scenario, profile=True, waits=True)
     assert both.extras == (ExtraRun.STACKS, ExtraRun.WAITS)
@@ -90,13 +90,13 @@ def test_stacks_and_waits_have_a_run_of_their_own_each(scenario: str) -> None:
     assert asked(scenario, waits=True).extras == (ExtraRun.WAITS,)
 
 
-def test_the_users_settings_win_over_the_experiments_own() -> None:
+def test_settings_of_the_user_take_precedence() -> None:
     request = asked("metadata", settings=("innodb_buffer_pool_size=64M",))
     assert request.lasting_settings["innodb_buffer_pool_size"] == "64M"
     assert dict(asked("metadata").own_settings)["innodb_buffer_pool_size"] != "64M"
 
 
-def test_a_file_of_questions(tmp_path: Path) -> None:
+def test_queries_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.sql"
     file.write_text("-- one\nselect 1;\nselect ';';\n-- not this\n-- three\nselect 3\n;\n")
     request = asked("metadata", queries=file)
@@ -119,12 +119,12 @@ def test_a_file_of_questions(tmp_path: Path) -> None:
         ("-- published-build\nselect 1;", "line 1: 'published-build' is the name of two"),
     ],
 )  # fmt: skip
-def test_two_questions_of_one_name_are_refused(text: str, words: str, tmp_path: Path) -> None:
+def test_two_queries_with_the_same_name_are_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "mine.sql").write_text(text)
     assert words in refused("metadata", queries=tmp_path / "mine.sql").message
 
 
-def test_a_poller_has_no_names_of_its_own(tmp_path: Path) -> None:
+def test_names_of_polled_queries_are_not_reserved(tmp_path: Path) -> None:
     (tmp_path / "mine.sql").write_bytes(
         b"\xef\xbb\xbf-- Q1\r\nselect 1;\r\n-- select 2;\nselect 2;".replace(b"-- select 2;\n", b"")
     )
@@ -142,7 +142,7 @@ def test_a_poller_has_no_names_of_its_own(tmp_path: Path) -> None:
         (b"a\0b;", "is not a text file"),
     ],
 )
-def test_a_file_of_no_questions_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
+def test_a_file_without_queries_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.sql"
     if content is not None:
         path.write_bytes(content)
@@ -153,7 +153,7 @@ def test_a_file_of_no_questions_is_refused(content: bytes | None, words: str, tm
     assert "cannot be read: Is a directory" in refused("metadata", queries=tmp_path).message
 
 
-def test_a_variant_and_a_question_make_no_name_that_is_there() -> None:
+def test_a_query_and_a_variant_must_not_form_an_existing_name() -> None:
     error = refused("metadata", variants=("skip-lock-tables-x:tmp_table_size=1M", "x:tmp_table_size=2M"))
     assert "two variants have the name 'dump-skip-lock-tables-x'" in error.message
 
@@ -162,7 +162,7 @@ SPINNING: dict[str, Any] = {"parts": "redo-spinning"}
 
 
 @pytest.mark.parametrize(("parts", "who"), [("redo-spinning", "MySQL 8.0.11"), ("lock-schedule", "MariaDB 10.2.3")])
-def test_a_question_that_no_version_can_be_asked_is_refused(parts: str, who: str) -> None:
+def test_a_question_that_no_version_supports_is_refused(parts: str, who: str) -> None:
     error = refused("write-scaling", versions=("5.7.22", "5.6.24"), parts=parts)
     assert error.message == f"5.7.22 and 5.6.24 cannot be asked {parts}, and nothing else was requested"
     assert f"{parts} needs {who} or later" in error.hint
@@ -170,7 +170,7 @@ def test_a_question_that_no_version_can_be_asked_is_refused(parts: str, who: str
     assert asked("write-scaling", versions=("8.0",), **SPINNING).works, "which 8.0 it is, it tells when it is there"
 
 
-def test_a_server_that_tells_its_version_late_is_refused_before_anything_is_built() -> None:
+def test_a_version_known_only_later_is_refused_before_anything_is_built() -> None:
     request = asked("write-scaling", image="mine", **SPINNING)
     assert request.versions == ()
     build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
@@ -178,7 +178,7 @@ def test_a_server_that_tells_its_version_late_is_refused_before_anything_is_buil
         prepare(request, (build,))
 
 
-def test_the_baseline_is_one_that_is_measured() -> None:
+def test_the_baseline_must_be_measured() -> None:
     versions = ("5.7.22", "8.0.31")
     error = refused("write-scaling", versions=versions, baseline="5.7.22", **SPINNING)
     assert "the baseline 5.7.22 has no trial: it cannot be asked redo-spinning" in error.message
@@ -220,7 +220,7 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ({"options": ('table_open_cache=400,"4',)}, "has a quote or a line end in it"),
         (
             {"options": ("table_open_cache_instances=8," + "9" * 300,)},
-            "is called more than what is the name of a file",
+            "is too long for a file",
         ),
         ({"options": tuple(f"a{n}=1,2,3,4,5,6,7,8,9,10" for n in range(5))}, "more than 10,000 combinations"),
         ({"options": ("table_open_cache=,",)}, "has no values"),
@@ -232,7 +232,7 @@ def test_the_baseline_is_one_that_is_measured() -> None:
         ({"workload": "dance"}, "no workload is called dance"),
     ],
 )
-def test_nonsense_is_refused(given: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused(given: dict[str, Any], words: str) -> None:
     error = refused("table-cache", **given)
     assert words in error.message
     assert error.hint
@@ -252,7 +252,7 @@ def test_nonsense_is_refused(given: dict[str, Any], words: str) -> None:
         ("write-scaling", {"parts": ","}, "QUESTION=, has no value"),
     ],
 )
-def test_nonsense_of_one_experiment_is_refused(scenario: str, given: dict[str, Any], words: str) -> None:
+def test_invalid_options_of_one_experiment_are_refused(scenario: str, given: dict[str, Any], words: str) -> None:
     error = refused(scenario, **given)
     assert words in error.message
     assert error.hint
@@ -262,7 +262,7 @@ def test_foreign_keys_need_tables() -> None:
     assert "is too few for 20 foreign keys" in refused("interference", tables="39").message
 
 
-def test_experiments_take_what_all_take_and_nothing_of_starts() -> None:
+def test_experiments_have_the_common_options_but_none_of_timed_starts() -> None:
     taken = {name: {str(parameter.name) for parameter in MeasuringCommand(name).params} for name in EXPERIMENTS}
     assert taken["table-cache"] & {"trace", "inserts", "floor", "as_published"} == set()
     assert {"read_iops", "versions", "runs", "settings", "variants"} <= taken["table-cache"]
@@ -278,7 +278,7 @@ def help_of(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["metadata", "interference", "table-cache", "write-scaling"])
-def test_the_help_tells_what_holds_without_a_word(name: str) -> None:
+def test_the_help_shows_the_defaults(name: str) -> None:
     request, told = asked(name), help_of(name)
     assert request.work is not None
     usual = {
@@ -292,7 +292,7 @@ def test_the_help_tells_what_holds_without_a_word(name: str) -> None:
     assert ("schemas" in told, "layout=NAME" in str(told["variants"])) == (name == "metadata",) * 2
 
 
-def test_the_help_of_starts_is_theirs() -> None:
+def test_the_help_of_each_command_shows_its_own_defaults() -> None:
     assert "[default: 200000]" in help_of("cold-recovery")["tables"]
     assert "[default: 1000 10000 50000 200000]" in help_of("scale")["tables"]
     assert "[default: 5]" in help_of("cold-recovery")["runs"]

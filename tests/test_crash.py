@@ -1,4 +1,4 @@
-"""Are broken promises found, and kept ones not blamed? By journals and catalogues that are made up, and by chance."""
+"""The comparison of a recovered server with what it acknowledged: made-up and random journals and catalogues."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from recovery.builds.packages import Tool
 from recovery.errors import TrialVoidError
 from recovery.experiments import ddl_history, writers
 from recovery.experiments.consistency import damage_lines
-from recovery.experiments.crash_matrix import CrashFindings, broken_promises, crash_metrics
-from recovery.experiments.ddl_history import (
-    DATABASE,
-    UNREADABLE_ROWS,
-    DictionaryDifferences,
-    Step,
-    Table,
+from recovery.experiments.crash_findings import (
+    DDL_DATABASE,
+    CrashFindings,
     Violations,
-    generate_steps,
+    broken_promises,
+    crash_metrics,
 )
+from recovery.experiments.ddl_history import UNREADABLE_ROWS, Step, Table, generate_steps
 from recovery.experiments.writers import CLIENTS, Journal, JournalWriter, ServerContents, compare_inserts, read_journal
 from recovery.model import CrashMoment
 
@@ -52,35 +50,35 @@ def judged(written: Journal, there: ServerContents) -> Violations:
     return writers.compare_journals([written], [there], killed_at_s=KILLED_S)
 
 
-def test_all_that_was_acknowledged_is_there() -> None:
+def test_nothing_is_wrong_if_all_acknowledged_transactions_are_there() -> None:
     assert judged(a_journal(25), held(*committed(25))) == Violations(23)
 
 
-def test_the_one_under_way_may_be_there() -> None:
+def test_an_unanswered_transaction_may_be_there() -> None:
     assert judged(a_journal(25), held(*committed(26))) == Violations(23)
 
 
-def test_one_under_way_that_was_to_be_rolled_back_may_not() -> None:
-    found = judged(a_journal(29), held(*committed(29), 30))
+@pytest.mark.parametrize(
+    ("last", "ghost"),
+    [
+        (25, 10),  # rolled back
+        (25, 27),  # never sent
+        (29, 30),  # unanswered, and to be rolled back
+    ],
+)
+def test_a_transaction_that_must_not_be_there_is_a_ghost(last: int, ghost: int) -> None:
+    found = judged(a_journal(last), held(*committed(last), ghost))
     assert (found.ghosts, found.lost) == (1, 0)
-    assert "transaction 30 of client 0 is not to be there" in found.examples
+    assert f"transaction {ghost} of client 0 is unexpected" in found.examples
 
 
-def test_what_was_rolled_back_is_a_ghost() -> None:
-    assert judged(a_journal(25), held(*committed(25), 10)).ghosts == 1
-
-
-def test_what_was_never_sent_is_a_ghost() -> None:
-    assert judged(a_journal(25), held(*committed(25), 27)).ghosts == 1
-
-
-def test_the_end_is_lost() -> None:
+def test_missing_transactions_at_the_end_are_lost() -> None:
     found = judged(a_journal(25), held(*committed(22)))
     assert (found.lost, found.holes, found.torn) == (3, 0, 0)
     assert found.lost_window_s == pytest.approx(2.0)  # 23, 24 and 25, a second each
 
 
-def test_one_from_the_middle_is_a_hole() -> None:
+def test_a_missing_transaction_in_the_middle_is_a_hole() -> None:
     found = judged(a_journal(25), held(*(number for number in committed(25) if number != 7)))
     assert (found.lost, found.holes) == (1, 1)
 
@@ -88,41 +86,41 @@ def test_one_from_the_middle_is_a_hole() -> None:
 def test_a_part_of_a_transaction_is_torn() -> None:
     whole = frozenset(committed(25))
     found = judged(a_journal(25), ServerContents((whole, whole - {25}, whole), 25))
-    assert found.torn == 2  # the transaction, and the balance that speaks of it
+    assert found.torn == 2  # the transaction, and the balance with its number
     assert found.lost == 1
 
 
-def test_a_line_without_its_end_was_being_written() -> None:
+def test_an_incomplete_line_of_a_journal_is_ignored() -> None:
     assert read_journal(0, "c 1 5.0\nc 2 6").committed == read_journal(0, "c 1 5.0\n").committed
 
 
-def test_a_journal_of_something_else_is_refused() -> None:
-    with pytest.raises(TrialVoidError, match="line that is none"):
+def test_an_invalid_line_of_a_journal_is_refused() -> None:
+    with pytest.raises(TrialVoidError, match="an invalid line"):
         read_journal(3, "c 1 5.0\nnonsense\n")
 
 
 @pytest.mark.parametrize("client", range(CLIENTS))
-def test_without_a_journal_nobody_says_that_nothing_was_lost(client: int, tmp_path: Path) -> None:
-    """The server is not even asked what it holds."""
+def test_a_missing_journal_makes_the_trial_void(client: int, tmp_path: Path) -> None:
+    """The server is not even queried."""
     for one in range(CLIENTS):
         (tmp_path / str(one)).write_text("c 1 5.0\n")
     (tmp_path / str(client)).unlink()
     witness = JournalWriter(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
     with pytest.raises(TrialVoidError, match=rf"journal of client {client} cannot be read: No such file") as caught:
         witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
-    assert "nothing is known" in caught.value.message
+    assert "its acknowledged writes are unknown" in caught.value.message
 
 
-def test_nor_where_it_is_no_text(tmp_path: Path) -> None:
+def test_a_binary_journal_makes_the_trial_void(tmp_path: Path) -> None:
     for one in range(CLIENTS):
         (tmp_path / str(one)).write_bytes(b"\xff\xfe\n")
     witness = JournalWriter(Tool("sysbench", Path("sysbench"), "1"), tmp_path, Random(1))  # noqa: S311 - no secret
-    with pytest.raises(TrialVoidError, match="line that is none"):
+    with pytest.raises(TrialVoidError, match="an invalid line"):
         witness.compare(mock.sentinel.server, killed_at_s=KILLED_S)
 
 
 @given(last=st.integers(0, 60), kept=st.integers(0, 61))
-def test_any_end_may_be_lost_and_nothing_else_is_wrong(last: int, kept: int) -> None:
+def test_a_lost_end_of_any_length_is_counted_as_lost_only(last: int, kept: int) -> None:
     written = a_journal(last)
     found = judged(written, held(*committed(min(kept, last))))
     assert found.lost == len(committed(last)) - len(committed(min(kept, last)))
@@ -142,7 +140,7 @@ def answered(seed: int, many: int) -> tuple[list[tuple[Step, float]], Step]:
 
 
 @given(seed=st.integers(0, 10_000), many=st.integers(0, 60), happened=st.booleans())
-def test_the_statement_under_way_may_have_happened_or_not(seed: int, many: int, happened: bool) -> None:
+def test_the_running_statement_may_be_executed_or_not(seed: int, many: int, happened: bool) -> None:
     done, under_way = answered(seed, many)
     there = under_way.after if happened else under_way.before
     found = ddl_history.compare_catalogues(done, under_way, there, killed_at_s=KILLED_S)
@@ -150,7 +148,7 @@ def test_the_statement_under_way_may_have_happened_or_not(seed: int, many: int, 
 
 
 @given(seed=st.integers(0, 10_000), many=st.integers(1, 60), back=st.integers(1, 60))
-def test_acknowledged_statements_are_missed(seed: int, many: int, back: int) -> None:
+def test_missing_acknowledged_statements_are_lost(seed: int, many: int, back: int) -> None:
     done, under_way = answered(seed, many)
     there = done[-min(back, many)][0].before
     found = ddl_history.compare_catalogues(done, under_way, there, killed_at_s=KILLED_S)
@@ -160,7 +158,7 @@ def test_acknowledged_statements_are_missed(seed: int, many: int, back: int) -> 
 
 
 @given(seed=st.integers(0, 10_000), many=st.integers(10, 60))
-def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> None:
+def test_an_unreadable_table_is_always_a_violation(seed: int, many: int) -> None:
     done, under_way = answered(seed, many)
     name = min(under_way.before)
     there = {**under_way.before, name: replace(under_way.before[name], rows=UNREADABLE_ROWS)}
@@ -169,22 +167,22 @@ def test_a_table_that_cannot_be_read_is_never_right(seed: int, many: int) -> Non
     assert found.half_done == (name in under_way.touched)
 
 
-def test_one_of_two_tables_dropped_is_half_done() -> None:
+def test_a_drop_of_two_tables_that_drops_one_is_half_done() -> None:
     one, two = Table(("id",)), Table(("id", "filler"), 5)
-    drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
+    drop = Step(f"drop table {DDL_DATABASE}.a, {DDL_DATABASE}.b", {"a": one, "b": two}, {})
     found = ddl_history.compare_catalogues([], drop, {"b": two}, killed_at_s=KILLED_S)
     assert (found.half_done, found.lost) == (1, 0)
-    assert found.examples == (f"half of: drop table {DATABASE}.a, {DATABASE}.b",)
+    assert found.examples == (f"half of: drop table {DDL_DATABASE}.a, {DDL_DATABASE}.b",)
 
 
-def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
-    """Of which an old server leaves half, and a new one none."""
+def test_half_of_a_statement_may_match_an_older_catalogue() -> None:
+    """A server without atomic DDL may leave half of it; with atomic DDL that is a loss."""
     one, two = Table(("id",)), Table(("id",))
     made = [
-        (Step(f"create table {DATABASE}.a", {}, {"a": one}), 1.0),
-        (Step(f"create table {DATABASE}.b", {"a": one}, {"a": one, "b": two}), 2.0),
+        (Step(f"create table {DDL_DATABASE}.a", {}, {"a": one}), 1.0),
+        (Step(f"create table {DDL_DATABASE}.b", {"a": one}, {"a": one, "b": two}), 2.0),
     ]
-    alter = Step(f"alter table {DATABASE}.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
+    alter = Step(f"alter table {DDL_DATABASE}.b add c int", {"a": one, "b": two}, {"a": one, "b": Table(("id", "c"))})
     old = ddl_history.compare_catalogues(made, alter, {"a": one}, killed_at_s=KILLED_S, atomic=False)
     assert (old.half_done, old.lost) == (1, 0)
     new = ddl_history.compare_catalogues(made, alter, {"a": one}, killed_at_s=KILLED_S)
@@ -193,37 +191,37 @@ def test_half_of_a_statement_may_look_like_what_was_long_ago() -> None:
 
 
 @pytest.mark.parametrize("change", ["truncate table {}.a", "alter table {}.a add index i (filler)"])
-def test_what_changes_no_column_and_no_row_is_under_way_too(change: str) -> None:
+def test_a_running_statement_that_changes_no_column_and_no_row_is_considered(change: str) -> None:
     empty = {"a": Table(("id", "filler"))}
-    step = Step(change.format(DATABASE), empty, empty)
+    step = Step(change.format(DDL_DATABASE), empty, empty)
     found = ddl_history.compare_catalogues(
         [], step, {"a": replace(empty["a"], rows=UNREADABLE_ROWS)}, killed_at_s=KILLED_S, atomic=False
     )
     assert (found.half_done, found.lost, found.under_way) == (1, 0, frozenset({"a"}))
 
 
-def test_who_drops_table_by_table_may_have_dropped_some() -> None:
+def test_a_server_that_drops_table_by_table_may_have_dropped_some() -> None:
     """As MariaDB does: each is gone as a whole."""
     one, two = Table(("id",)), Table(("id", "filler"), 5)
-    drop = Step(f"drop table {DATABASE}.a, {DATABASE}.b", {"a": one, "b": two}, {})
+    drop = Step(f"drop table {DDL_DATABASE}.a, {DDL_DATABASE}.b", {"a": one, "b": two}, {})
     found = ddl_history.compare_catalogues([], drop, {"b": two}, killed_at_s=KILLED_S)
     back = replace(FINE, moment=CrashMoment.DEFINITIONS, found=found)
     assert broken_promises(back)
     assert broken_promises(replace(back, all_or_none=False)) == ()
     torn = ddl_history.compare_catalogues([], drop, {"a": one, "b": Table(("id",))}, killed_at_s=KILLED_S)
     assert broken_promises(replace(back, found=torn, all_or_none=False))
-    rename = Step(f"rename table {DATABASE}.a to {DATABASE}.c", {"a": one}, {"c": one})
+    rename = Step(f"rename table {DDL_DATABASE}.a to {DDL_DATABASE}.c", {"a": one}, {"c": one})
     both = ddl_history.compare_catalogues([], rename, {"a": one, "c": one}, killed_at_s=KILLED_S)
     assert broken_promises(replace(back, found=both, all_or_none=False))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_same_chance_brings_the_same_statements(seed: int) -> None:
+def test_the_same_seed_gives_the_same_statements(seed: int) -> None:
     first, again = (statements(seed) for _ in range(2))
     assert [next(first).statement for _ in range(50)] == [next(again).statement for _ in range(50)]
 
 
-def test_every_kind_of_statement_comes() -> None:
+def test_every_kind_of_statement_is_generated() -> None:
     found = statements(1)
     said = " ".join(next(found).statement for _ in range(300))
     wanted = (
@@ -234,7 +232,7 @@ def test_every_kind_of_statement_comes() -> None:
         "add index",
         "rename table",
         "truncate",
-        f", {DATABASE}.",
+        f", {DDL_DATABASE}.",
     )
     assert [words for words in wanted if words not in said] == []
 
@@ -250,7 +248,7 @@ def inserts(acknowledged: int, there: dict[str, int]) -> Violations:
     return compare_inserts(SCRIPT, acknowledged=counts, there=there)
 
 
-def test_inserts_come_back_in_their_order() -> None:
+def test_inserts_are_found_in_their_order() -> None:
     assert inserts(4, {"d.table_1": 2, "d.table_2": 1, "d.table_3": 1}) == Violations(4)
     assert inserts(4, {"d.table_1": 2, "d.table_2": 2, "d.table_3": 1}) == Violations(4)  # one was under way
 
@@ -260,21 +258,21 @@ def test_a_lost_insert_before_another_is_a_hole() -> None:
     assert (found.lost, found.holes) == (1, 1)
 
 
-def test_inserts_that_nobody_made_are_ghosts() -> None:
+def test_inserts_that_were_never_sent_are_ghosts() -> None:
     assert inserts(2, {"d.table_1": 2, "d.table_2": 1, "d.table_3": 1}).ghosts == 1
 
 
-# -- what it comes to
+# -- broken promises
 
-FINE = CrashFindings(CrashMoment.LOAD, Violations(10), DictionaryDifferences(), (), (), promised=True, atomic=True)
+FINE = CrashFindings(CrashMoment.LOAD, Violations(10), promised=True, atomic=True)
 
 
-def test_nothing_broken() -> None:
+def test_kept_promises_are_not_reported() -> None:
     assert broken_promises(FINE) == ()
     assert crash_metrics(FINE)["acknowledged"] == 10.0
 
 
-def test_what_was_not_promised_may_be_lost() -> None:
+def test_losses_are_allowed_without_a_promise() -> None:
     lost = replace(FINE, found=Violations(10, lost=3, lost_window_s=0.5))
     assert broken_promises(lost)
     assert broken_promises(replace(lost, promised=False)) == ()
@@ -282,64 +280,64 @@ def test_what_was_not_promised_may_be_lost() -> None:
 
 
 @pytest.mark.parametrize("found", [Violations(10, ghosts=1), Violations(10, torn=1), Violations(10, holes=1)])
-def test_what_is_always_promised(found: Violations) -> None:
+def test_ghosts_torn_transactions_and_holes_are_never_allowed(found: Violations) -> None:
     assert broken_promises(replace(FINE, found=found, promised=False, atomic=False))
 
 
-def test_the_old_disease_is_counted_and_new_servers_are_cured() -> None:
+def test_half_changed_tables_break_a_promise_only_with_atomic_ddl() -> None:
     found = Violations(10, half_done=1, under_way=frozenset({"a", "b"}))
-    files = DictionaryDifferences((f"{DATABASE}/a.ibd", f"{DATABASE}.#sql-9"), (f"{DATABASE}/b.frm",))
     ill = replace(
         FINE,
         moment=CrashMoment.DEFINITIONS,
         found=found,
-        agreement=files,
-        failing=(f"{DATABASE}.b: Table is not there",),
+        orphans=(f"{DDL_DATABASE}/a.ibd", f"{DDL_DATABASE}.#sql-9"),
+        missing=(f"{DDL_DATABASE}/b.frm",),
+        failing=(f"{DDL_DATABASE}.b: Table is not there",),
     )
     assert len(broken_promises(ill)) == 4
     assert broken_promises(replace(ill, atomic=False)) == ()
     assert crash_metrics(ill)["orphans"] == 2.0
 
 
-@pytest.mark.parametrize("schema", ["discovery", DATABASE])
-def test_what_nobody_was_changing_has_no_disease(schema: str) -> None:
+@pytest.mark.parametrize("schema", ["discovery", DDL_DATABASE])
+def test_tables_that_were_not_being_changed_must_be_intact_without_atomic_ddl(schema: str) -> None:
     """Nor does a table of the same name in another schema."""
     settled = "a" if schema == "discovery" else "c"
     fine = replace(FINE, moment=CrashMoment.DEFINITIONS, found=Violations(10, under_way=frozenset({"a"})), atomic=False)
-    for files in (
-        DictionaryDifferences(orphans=(f"{schema}/{settled}.ibd",)),
-        DictionaryDifferences(missing=(f"{schema}/{settled}.frm",)),
-    ):
-        assert broken_promises(replace(fine, agreement=files))
+    assert broken_promises(replace(fine, orphans=(f"{schema}/{settled}.ibd",)))
+    assert broken_promises(replace(fine, missing=(f"{schema}/{settled}.frm",)))
     assert broken_promises(replace(fine, failing=(f"{schema}.{settled}: Corrupt",)))
     unflushed = replace(fine, failing=(f"{schema}.{settled}: Corrupt",), promised=False)
     assert bool(broken_promises(unflushed)) == (schema == "discovery"), (
-        "where nothing is flushed all of a schema may be old"
+        "if the log is not flushed, every table of the schema may be old"
     )
 
 
-OF_HALF_A_TABLE = f"[ERROR] InnoDB: Datafile './{DATABASE}/table_11.ibd' is corrupted. Cannot determine the space ID"
+OF_HALF_A_TABLE = (
+    f"[ERROR] InnoDB: Datafile './{DDL_DATABASE}/table_11.ibd' is corrupted. Cannot determine the space ID"
+)
 
 
-def test_an_old_server_may_complain_of_what_it_had_half_made() -> None:
+def test_a_server_without_atomic_ddl_may_log_damage_of_a_half_changed_table() -> None:
     ill = replace(FINE, moment=CrashMoment.DEFINITIONS, atomic=False, complaints=(OF_HALF_A_TABLE,))
     made = replace(ill, found=Violations(10, half_done=1, under_way=frozenset({"table_11"})))
     assert broken_promises(made) == ()
     assert broken_promises(replace(made, atomic=True))
     assert broken_promises(replace(made, found=Violations(10, under_way=frozenset({"table_1"}))))
-    quoted = f'InnoDB: table "{DATABASE}"."table_11"is corrupted. Please drop the table and recreate'
+    quoted = f'InnoDB: table "{DDL_DATABASE}"."table_11"is corrupted. Please drop the table and recreate'
     assert broken_promises(replace(made, complaints=(quoted,))) == ()
     assert (
-        broken_promises(replace(made, complaints=(f"[ERROR] InnoDB: './{DATABASE}/#sql-ib12.ibd' is corrupted",))) == ()
+        broken_promises(replace(made, complaints=(f"[ERROR] InnoDB: './{DDL_DATABASE}/#sql-ib12.ibd' is corrupted",)))
+        == ()
     )
 
 
-def test_other_moments_leave_no_orphans_in_old_servers_either() -> None:
-    assert broken_promises(replace(FINE, agreement=DictionaryDifferences(orphans=("d/a.ibd",)), atomic=False))
+def test_orphans_break_a_promise_if_no_ddl_was_running() -> None:
+    assert broken_promises(replace(FINE, orphans=("d/a.ibd",), atomic=False))
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
-def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
+def test_a_good_recovery_logs_no_damage(log: Path) -> None:
     assert damage_lines(log.read_text(encoding="utf-8", errors="replace").splitlines()) == ()
 
 
@@ -357,5 +355,5 @@ def test_a_recovery_that_goes_well_has_no_complaints(log: Path) -> None:
         "2026-11-20T20:29:15Z 2 [ERROR] mysqld: Table './mysql/user' is marked as crashed and should be repaired",
     ],
 )
-def test_damage_is_heard(line: str) -> None:
+def test_damage_in_the_log_is_found(line: str) -> None:
     assert damage_lines([line]) == (line,)

@@ -1,4 +1,4 @@
-"""Is a file damaged where it was meant to be, whatever its pages are, and is it told what a server says of it?"""
+"""Damage to a file, and what is reported about a server that finds it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDEX = b"\x45\xbf"
 
 
 def a_file(folder: Path, page_bytes: int) -> Path:
-    """Of ten pages, the eighth of an index; where pages are taken for others, there is none."""
+    """Returns a file of ten pages, of which the eighth is an index page."""
     file = folder / "table_1.ibd"
     pages = [bytearray(b"\x01" * page_bytes) for _ in range(10)]
     pages[7][24:26] = INDEX
@@ -31,7 +31,7 @@ def a_file(folder: Path, page_bytes: int) -> Path:
 
 @pytest.mark.parametrize("page_bytes", [4 << 10, 8 << 10, 16 << 10, 64 << 10])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_bit_is_flipped_in_a_page_of_an_index(page_bytes: int, seed: int, tmp_path: Path) -> None:
+def test_a_bit_is_flipped_in_an_index_page(page_bytes: int, seed: int, tmp_path: Path) -> None:
     file = a_file(tmp_path, page_bytes)
     before = file.read_bytes()
     chance = Random(seed)  # noqa: S311 - no secret
@@ -47,7 +47,7 @@ def test_half_of_the_pages_are_cut_off(tmp_path: Path) -> None:
 
 
 def asked_of_a_server(error: Exception, *, exited: str | None = None) -> str:
-    """Where the question ends with this error."""
+    """Returns the description of a query that ends with this error."""
     timeouts: list[float] = []
 
     def connect(timeout_s: float) -> SimpleNamespace:
@@ -61,17 +61,17 @@ def asked_of_a_server(error: Exception, *, exited: str | None = None) -> str:
         raise error
 
     told = damage._query_or_error(cast("Any", SimpleNamespace(server=server)), question)
-    assert timeouts == [7.0], "as long as the user lets a server stand still"
+    assert timeouts == [7.0], "the stall timeout that the user gave"
     return told
 
 
-def test_an_answer_that_does_not_come() -> None:
+def test_a_query_without_an_answer_is_described() -> None:
     late = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query (timed out)")
     late.__context__ = TimeoutError("timed out")
     assert asked_of_a_server(late) == "no answer within 7 s"
     lost = pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
     assert asked_of_a_server(lost) == "Lost connection to MySQL server during query (2013)"
-    assert asked_of_a_server(lost, exited="exit 2") == "the server dies of it: exit 2"
+    assert asked_of_a_server(lost, exited="exit 2") == "the server crashes: exit 2"
     assert asked_of_a_server(ServerFailedError("it takes no connection")) == "it takes no connection"
 
 
@@ -133,10 +133,10 @@ def test_an_answer_that_does_not_come() -> None:
         ("", None),
     ],
 )  # fmt: skip
-def test_what_is_told_of_a_damage(lines: str, told: str | None) -> None:
+def test_the_first_message_about_damage_is_found(lines: str, told: str | None) -> None:
     assert first_damage_message(lines.split("\n")) == told
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*.err")), ids=lambda log: log.name)
-def test_of_a_start_that_goes_well_nothing_is_told(log: Path) -> None:
+def test_a_good_start_has_no_message_about_damage(log: Path) -> None:
     assert first_damage_message(log.read_text(encoding="utf-8", errors="replace").splitlines()) is None

@@ -1,4 +1,4 @@
-"""Is it tried, and only where somebody wants a disk of its own? Is it told why there is none, and is nothing left?"""
+"""The probe for a separate disk: only where a part needs one, with the reason if there is none, and nothing is left."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from recovery.errors import HostUnfitError
 from recovery.linux import cleanup, loop_device
 from recovery.linux.loop_device import attached_images, why_no_loop_disk, why_no_power_cut
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount, and is asked")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 real = [as_root, pytest.mark.real]
 KILLED_OR_FULL = [("crash-matrix", "power-loss"), ("damage", "full-disk")]
 
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Each test tries for itself, in a folder where nothing may be left."""
+    """Each test probes anew, in a folder that must be empty at the end."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -44,7 +44,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.fixture
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """How often the mount of this test was, which can do nothing."""
+    """Returns a file with one line for each call of a mount program that always fails."""
     told = tmp_path / "called"
     told.touch()
     _mount_is(f"echo mount >>{told}; echo mount: permission denied. >&2; exit 32", tmp_path, monkeypatch)
@@ -61,41 +61,40 @@ def _mount_is(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @as_root
 @pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
-def test_where_nothing_can_be_mounted_it_is_left_out_and_said_why(called: Path, scenario: str, name: str) -> None:
+def test_a_part_is_skipped_with_the_reason_where_no_disk_can_be_mounted(called: Path, scenario: str, name: str) -> None:
     request = asked(scenario)
     assert request.works
     assert not any(work.name.startswith(name) for work in request.works)
-    why = "none can be had here: mount failed: mount: permission denied."
-    assert request.unasked == (f"{name} is left out: it needs a disk of its own, and {why}",)
+    why = "this host cannot provide one: mount failed: mount: permission denied."
+    assert request.unasked == (f"{name} is skipped: it needs a separate disk, and {why}",)
     with pytest.raises(HostUnfitError) as caught:
         asked(scenario, parts=name)
-    assert caught.value.message == f"{name} needs a disk of its own, and {why}"
-    assert "leave it out of QUESTION=" in caught.value.hint
+    assert caught.value.message == f"{name} needs a separate disk, and {why}"
+    assert f"leave {name} out of QUESTION=" in caught.value.hint
     assert called.read_text() == "mount\n", "once in a process"
 
 
 @as_root
-def test_a_dry_run_tells_it(called: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_what_is_skipped(called: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folders = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--no-probe"]
     assert run(["damage", "--version", "8.0.31", "--dry-run", *folders]) == 0
-    assert (
-        "full-disk is left out: it needs a disk of its own, and none can be had here: mount" in capfd.readouterr().out
-    )
+    note = "full-disk is skipped: it needs a separate disk, and this host cannot provide one: mount"
+    assert note in capfd.readouterr().out
     assert called.read_text() == "mount\n"
     assert run(["damage", "--version", "8.0.31", "--question", "full-disk", "--dry-run", *folders]) == 3
-    assert "none can be had here: mount failed" in capfd.readouterr().err
+    assert "this host cannot provide one: mount failed" in capfd.readouterr().err
 
 
 @as_root
-def test_a_mount_that_did_nothing_costs_the_host_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it says is believed by nobody who takes the power of what lies there."""
+def test_the_power_is_not_cut_if_the_mount_did_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the power of the filesystem below would be cut."""
     _mount_is("exit 0", tmp_path, monkeypatch)
-    monkeypatch.setattr(fcntl, "ioctl", lambda *_: pytest.fail("it would have been the host's power"))
+    monkeypatch.setattr(fcntl, "ioctl", lambda *_: pytest.fail("the power of a host filesystem was cut"))
     assert "tried.image is not mounted at" in str(why_no_power_cut())
 
 
 @as_root
-def test_who_needs_none_has_it_not_tried(called: Path) -> None:
+def test_no_disk_is_probed_if_none_is_needed(called: Path) -> None:
     for scenario in ("metadata", "interference", "table-cache", "write-scaling"):
         asked(scenario)
     asked("crash-matrix", parts="load recovery")
@@ -104,7 +103,7 @@ def test_who_needs_none_has_it_not_tried(called: Path) -> None:
 
 
 @pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
-def test_where_it_is_refused_it_is_not_tried(called: Path, scenario: str, name: str) -> None:
+def test_no_disk_is_probed_if_unprivileged(called: Path, scenario: str, name: str) -> None:
     request = asked(scenario, unprivileged=True)
     assert request.works
     assert "refused by --unprivileged" in " ".join(request.unasked)
@@ -113,19 +112,19 @@ def test_where_it_is_refused_it_is_not_tried(called: Path, scenario: str, name: 
     assert called.read_text() == ""
 
 
-def test_nobody_but_root_tries(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_probes_for_a_disk(called: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert why_no_loop_disk() == why_no_power_cut() == "only root may mount"
     assert called.read_text() == ""
 
 
 @as_root
-def test_without_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert why_no_loop_disk() == "mkfs.ext4 is missing"
 
 
-def test_without_room_for_it(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_temporary_folder_is_reported(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "nowhere"))
     assert why_no_loop_disk() == "no temporary folder can be made: No such file or directory"
@@ -140,19 +139,19 @@ class TestReal:
             left_out(why)
         loop_device._probe.cache_clear()
 
-    def test_it_is_done_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_probe_runs_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert why_no_loop_disk() is None
         monkeypatch.setenv("PATH", "/nowhere")
         assert why_no_power_cut() is None
 
-    def test_it_is_asked_where_it_can_be(self) -> None:
+    def test_the_part_is_planned_where_a_disk_is_possible(self) -> None:
         for scenario, name in KILLED_OR_FULL:
             request = asked(scenario)
             assert request.unasked == ()
             assert any(work.name.startswith(name) for work in request.works)
             assert asked(scenario, parts=name).works
 
-    def test_a_kernel_without_the_ioctl_has_disks_all_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_kernel_without_the_ioctl_still_has_disks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def ioctl(*_: object) -> None:
             raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
 
@@ -170,7 +169,7 @@ class TestReal:
         with pytest.raises(KeyboardInterrupt):
             why_no_loop_disk()
 
-    def test_of_one_that_was_killed_the_next_session_leaves_nothing(
+    def test_the_next_session_removes_the_disk_of_a_killed_probe(
         self, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _mount_is('PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"\nkill -KILL $PPID', tmp_path, monkeypatch)

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from recovery.experiments.load import POOL
+from recovery.experiments.load_plan import POOL
 from recovery.model import Build, Cache, Load, Schema, Variant, VariantSpec, parse_version, startup_specs
 from recovery.session.datadirs import DatadirRequirement
 from recovery.session.estimate import build_seconds, estimate_session, trial_seconds, version_seconds

@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.experiments.bench import Bench
-from recovery.experiments.crash_recovery import judge
-from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
+from recovery.experiments.bench import Bench, Contents
+from recovery.experiments.experiment import LoadRecord, Measurement, Scenario, judge_recovery
 from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Build,
     Cache,
+    ColdProof,
     ExtraRun,
     Flavor,
     ReadFloor,
@@ -32,6 +32,7 @@ from recovery.model import (
     Variant,
     Verdict,
     Version,
+    WarmProof,
     startup_specs,
 )
 from recovery.mysqld.phases import CurrentPhase
@@ -43,7 +44,7 @@ from recovery.session.prepare import RunSetup
 from recovery.session.progress import SessionEstimate
 from recovery.session.request import Request
 from recovery.session.run import TrialLoop, store_artifacts
-from recovery.session.store import empty_run
+from recovery.session.store import empty_run, run_from_measurement
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 GONE = ServerFailedError("it does not come back")
@@ -62,27 +63,27 @@ class FakeBench:
         self.settled = 0
         self.disturbances = 0
         self.at_rest = True
-        self.refuses_to_settle = False
+        self.fails_to_recover = False
 
-    def vary(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
+    def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         self.extra = extra
         self.variant = variant
         self.repeat = repeat
         self.came_back = True
 
     def floor(self) -> FloorTimes:
-        if self.refuses_to_settle:
+        if self.fails_to_recover:
             raise TrialVoidError("the cache was not cold")
         return FloorTimes(9, 2.0, 1.0, 16, 0.5, 2)
 
     clear_logs = Bench.clear_logs
 
-    def disturbed(self) -> None:
+    def invalidate_cache_baseline(self) -> None:
         self.disturbances += 1
 
-    def settle(self) -> None:
+    def recover_state(self) -> None:
         self.settled += 1
-        if self.refuses_to_settle:
+        if self.fails_to_recover:
             raise ServerFailedError("it does not start any more")
 
 
@@ -136,22 +137,12 @@ class SilentReporter:
         self.said.append(f"{run.number}/{planned} {run.verdict}")
 
 
-def good(bench: FakeBench) -> StartMeasurement:
+def good(bench: FakeBench) -> Measurement:
     log = bench.server.logdir / "timed.err"
     log.write_text("ready for connections\n")
     startup = Startup(4.0, 4.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log)
-    return StartMeasurement(
-        startup,
-        "signal 9",
-        None,
-        None,
-        None,
-        tables_expected=9,
-        tables_found=9,
-        rows_expected=1,
-        rows_found=1,
-        rows_lost=0,
-    )
+    contents = Contents(tables_expected=9, tables_found=9, rows_expected=1, rows_found=1, rows_lost=0)
+    return Measurement(startup=startup, previous_exit="signal 9", contents=contents)
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +154,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
     """A loop whose n-th trial does what the n-th entry says: raise it, or measure well."""
     steps = iter(script)
 
-    def measure(bench: FakeBench, _: Cache) -> StartMeasurement:
+    def measure(bench: FakeBench, _: Cache) -> Measurement:
         step = next(steps)
         if isinstance(step, BaseException):
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
@@ -171,7 +162,9 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
             raise step
         return replace(good(bench), samples=step if isinstance(step, StackSamples) else None)
 
-    scenario = Scenario("cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge)
+    scenario = Scenario(
+        "cold-recovery", "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge_recovery
+    )
     plan = make_plan(
         [VERSION], build_variants(startup_specs(scenario.caches), (), ()), repeats=len(script), alternating=False
     )
@@ -247,7 +240,7 @@ def test_a_server_that_does_not_come_back_loses_its_other_trials(
 ) -> None:
     """Its directory is not found by the next session, where this one has built it."""
     loop, bench, pool = session_of(tmp_path, ["good", error, "good", "good"])
-    bench.refuses_to_settle = True
+    bench.fails_to_recover = True
     loop.run()
     assert len(pool.dropped) == dropped
     session = stored(tmp_path)
@@ -291,10 +284,43 @@ def test_the_log_of_a_start_before_the_timed_one_is_kept_where_it_failed(tmp_pat
         made.mkdir(parents=True)
     (logs / "killed-1.err").write_text("it cannot recover\n")
     trial = Trial(1, VERSION, Variant("recovery", Cache.COLD), 1)
-    worked = WorkMeasurement(measures={}, seconds=0.0, usage=ResourceUsage(), around=None, clients={})
     for verdict, log in ((Verdict.FAILED, "logs/001-5.7.22-recovery-1.err"), (Verdict.MEASURED, None)):
         run = replace(empty_run(trial), verdict=verdict)
-        assert store_artifacts(folder, trial, run, outcome=worked, logs=logs).log == log
+        assert store_artifacts(folder, trial, run, outcome=Measurement(), logs=logs).log == log
+
+
+TRIAL = Trial(1, VERSION, Variant("cold", Cache.COLD), 1)
+USAGE = ResourceUsage(read_bytes=5, read_requests=10, cpu_s=0.5, cache_grown_bytes=7, group_memory_bytes=9)
+
+
+def test_a_timed_start_becomes_a_run() -> None:
+    startup = Startup(3.0, 4.0, "crashed", USAGE, Path("x.err"), ready_lag_s=0.1, scan_threads=8)
+    contents = Contents(tables_expected=9, tables_found=8, rows_expected=3, rows_found=2, rows_lost=1)
+    run = run_from_measurement(
+        TRIAL,
+        Measurement(
+            startup=startup, previous_exit="signal 9", cold=ColdProof("fadvise", 64, 0.1), contents=contents,
+            flushed_by="drop_caches",
+        ),
+    )  # fmt: skip
+    assert (run.startup_s, run.first_query_s, run.crash_proof, run.exit_signal) == (3.0, 4.0, "crashed", "signal 9")
+    assert (run.read_bytes, run.read_requests, run.reads_per_s, run.cpu_s) == (5, 10, 2.5, 0.5)
+    assert (run.cache_grown_bytes, run.group_memory_bytes, run.ready_lag_s, run.scan_threads) == (7, 9, 0.1, 8)
+    assert (run.tables, run.rows_expected, run.rows_found) == (8, 3, 2)
+    assert (run.cold_means, run.resident_before_bytes, run.warmups) == ("fadvise", 64, None)
+    unproved = run_from_measurement(TRIAL, Measurement(flushed_by="drop_caches", warm=WarmProof(2, 0.5, 0.75)))
+    assert (unproved.cold_means, unproved.resident_before_bytes, unproved.startup_s) == ("drop_caches", None, None)
+    assert (unproved.warmups, unproved.resident_share, unproved.resident_share_after) == (2, 0.5, 0.75)
+
+
+def test_a_load_becomes_a_run() -> None:
+    load = LoadRecord(seconds=4.0, usage=USAGE, clients={"sysbench": "1.0"}, raw=Path("looks.csv.gz"))
+    run = run_from_measurement(TRIAL, Measurement(metrics={"qps": 1234.56789}, load=load, observations={"says": "ok"}))
+    assert run.measures == {"qps": 1234.568}
+    assert (run.clients, run.told) == ({"sysbench": "1.0"}, {"says": "ok"})
+    assert (run.read_bytes, run.read_requests, run.reads_per_s, run.group_memory_bytes) == (5, 10, 2.5, 9)
+    assert run.cache_grown_bytes is None, "others may have filled the cache during a load"
+    assert run.startup_s is None
 
 
 def test_an_interruption_keeps_what_there_is(tmp_path: Path) -> None:
@@ -351,7 +377,7 @@ def test_cpus_that_were_refused_are_not_stored_as_the_clients_own(
 
 def test_a_floor_that_cannot_be_had_costs_no_session(tmp_path: Path) -> None:
     loop, bench, _ = session_of(tmp_path, ["good"], floor=True)
-    bench.refuses_to_settle = True
+    bench.fails_to_recover = True
     loop.run()
     session = stored(tmp_path)
     assert session.status == "finished"

@@ -7,34 +7,25 @@ from typing import cast
 import pytest
 
 from recovery.errors import TrialVoidError, UsageError
-from recovery.experiments import EXPERIMENTS, clean_start, crash_recovery, find_scenario
-from recovery.experiments.bench import Bench
-from recovery.experiments.crash_recovery import MOST_WARMUPS, reads_settled, time_warm_start
-from recovery.experiments.experiment import StartMeasurement
+from recovery.experiments import EXPERIMENTS, clean_start, find_scenario
+from recovery.experiments.bench import Bench, Contents
+from recovery.experiments.crash_recovery import MOST_WARMUPS, reads_are_stable, time_warm_start
+from recovery.experiments.experiment import Judgement, Measurement, accept, judge_recovery
 from recovery.model import Cache, ResourceUsage, Startup, Verdict, WarmProof
 
 PROOF = "InnoDB: Database was not shutdown normally!"
-GOOD = StartMeasurement(
-    startup=Startup(4.2, 4.3, PROOF, ResourceUsage(), Path("x.err")),
-    previous_exit="signal 9",
-    cold=None,
-    cold_means=None,
-    warm=None,
-    tables_expected=500,
-    tables_found=500,
-    rows_expected=300,
-    rows_found=300,
-    rows_lost=0,
-)
-NO_CRASH = replace(GOOD, startup=replace(GOOD.startup, crash_proof=None))
+START = Startup(4.2, 4.3, PROOF, ResourceUsage(), Path("x.err"))
+CONTENTS = Contents(tables_expected=500, tables_found=500, rows_expected=300, rows_found=300, rows_lost=0)
+GOOD = Measurement(startup=START, previous_exit="signal 9", contents=CONTENTS)
+NO_CRASH = replace(GOOD, startup=replace(START, crash_proof=None))
 
 
-def test_a_proven_crash_recovery_with_everything_there_is_measured() -> None:
-    assert crash_recovery.judge(GOOD) == (Verdict.MEASURED, None)
+def test_a_proved_crash_recovery_with_all_contents_is_measured() -> None:
+    assert judge_recovery(GOOD) == (Verdict.MEASURED, None)
 
 
 def test_a_start_without_proof_of_a_crash_is_void() -> None:
-    verdict, reason = crash_recovery.judge(NO_CRASH)
+    verdict, reason = judge_recovery(NO_CRASH)
     assert verdict is Verdict.VOID
     assert reason is not None
     assert "does not show a crash recovery" in reason
@@ -49,12 +40,20 @@ def test_a_start_without_proof_of_a_crash_is_void() -> None:
         ({"tables_found": 499}, Verdict.FAILED, "499 tables after the start, 500 before"),
     ],
 )
-def test_contents_decide(change: dict[str, int], verdict: Verdict, words: str) -> None:
-    for judge, outcome in ((crash_recovery.judge, GOOD), (clean_start.judge, NO_CRASH)):
-        found, reason = judge(replace(outcome, **change))  # type: ignore[arg-type]
+def test_lost_contents_fail_and_surplus_rows_are_void(change: dict[str, int], verdict: Verdict, words: str) -> None:
+    for judge, measured in ((judge_recovery, GOOD), (clean_start.judge, NO_CRASH)):
+        found, reason = judge(replace(measured, contents=replace(CONTENTS, **change)))
         assert found is verdict
         assert reason is not None
         assert words in reason
+
+
+def test_a_broken_promise_fails_and_a_recovery_may_be_optional() -> None:
+    assert judge_recovery(replace(GOOD, broken_promises=("1 lost", "kept"))) == (Verdict.FAILED, "1 lost; kept")
+    assert judge_recovery(Measurement(broken_promises=("no start",))) == (Verdict.FAILED, "no start")
+    assert judge_recovery(replace(NO_CRASH, may_be_clean=True)) == (Verdict.MEASURED, None)
+    without_contents: Judgement = judge_recovery(Measurement(startup=START))
+    assert without_contents == accept(Measurement()) == (Verdict.MEASURED, None)
 
 
 def test_a_clean_start_must_not_have_recovered() -> None:
@@ -77,12 +76,12 @@ def test_a_clean_start_must_not_have_recovered() -> None:
         (None, None, None, False),
     ],
 )
-def test_reads_settle(read: int | None, before: int | None, data: int | None, expected: bool) -> None:
-    assert reads_settled(read, before=before, data_bytes=data) is expected
+def test_reads_become_stable(read: int | None, before: int | None, data: int | None, expected: bool) -> None:
+    assert reads_are_stable(read, before=before, data_bytes=data) is expected
 
 
-def test_where_the_reads_cannot_be_told_one_warm_up_must_do() -> None:
-    assert reads_settled(None, before=None, data_bytes=None, warmups=1)
+def test_one_warm_up_is_enough_where_the_reads_are_unknown() -> None:
+    assert reads_are_stable(None, before=None, data_bytes=None, warmups=1)
 
 
 def test_the_list_of_scenarios() -> None:
@@ -92,7 +91,7 @@ def test_the_list_of_scenarios() -> None:
     ]  # fmt: skip
     both = find_scenario("crash-recovery")
     assert both.caches == (Cache.COLD, Cache.WARM)
-    with pytest.raises(UsageError, match="no scenario 'hot'"):
+    with pytest.raises(UsageError, match="no experiment 'hot'"):
         find_scenario("hot")
 
 
@@ -110,7 +109,7 @@ class ReadingBench:
     def timed_start(self, log_name: str) -> Startup:
         self.last_read_bytes = self.reads.pop(0)
         self.resident = 1.0
-        return replace(GOOD.startup, usage=ResourceUsage(read_bytes=self.last_read_bytes), log=Path(log_name))
+        return replace(START, usage=ResourceUsage(read_bytes=self.last_read_bytes), log=Path(log_name))
 
     def resident_share(self) -> float:
         return self.resident
@@ -123,7 +122,7 @@ def warm_start(bench: ReadingBench) -> tuple[str, Startup, WarmProof]:
     return time_warm_start(cast(Bench, bench), lambda: "signal 9")
 
 
-def test_starts_that_warm_are_not_the_one_that_counts() -> None:
+def test_warm_up_starts_are_not_counted() -> None:
     bench = ReadingBench(9 * 10**9, 10**9, 10**8)
     _, startup, warm = warm_start(bench)
     assert (warm.warmups, bench.stops) == (2, 2)
@@ -133,11 +132,11 @@ def test_starts_that_warm_are_not_the_one_that_counts() -> None:
     assert warm_start(bench)[2].warmups == 0, "the cache is warm already"
 
 
-def test_what_is_in_the_cache_is_looked_at_before_and_after_a_warm_start() -> None:
+def test_the_resident_share_is_measured_before_and_after_a_warm_start() -> None:
     bench = ReadingBench(10**7)
     assert warm_start(bench)[2] == WarmProof(warmups=0, resident_share=0.0, resident_share_after=1.0)
 
 
-def test_reads_that_never_settle_are_no_warm_start() -> None:
-    with pytest.raises(TrialVoidError, match="did not settle"):
+def test_reads_that_never_become_stable_are_no_warm_start() -> None:
+    with pytest.raises(TrialVoidError, match="did not become stable"):
         warm_start(ReadingBench(*(10**10 // 2**number for number in range(MOST_WARMUPS)), 10**9))

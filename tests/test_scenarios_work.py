@@ -1,4 +1,4 @@
-"""What is a server given to do? The experiments' work as they lay it out, without a server."""
+"""The variants that each experiment plans, without a server."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import pytest
 
 from recovery.errors import UsageError
 from recovery.experiments import find_scenario
-from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity
-from recovery.experiments.load import (
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, option_combinations
+from recovery.experiments.load_plan import (
     SPECIAL,
     UNIFORM,
     data_bytes,
-    option_combinations,
     pool_bytes,
     pool_options,
     powers_of_two,
@@ -43,7 +42,7 @@ def loads(found: tuple[VariantSpec, ...]) -> list[Load]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_work_has_a_name_of_its_own_that_a_file_can_bear(name: str) -> None:
+def test_each_variant_has_a_unique_name_that_is_a_valid_file_name(name: str) -> None:
     found = works(name, ExperimentRequest(threads=(1, 4)))
     names = [work.name for work in found]
     assert len(set(names)) == len(names)
@@ -51,13 +50,13 @@ def test_each_work_has_a_name_of_its_own_that_a_file_can_bear(name: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_the_others_are_held_against_is_measured(name: str) -> None:
+def test_the_baseline_of_each_axis_is_measured(name: str) -> None:
     found = works(name, ExperimentRequest(threads=(1, 4)))
     for axis, base in experiment(name).bases.items():
         assert any(dict(work.axes).get(axis) == base for work in found), axis
 
 
-def test_metadata_asks_the_published_questions_and_dumps_in_both_ways() -> None:
+def test_metadata_runs_the_published_queries_and_both_dumps() -> None:
     found = works("metadata", ExperimentRequest(published_build=500, queries=(("mine", "select 1"),)))
     assert {work.cache for work in found} == {Cache.COLD}
     tasks = {work.name: work.task for work in found}
@@ -79,12 +78,12 @@ def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
     polls = [load.poll for load in loads(found)]
     assert polls[0] is not None
     assert polls[1] is not None
-    assert (polls[0].clients, polls[1].clients, polls[1].every_s) == (0, 3, 0.5), "nobody, beside the one to compare"
+    assert (polls[0].clients, polls[1].clients, polls[1].every_s) == (0, 3, 0.5), "the baseline has no poller"
     assert "referential_constraints" in polls[1].statements[0]
     assert found[3].settings == (("table_open_cache", "9000"),)
 
 
-def test_where_one_load_cannot_prepare_its_statements_none_does() -> None:
+def test_no_load_prepares_statements_if_one_load_cannot() -> None:
     found = works("interference", ExperimentRequest(threads=(1, 10)))
     assert {load.options for load in loads(found)} == {(SPECIAL, "--db-ps-mode=disable")}
     assert {load.options for load in loads(works("interference", ExperimentRequest(threads=(1, 2))))} == {(SPECIAL,)}
@@ -98,13 +97,13 @@ def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() 
     assert {load.script for load in loads(found)} == {"oltp_point_select", "oltp_read_only", "oltp_read_write"}
 
 
-def test_who_only_reads_is_not_measured_by_how_the_log_is_flushed() -> None:
+def test_readers_are_not_measured_for_each_flush_option() -> None:
     found = works("write-scaling", ExperimentRequest(parts=("scaling",), threads=(1,)))
     flushed = {dict(work.axes)["workload"] for work in found if "innodb_flush_log_at_trx_commit" in dict(work.axes)}
     assert flushed == {"read-write", "update-nokey"}
 
 
-def test_a_workload_of_the_users_is_asked_once() -> None:
+def test_a_workload_of_the_user_is_measured_once() -> None:
     found = works(
         "write-scaling", ExperimentRequest(parts=("scaling",), threads=(1,), workloads=("update-nokey", "point-select"))
     )
@@ -114,7 +113,7 @@ def test_a_workload_of_the_users_is_asked_once() -> None:
     ]
 
 
-def test_two_loads_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_loads_with_the_same_name_are_refused(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.lua").write_text("")
@@ -126,18 +125,18 @@ def test_two_loads_of_one_name_are_refused(tmp_path: Path) -> None:
         )
 
 
-def test_larger_than_memory_is_larger_and_has_a_directory_for_each_page_size() -> None:
+def test_larger_than_memory_exceeds_the_pool_and_has_a_data_directory_for_each_page_size() -> None:
     found = works("write-scaling", ExperimentRequest(parts=("larger-than-memory",), threads=(4,)))
     schema = experiment("write-scaling").schema
     pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
     assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
     assert pools.pop() * 3.5 < data_bytes(schema.total_tables, schema.rows)
-    assert {load.options for load in loads(found)} == {(UNIFORM,)}, "most would hit the few rows that fit"
+    assert {load.options for load in loads(found)} == {(UNIFORM,)}, "otherwise most would hit the few rows that fit"
     places = datadir_specs([parse_version("5.7.22")], build_variants(found))
     assert [dict(place.settings).get("innodb_page_size") for place in places] == [None, "8k", "4k"]
 
 
-def test_compressed_tables_have_a_directory_of_their_own() -> None:
+def test_compressed_tables_have_a_separate_data_directory() -> None:
     found = works("write-scaling", ExperimentRequest(parts=("compression",), threads=(4,)))
     places = datadir_specs([parse_version("5.7.22")], build_variants(found))
     assert [place.layout for place in places] == [None, None, Layout.COMPRESSED]
@@ -152,26 +151,26 @@ def test_compressed_tables_have_a_directory_of_their_own() -> None:
         ("lock-schedule", "mariadb-10.2.11", True),
     ],
 )
-def test_a_server_is_not_asked_for_what_it_cannot_do(part: str, version: str, measured: bool) -> None:
+def test_a_part_is_skipped_on_servers_without_the_capability(part: str, version: str, measured: bool) -> None:
     variants = build_variants(works("write-scaling", ExperimentRequest(parts=(part,), threads=(4,))))
     plan = make_plan([parse_version(version)], variants, repeats=1, alternating=True)
     assert bool(plan.trials) is measured
 
 
-def test_a_question_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_an_unknown_question_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="no question 'speed'") as error:
         works("write-scaling", ExperimentRequest(parts=("speed",)))
     assert "hot-rows" in error.value.hint
 
 
-def test_hot_rows_are_ten_in_all_and_locked_several_at_a_time() -> None:
+def test_hot_rows_are_ten_rows_locked_by_transactions() -> None:
     for part in ("hot-rows", "lock-schedule"):
         found = loads(works("write-scaling", ExperimentRequest(parts=(part,), threads=(4,), load_tables=(3,))))
         assert {(load.script, load.tables, load.rows) for load in found} == {("oltp_read_write", 1, 10)}
         assert {load.options for load in found} == {(UNIFORM,)}
 
 
-def test_of_hot_rows_the_committed_transactions_are_held_against_each_other() -> None:
+def test_hot_rows_compare_committed_transactions() -> None:
     found = works("write-scaling", ExperimentRequest(threads=(4,)))
     own = {dict(work.axes)["question"] for work in found if work.figure == "tps"}
     assert own == {"hot-rows", "lock-schedule"}
@@ -179,7 +178,7 @@ def test_of_hot_rows_the_committed_transactions_are_held_against_each_other() ->
     assert {one.figure for one in build_variants(found) if "hot-rows" in one.name} == {"tps"}
 
 
-def test_the_log_spins_whatever_the_cpus_do_or_not_at_all() -> None:
+def test_redo_spinning_is_forced_on_or_off() -> None:
     found = works("write-scaling", ExperimentRequest(parts=("redo-spinning",), threads=(4,)))
     assert [(dict(work.axes)["spinning"], dict(work.axes)["threads"]) for work in found] == [
         ("on", "1"), ("on", "4"), ("off", "1"), ("off", "4"),
@@ -192,13 +191,13 @@ def test_the_log_spins_whatever_the_cpus_do_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("part", ["larger-than-memory", "compression"])
-def test_data_larger_than_memory_cannot_be_smaller(part: str) -> None:
+def test_a_memory_ratio_of_one_is_refused_for_data_larger_than_memory(part: str) -> None:
     with pytest.raises(UsageError, match="MEMORY_RATIO=1 leaves no data that is larger"):
         works("write-scaling", ExperimentRequest(parts=(part,), memory_ratio=1.0))
     assert works("write-scaling", ExperimentRequest(parts=("scaling",), threads=(1,), memory_ratio=1.0))
 
 
-def test_what_does_not_fit_into_memory_is_refused_with_what_does() -> None:
+def test_data_that_does_not_fit_into_memory_is_refused_with_a_size_that_fits() -> None:
     schema = Schema(8, rows=10_000_000)
     with pytest.raises(UsageError, match="need a buffer pool of 24") as told:
         works("table-cache", ExperimentRequest(threads=(1,), load_tables=(8,)), schema)
@@ -217,7 +216,7 @@ def test_what_does_not_fit_into_memory_is_refused_with_what_does() -> None:
 
 @pytest.mark.parametrize("rows", [1, 20_000, 70_000, 250_000, 450_000, 1_000_000, 3_000_000, 20_000_000])
 @pytest.mark.parametrize("ratio", [None, 4.0])
-def test_a_pool_comes_out_even_for_every_version(rows: int, ratio: float | None) -> None:
+def test_no_version_rounds_the_pool_size(rows: int, ratio: float | None) -> None:
     """Rounded up by a server it would be twice as large in one as in another."""
     schema, host = Schema(8, rows=rows), HostCapacity(cpus=2, memory_bytes=256 << 30)
     size = pool_bytes(schema, host, ratio=ratio)
@@ -232,17 +231,17 @@ def test_a_pool_comes_out_even_for_every_version(rows: int, ratio: float | None)
         assert size > 1.4 * data_bytes(8, rows)
 
 
-def test_a_workload_that_is_not_there_is_refused() -> None:
+def test_an_unknown_workload_is_refused() -> None:
     with pytest.raises(UsageError, match="no workload is called nonsense"):
         works("table-cache", ExperimentRequest(workloads=("nonsense",)))
 
 
-def test_options_are_crossed_and_the_users_values_replace_the_usual_ones() -> None:
+def test_options_are_crossed_and_the_values_of_the_user_replace_the_defaults() -> None:
     asked = ExperimentRequest(options=(("a", ("1", "2")), ("b", ("x",))))
     assert option_combinations(asked, (("a", ("7",)),)) == ((("a", "1"), ("b", "x")), (("a", "2"), ("b", "x")))
 
 
-def test_a_pool_holds_all_data_unless_it_is_asked_to_be_smaller() -> None:
+def test_a_pool_holds_all_data_unless_a_ratio_is_given() -> None:
     schema = Schema(8, rows=1_000_000)
     assert pool_bytes(schema, HOST, ratio=None) > 8 * 1_000_000 * 250
     assert pool_bytes(schema, HOST, ratio=4.0) < 8 * 1_000_000 * 250 / 3

@@ -208,8 +208,9 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
         group=None,
         connect=partial(connect, tmp_path / "no.sock"),
     )
-    bench = SimpleNamespace(server=server, sampling=lambda: StackSampler(("perf",), "mysqld", tmp_path / "stacks"))
-    with TaskMonitor(cast(Bench, bench)) as watch, watch.measured():
+    bench = SimpleNamespace(server=server, stack_sampler=lambda: StackSampler(("perf",), "mysqld", tmp_path / "stacks"))
+    watch = TaskMonitor(cast(Bench, bench))
+    with watch.sampler, watch.measured():
         pass
     found = watch.stacks("Q2")
     assert found is not None

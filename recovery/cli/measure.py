@@ -183,7 +183,7 @@ def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
         schema = experiment.schema
         usual = {
             "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": experiment.runs,
-            "seconds": experiment.seconds, "warmup": ExperimentRequest.warmup_s, **experiment.usual,
+            "seconds": experiment.seconds, "warmup": ExperimentRequest.warmup_s, **experiment.defaults,
         }  # fmt: skip
         if experiment.template is not None:  # all tables of a load have one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)

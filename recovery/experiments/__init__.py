@@ -18,13 +18,16 @@ _STARTS = (
 )  # fmt: skip
 _LOADS = ("seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option")
 _EXTRAS = ("profile", "waits")
+_METADATA = ("schemas", "queries", "published_build", *_EXTRAS)
+_POLLED = (*_LOADS, "queries", "pollers", "every", *_EXTRAS)
+_CRASHES = ("schemas", "question", "seed", "only")
 
 
 @dataclass(frozen=True)
-class Listed:
+class Entry:
     """An experiment as the command line knows it before its file is imported."""
 
-    where: str
+    location: str
     """Module and name."""
     help: str
     options: tuple[str, ...]
@@ -32,34 +35,24 @@ class Listed:
 
 
 EXPERIMENTS = {
-    "cold-recovery": Listed("crash_recovery:COLD", "Startup after SIGKILL, cold.", _STARTS),
-    "warm-recovery": Listed("crash_recovery:WARM", "Startup after SIGKILL, warm.", _STARTS),
-    "crash-recovery": Listed("crash_recovery:BOTH", "Startup after SIGKILL, cold and warm.", _STARTS),
-    "clean-start": Listed("clean_start:CLEAN_START", "Clean start, cold and warm.", _STARTS),
-    "scale": Listed("scale:SCALE", "Cold startup after SIGKILL, by number of tables.", (*_STARTS, "predict")),
-    "metadata": Listed(
-        "metadata:METADATA", "information_schema and dumps.", ("schemas", "queries", "published_build", *_EXTRAS)
-    ),
-    "interference": Listed(
-        "interference:INTERFERENCE", "A load during questions to information_schema.",
-        (*_LOADS, "queries", "pollers", "every", *_EXTRAS),
-    ),
-    "table-cache": Listed(
-        "table_cache:TABLE_CACHE", "sysbench against instances of the table cache.", (*_LOADS, *_EXTRAS)
-    ),
-    "write-scaling": Listed("write_scaling:WRITE_SCALING", "InnoDB under load.", (*_LOADS, "question", *_EXTRAS)),
-    "crash-matrix": Listed(
-        "crash_matrix:CRASH_MATRIX", "What comes back after a crash.",
-        ("schemas", "option", "question", "seed", "only", "depth"),
-    ),
-    "damage": Listed("damage:DAMAGE", "Damaged files after a SIGKILL.", ("schemas", "question", "seed", "only")),
-}  # fmt: skip
+    "cold-recovery": Entry("crash_recovery:COLD", "Startup after SIGKILL, cold.", _STARTS),
+    "warm-recovery": Entry("crash_recovery:WARM", "Startup after SIGKILL, warm.", _STARTS),
+    "crash-recovery": Entry("crash_recovery:BOTH", "Startup after SIGKILL, cold and warm.", _STARTS),
+    "clean-start": Entry("clean_start:CLEAN_START", "Clean start, cold and warm.", _STARTS),
+    "scale": Entry("scale:SCALE", "Cold startup after SIGKILL, by number of tables.", (*_STARTS, "predict")),
+    "metadata": Entry("metadata:METADATA", "information_schema and dumps.", _METADATA),
+    "interference": Entry("interference:INTERFERENCE", "A load with concurrent information_schema queries.", _POLLED),
+    "table-cache": Entry("table_cache:TABLE_CACHE", "sysbench by table cache instances.", (*_LOADS, *_EXTRAS)),
+    "write-scaling": Entry("write_scaling:WRITE_SCALING", "InnoDB under load.", (*_LOADS, "question", *_EXTRAS)),
+    "crash-matrix": Entry("crash_matrix:CRASH_MATRIX", "What survives a crash.", (*_CRASHES, "option", "depth")),
+    "damage": Entry("damage:DAMAGE", "Damaged files after a SIGKILL.", _CRASHES),
+}
 
 
 def find_scenario(name: str) -> Scenario:
     """Imports and returns the experiment of this name."""
     if name not in EXPERIMENTS:
-        raise UsageError(f"there is no scenario '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
-    module, _, attribute = EXPERIMENTS[name].where.partition(":")
+        raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
+    module, _, attribute = EXPERIMENTS[name].location.partition(":")
     found: Scenario = getattr(import_module(f"{__name__}.{module}"), attribute)
     return found

@@ -1,4 +1,4 @@
-"""The bench: what a scenario can do with one server and its data directory.
+"""The bench: everything that an experiment may do to one server, its data directory and the page cache.
 
 It starts, stops and kills the server, sets the state of the page cache, writes and counts rows, and describes the
 server for the report. It also measures the storage floor over the server's files."""
@@ -31,7 +31,7 @@ from recovery.linux.page_cache import (
 from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Schema, StackSamples, Startup, Variant
 from recovery.mysqld.client import count_tables, message_of
-from recovery.mysqld.datadir import DataDir, DataDirs, removal_hint
+from recovery.mysqld.datadir import DataDir, DataDirs, State, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
     base_settings,
@@ -56,6 +56,7 @@ class Contents:
     rows_expected: int
     rows_found: int
     rows_lost: int
+    """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
 
 
 @dataclass(frozen=True)
@@ -110,36 +111,25 @@ EFFECTIVE_VARIABLES = (
 """Variables with values that are read from the running server: they may differ from the requested ones."""
 
 
-def describe_build(build: Build) -> dict[str, str]:
-    """Returns what is known of a server before it is started."""
-    warnings = {"warnings": "; ".join(build.warnings)} if build.warnings else {}
-    image = {"image": build.image} if build.image else {}
-    return {"source": build.source, "sha256": build.fingerprint, **image, **_program_device(build), **warnings}
-
-
-def _program_device(build: Build) -> dict[str, str]:
-    """Returns the device of a local server's program: a start also reads the program, possibly from another disk than
-    the data."""
+def describe_build(build: Build, schema: Schema, state: State) -> dict[str, str]:
+    """Returns what is known of a server and its tables before it is started, without values that are unknown."""
+    # A start also reads the program, possibly from another disk than the data.
     device = device_of(build.basedir) if build.image is None else None
-    told = device and (device.device or device.filesystem)
-    return {"program_device": told} if told else {}
-
-
-def describe_tables(
-    schema: Schema, *, files: int | None, size_bytes: int | None, build_s: float | None = None
-) -> dict[str, str]:
-    """Returns the number, layout and size of the tables, and how long their build took, without values that are
-    unknown."""
-    found = {
+    known = {
+        "source": build.source,
+        "sha256": build.fingerprint,
+        "image": build.image or None,
+        "program_device": (device.device or device.filesystem or None) if device else None,
+        "warnings": "; ".join(build.warnings) or None,
         "tables": schema.total_tables,
         "schemas": schema.databases,
         "layout": schema.layout,
-        "ibd_files": files,
-        "data_bytes": size_bytes,
+        "ibd_files": state.ibd_files,
+        "data_bytes": state.bytes,
         "rows": schema.rows or None,
-        "build_s": None if build_s is None else round(build_s, 2),
+        "build_s": None if state.build_s is None else round(state.build_s, 2),
     }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def describe_options(server: Server, given: Mapping[str, str]) -> dict[str, str]:
@@ -149,10 +139,10 @@ def describe_options(server: Server, given: Mapping[str, str]) -> dict[str, str]
     ignores."""
     build = server.build
     options = merge(base_settings(build.version, rundir=Path("RUNDIR")), server.settings, given)
-    told = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
-    wished = (name.removeprefix("loose_") for name in (*server.settings, *given))
-    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE_VARIABLES, *wished)).items()}
-    return {"options": told, **effective}
+    command_line = " ".join(f"{name}={value}" if value else name for name, value in sorted(options.items()))
+    requested = (name.removeprefix("loose_") for name in (*server.settings, *given))
+    effective = {f"@{name}": value for name, value in server.variables((*EFFECTIVE_VARIABLES, *requested)).items()}
+    return {"options": command_line, **effective}
 
 
 def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> None:
@@ -161,11 +151,12 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
     for other, known in described.items():
         if other == label:
             return
-        if alike := same_effective_options(mine, known):
+        if same := same_effective_options(mine, known):
             raise TrialVoidError(
-                f"{' and '.join(map(str, alike))}, as it is in {other or 'the one without'}: one experiment, not two",
-                f"give values that the server does not change; {mine.get('@open_files_limit', 'few')} open files are "
-                "allowed it (ulimit -n)",
+                f"{' and '.join(map(str, same))}, as in {other or 'the variant without options'}, which is measured "
+                "already",
+                f"give values that the server does not change; it may open {mine.get('@open_files_limit', 'few')} "
+                "files (ulimit -n)",
             )
 
 
@@ -188,7 +179,7 @@ def drop_scratch_schema(datadir: DataDir, connection: Connection[Cursor]) -> Non
             cursor.execute(f"drop schema if exists {SCRATCH_SCHEMA}")
     except pymysql.MySQLError as error:
         raise RecoveryError(
-            f"the schema {SCRATCH_SCHEMA}, which a run has left in {datadir.path}, cannot be dropped: "
+            f"the schema {SCRATCH_SCHEMA}, which a killed run left in {datadir.path}, cannot be dropped: "
             f"{message_of(error)}",
             removal_hint(datadir.path),
         ) from error
@@ -254,7 +245,8 @@ class OpenedFilesTracer:
         )
 
 
-TIMED_START = "timed start"
+TIMED_LOG = "timed.err"
+"""Log of a timed start. Logs of timed starts begin with `timed`, so that the newest of them is kept with the run."""
 _DEFAULT_VARIANT = Variant("", Cache.COLD)
 """A variant without settings of its own."""
 
@@ -271,15 +263,15 @@ class Bench:
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
-        self.tell: Callable[[str], None] = lambda _: None
-        """Called with a description of every step before it is taken."""
+        self.on_step: Callable[[str], None] = lambda _: None
+        """Called with a description of each step before it begins."""
         self.notes: list[str] = []
         """Notes for the report about the trials on this bench."""
         self._variant = _DEFAULT_VARIANT
         self._extra: ExtraRun | None = None
         self.repeat = 1
         """Number of the run of this variant. It seeds random choices, so that they are the same in another session."""
-        self._seen: Callable[[], StackSamples] | None = None
+        self._collect_samples: Callable[[], StackSamples] | None = None
         """Returns the stack samples of the last timed start; None if it was not sampled."""
         self._described: dict[str, dict[str, str]] = {}
         """Server descriptions by the label of the variant, each asked for once."""
@@ -295,7 +287,7 @@ class Bench:
 
     # -- the server
 
-    def vary(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
+    def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
         known = adapt_redo_capacity(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
@@ -306,9 +298,9 @@ class Bench:
     @property
     def description(self) -> dict[str, str]:
         """Description of the server, its tables and the current settings, for the report."""
-        state = self.datadir.state
-        lying = describe_tables(self.schema, files=state.ibd_files, size_bytes=state.bytes, build_s=state.build_s)
-        return describe_build(self.server.build) | lying | self._described.get(self._variant.label, {})
+        return describe_build(self.server.build, self.schema, self.datadir.state) | self._described.get(
+            self._variant.label, {}
+        )
 
     @property
     def settings(self) -> dict[str, str]:
@@ -322,7 +314,7 @@ class Bench:
     def start(self, log_name: str | None = None) -> None:
         """Starts the server without measuring; an error suggests that the data directory may be damaged."""
         self._untimed += 1
-        self.tell("starting the server")
+        self.on_step("starting the server")
         try:
             self._start(log_name or f"untimed-{self._untimed}.err")
         except ServerFailedError as error:
@@ -334,30 +326,30 @@ class Bench:
 
     def timed_start(self, log_name: str) -> Startup:
         """Starts the server with the settings of the timed start, and measures it."""
-        sampling = self.sampling()
+        sampling = self.stack_sampler()
 
         def start() -> Startup:
             return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else no_companion)
 
         tracer = self._tracer
-        self.tell(TIMED_START)
+        self.on_step("timed start")
         try:
             startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
         except ServerFailedError as error:
             self.came_back = isinstance(error, ServerKilledError)
             raise
         self.last_read_bytes = startup.usage.read_bytes
-        self._seen = None
+        self._collect_samples = None
         if sampling is not None:
             life = self.server.life
-            self._seen = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
+            self._collect_samples = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
         return startup
 
     def samples(self) -> StackSamples | None:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
-        return None if self._seen is None else self._seen()
+        return None if self._collect_samples is None else self._collect_samples()
 
-    def sampling(self) -> StackSampler | None:
+    def stack_sampler(self) -> StackSampler | None:
         """Returns a stack sampler if this run is one for stacks, otherwise None."""
         if self._extra is not ExtraRun.STACKS:
             return None
@@ -370,17 +362,17 @@ class Bench:
         return ended
 
     def stop(self) -> str:
-        self.tell("shutting down")
+        self.on_step("shutting down")
         ended = str(self.server.stop())
         self._ended()
         self.at_rest = True
         return ended
 
-    def note(self, told: str) -> None:
-        if told not in self.notes:
-            self.notes.append(told)
+    def add_note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
-    def touched(self) -> OpenedFiles | None:
+    def opened_files(self) -> OpenedFiles | None:
         """Returns the files that the timed start before the last stop opened; None if starts are not traced."""
         return None if self._tracer is None else self._tracer.found()
 
@@ -407,8 +399,8 @@ class Bench:
 
     # -- the cache
 
-    def disturbed(self) -> None:
-        """Forgets what the last start read: another server's files have passed through the cache since."""
+    def invalidate_cache_baseline(self) -> None:
+        """Discards the bytes that the last start read: another server has used the page cache since."""
         self.last_read_bytes = None
 
     def flush(self) -> str:
@@ -416,24 +408,24 @@ class Bench:
 
         There is no proof that it is empty, because that would open every file."""
         self.last_read_bytes = None
-        self.tell("flushing the caches")
+        self.on_step("flushing the caches")
         return flush_caches(self.datadir.mysql, self.conditions.dropper)
 
     def make_cold(self) -> ColdProof:
         """Empties the cache while no server runs, and proves that it is empty."""
         self.last_read_bytes = None
-        self.tell("emptying the cache")
+        self.on_step("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
 
     def make_tables_cold(self) -> ColdProof:
         """Empties the cache of tables and dictionary while an idle server runs, and proves it."""
         self.last_read_bytes = None
-        self.tell("emptying the cache")
+        self.on_step("emptying the cache")
         return make_tables_cold(self.datadir.mysql, self.files, self.conditions.dropper)
 
     def resident_share(self) -> float | None:
         """Returns the share of table files that have pages in the page cache; None if the host cannot say."""
-        self.tell("checking the page cache")
+        self.on_step("checking the page cache")
         return resident_share(self.datadir.mysql, self.files)
 
     @property
@@ -442,12 +434,12 @@ class Bench:
 
     # -- the contents
 
-    def fire_inserts(self) -> None:
+    def run_inserts(self) -> None:
         """Runs the insert script.
 
         The ledger is written only after the server has ended: nothing may come between the inserts and the SIGKILL. If
         this process dies before that, the directory is still marked as in use, and its rows are counted again."""
-        self.tell("inserting")
+        self.on_step("inserting")
         with self.server.session() as connection:
             try:
                 acknowledged = execute_inserts(connection, self.conditions.statements) or write_heartbeat(connection)
@@ -465,9 +457,9 @@ class Bench:
             given = dict(self._variant.settings) | self._timed_settings
             self._described[self._variant.label] = describe_options(self.server, given)
 
-    def contents(self) -> Contents:
+    def count_contents(self) -> Contents:
         """Counts tables and rows and returns them with the expected numbers."""
-        self.tell("counting rows and tables")
+        self.on_step("counting rows and tables")
         state = self.datadir.state
         tables = tuple(state.rows)
         self.describe()
@@ -481,7 +473,7 @@ class Bench:
                 rows_lost=sum(max(0, rows - found[table]) for table, rows in state.rows.items()),
             )
 
-    def take_possession(self) -> bool:
+    def mark_in_use(self) -> bool:
         """Marks the data directory as in use; returns whether it already was, because an earlier run died.
 
         In that case the server is started to count what the directory contains, and also if the insert script names
@@ -494,7 +486,7 @@ class Bench:
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
 
-    def settle(self) -> None:
+    def recover_state(self) -> None:
         """Restores a known state after a failed trial: ends the server, starts it again and counts tables and rows.
 
         The start does not use the settings of the failed variant, which may be what prevented the server's start."""
@@ -509,7 +501,7 @@ class Bench:
         try:
             kept = DataDirs(self.datadir.path.parent).set_aside(self.datadir, self.conditions.session, copy=copy)
         except RecoveryError as error:
-            self.note(f"What {self.server.build.version} did not come back over could not be kept: {error.message}.")
+            self.add_note(f"The files that {self.server.build.version} failed on could not be kept: {error.message}.")
             return None
         return None if kept is None else f"its data directory is kept as {kept}"
 
@@ -522,12 +514,12 @@ class Bench:
         self.last_read_bytes = None
         self._acknowledged = {}
         self.start()
-        self.tell("counting rows and tables")
+        self.on_step("counting rows and tables")
         with self.server.session() as connection:
             if has_scratch_schema(self.datadir, self.schema):
-                self.tell("dropping tables that a killed run has left")
+                self.on_step("dropping tables that a killed run left")
                 drop_scratch_schema(self.datadir, connection)
-                self.tell("counting rows and tables")
+                self.on_step("counting rows and tables")
             found = count_tables(connection, self.schema.database_names)
             if found != self.datadir.state.tables:
                 raise RecoveryError(
@@ -539,7 +531,7 @@ class Bench:
                 rows = count_rows(connection, tables)
             except pymysql.err.ProgrammingError as error:
                 raise UsageError(
-                    f"the insert script writes to a table that the schema does not make: {message_of(error)}",
+                    f"the insert script writes to a table that is not in the schema: {message_of(error)}",
                     "give --insert-template a script that fits the schema's template",
                 ) from error
         self.stop()
@@ -564,11 +556,11 @@ class Bench:
 def measure_storage_floor(bench: Bench) -> FloorTimes:
     """Measures how fast the storage can read the first pages of the table files while no server runs."""
     assert bench.at_rest, "a server may still write there"
-    bench.disturbed()
+    bench.invalidate_cache_baseline()
 
     def emptied() -> ColdProof:
         proof = bench.make_cold()
-        bench.tell("reading first pages")
+        bench.on_step("reading first pages")
         return proof
 
     return measure_read_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)

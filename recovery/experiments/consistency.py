@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from recovery.experiments.ddl_history import UNREADABLE_ROWS, DictionaryDifferences, Table
+from recovery.experiments.ddl_history import UNREADABLE_ROWS, Table
 from recovery.model import Version, can
 from recovery.mysqld.client import scalar
 from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, is_error
@@ -62,9 +62,9 @@ def first_damage_message(lines: Sequence[str]) -> str | None:
 
     Servers report damage as errors and as warnings; 5.6 writes some of it without either label, in sentences of several
     lines. An error without details is returned only if there is no other."""
-    for speaks in (_reports_damage, _is_detailed_error, is_error, _reports_crash):
+    for matches in (_reports_damage, _is_detailed_error, is_error, _reports_crash):
         for number, line in enumerate(lines):
-            if speaks(line[:MAX_SEARCHED_CHARS]):
+            if matches(line[:MAX_SEARCHED_CHARS]):
                 return _message_at(lines, number)
     return None
 
@@ -103,8 +103,10 @@ _UNFINISHED = "#sql"
 
 def compare_dictionary(
     connection: Connection[Cursor], version: Version, datadir: Path, databases: Iterable[str]
-) -> DictionaryDifferences:
-    """Compares InnoDB's dictionary with the files in the data directory; each table must have a separate file."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Compares InnoDB's dictionary with the files in the data directory; returns orphaned and missing files.
+
+    Each table must have a separate file. Temporary tables left behind by an ALTER TABLE count as orphans."""
     orphans: list[str] = []
     missing: list[str] = []
     for database in databases:
@@ -117,7 +119,7 @@ def compare_dictionary(
             lone = known - definitions
             missing += [f"{database}/{name}{_DEFINITION}" for name in lone if not name.startswith(_UNFINISHED)]
         orphans += [f"{database}.{name}" for name in known & spaces if name.startswith(_UNFINISHED)]
-    return DictionaryDifferences(tuple(sorted(orphans)), tuple(sorted(missing)))
+    return tuple(sorted(orphans)), tuple(sorted(missing))
 
 
 def _dictionary_tables(connection: Connection[Cursor], version: Version, database: str) -> Iterator[str]:
@@ -149,7 +151,7 @@ def read_catalogue(connection: Connection[Cursor], database: str) -> dict[str, T
 
 
 def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
-    """Returns the number of rows, or BROKEN if the table cannot be read; raises if the connection is lost."""
+    """Returns the number of rows, or UNREADABLE_ROWS if the table cannot be read; raises if the connection is lost."""
     try:
         found = scalar(connection, f"select count(*) from {quote_identifier(database)}.{quote_identifier(table)}")  # noqa: S608 - quoted
     except pymysql.err.OperationalError as error:
@@ -164,7 +166,7 @@ def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
 
 def failing_tables(connection: Connection[Cursor], databases: Iterable[str]) -> tuple[str, ...]:
     """Returns the tables that fail CHECK TABLE, each with its message."""
-    told: dict[str, str] = {}
+    failing: dict[str, str] = {}
     with connection.cursor() as cursor:
         for database in databases:
             cursor.execute("select table_name from information_schema.tables where table_schema = %s", (database,))
@@ -173,5 +175,5 @@ def failing_tables(connection: Connection[Cursor], databases: Iterable[str]) -> 
                 # The status is in the last row, after all messages.
                 *_, (_, _, kind, text) = cursor.fetchall()
                 if (kind, text) != ("status", "OK"):
-                    told[f"{database}.{table}"] = f"{database}.{table}: {text}"
-    return tuple(told.values())
+                    failing[f"{database}.{table}"] = f"{database}.{table}: {text}"
+    return tuple(failing.values())

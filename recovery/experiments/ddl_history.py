@@ -6,66 +6,14 @@ the last acknowledged statement; the one statement that was running may have bee
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol, TypeVar
 
-# --- Results of a comparison, for all writers
+from recovery.experiments.crash_findings import DDL_DATABASE, Violations, first_examples
 
-MOST_EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Violations:
-    """What a recovered server has, compared with what it had acknowledged before the kill."""
-
-    acknowledged: int
-    """Writes that the server had acknowledged to the client before the kill."""
-    lost: int = 0
-    """Acknowledged writes that are gone."""
-    lost_window_s: float | None = None
-    """How long before the kill the oldest lost write had been acknowledged; None if none was lost."""
-    ghosts: int = 0
-    """Writes that are there although they were rolled back or never committed."""
-    torn: int = 0
-    """Transactions of which only a part is there."""
-    holes: int = 0
-    """Lost writes with later ones of the same client still there: losing the end of the log does not explain them."""
-    half_done: int = 0
-    """Tables with a definition from neither before nor after the statement that was running."""
-    some_dropped: bool = False
-    """Whether a statement that drops several tables has completely dropped some of them and left the others intact."""
-    examples: tuple[str, ...] = ()
-    under_way: frozenset[str] = frozenset()
-    """Tables named in the DDL statement that was running at the kill."""
-
-
-@dataclass(frozen=True)
-class DictionaryDifferences:
-    """Differences between the server's dictionary and the files in its data directory."""
-
-    orphans: tuple[str, ...] = ()
-    """Files that the dictionary does not know, and temporary tables left behind by an ALTER TABLE."""
-    missing: tuple[str, ...] = ()
-    """Files that are missing for a table of the dictionary."""
-
-
-def first_examples(told: Iterable[str]) -> tuple[str, ...]:
-    """Returns the first few examples."""
-    return tuple(one for one, _ in zip(told, range(MOST_EXAMPLES), strict=False))
-
-
-def count_text(many: int, what: str) -> str:
-    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
-    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
-
-
-# --- Generation of statements
-
-DATABASE = "crash_definitions"
-"""Schema for the tables of the DDL writer."""
-_NAMED = re.compile(rf"\b{DATABASE}\.(\w+)")
+_NAMED = re.compile(rf"\b{DDL_DATABASE}\.(\w+)")
 TABLE_COUNT = 12
 """Number of table names that the statements use."""
 _ROWS = 5
@@ -113,72 +61,67 @@ class Step:
         return len(self.before) - len(self.after) > 1
 
 
-def generate_steps(chance: RandomSource) -> Iterator[Step]:
+def generate_steps(rng: RandomSource) -> Iterator[Step]:
     """Yields random statements without end; the same random numbers give the same statements."""
     before: dict[str, Table] = {}
     for number in count(1):
         free = [name for name in map("table_{}".format, range(1, TABLE_COUNT + 1)) if name not in before]
-        there = sorted(before)
-        if len(there) < 3 or (free and chance.random() < 0.3):
-            name = chance.choice(free)
+        if len(before) < 3 or (free and rng.random() < 0.3):
+            name = rng.choice(free)
             statement, after = _create_statement(name), {**before, name: Table(("id", "filler"))}
         else:
-            statement, after = _change_statement(chance, before, free=free, number=number)
+            statement, after = _change_statement(rng, before, free=free, number=number)
         yield Step(statement, dict(before), after)
         before = after
 
 
 def _create_statement(name: str) -> str:
     return (
-        f"create table {DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
+        f"create table {DDL_DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
         "engine=innodb row_format=dynamic"
     )
 
 
 def _change_statement(
-    chance: RandomSource, before: Mapping[str, Table], *, free: Sequence[str], number: int
+    rng: RandomSource, before: Mapping[str, Table], *, free: Sequence[str], number: int
 ) -> tuple[str, dict[str, Table]]:
     """Returns a random statement about existing tables, with the catalogue after it."""
     names = sorted(before)
-    name = chance.choice(names)
+    name = rng.choice(names)
     table, rest = before[name], {other: before[other] for other in names if other != name}
-    full = f"{DATABASE}.{name}"
+    full = f"{DDL_DATABASE}.{name}"
     added = table.columns[2:]
     after: dict[str, Table] = dict(rest)
-    match chance.choice(_KINDS):
+    match rng.choice(_KINDS):
         case "insert":
             values = ", ".join([f"('{_FILLER}')"] * _ROWS)
             statement = f"insert into {full} (filler) values {values}"  # noqa: S608 - all of it is ours
-            after[name] = _with_rows(table, table.rows + _ROWS)
+            after[name] = replace(table, rows=table.rows + _ROWS)
         case "add":
-            column, way = f"column_{number}", chance.choice(("inplace", "copy"))
+            column, way = f"column_{number}", rng.choice(("inplace", "copy"))
             statement = f"alter table {full} add column {column} int not null default 7, algorithm={way}"
             after[name] = Table((*table.columns, column), table.rows)
         case "remove" if added:
-            gone = chance.choice(added)
+            gone = rng.choice(added)
             statement = f"alter table {full} drop column {gone}"
             after[name] = Table(tuple(column for column in table.columns if column != gone), table.rows)
         case "index":
             statement = f"alter table {full} add index index_{number} (filler)"
             after[name] = table
         case "rename" if free:
-            other = chance.choice(free)
-            statement = f"rename table {full} to {DATABASE}.{other}"
+            other = rng.choice(free)
+            statement = f"rename table {full} to {DDL_DATABASE}.{other}"
             after[other] = table
         case "drop two" if rest:
-            second = chance.choice(sorted(rest))
-            statement = f"drop table {full}, {DATABASE}.{second}"
+            second = rng.choice(sorted(rest))
+            statement = f"drop table {full}, {DDL_DATABASE}.{second}"
             del after[second]
         case "truncate":
             statement = f"truncate table {full}"
-            after[name] = _with_rows(table, 0)
+            after[name] = replace(table, rows=0)
         case _:  # also for what is impossible: no column to remove, no free name, no second table
             statement = f"drop table {full}"
     return statement, after
-
-
-def _with_rows(table: Table, rows: int) -> Table:
-    return Table(table.columns, rows)
 
 
 def compare_catalogues(
@@ -214,15 +157,13 @@ def compare_catalogues(
         )
     # Each table is in the old or the new state, but not all in the same one: one half of the statement was executed.
     mixed = 0 if odd else 1
-    told = f"half of: {under_way.statement[:80]}" if under_way and (half or mixed) else ""
+    partial = (f"half of: {under_way.statement[:80]}",) if under_way and (half or mixed) else ()
     return replace(
         found,
         lost=len(others),
         half_done=len(half) or mixed,
         some_dropped=bool(mixed and under_way and under_way.drops_several),
-        examples=first_examples(
-            (*((told,) if told else ()), *(_describe_difference(name, now, there) for name in others))
-        ),
+        examples=first_examples((*partial, *(_describe_difference(name, now, there) for name in others))),
     )
 
 

@@ -4,12 +4,14 @@ A scenario is a value: a question, the cache states it compares, a function that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import Any
 
-from recovery.experiments.bench import Bench
+from recovery.errors import UsageError
+from recovery.experiments.bench import Bench, Contents
 from recovery.model import (
     STARTUP_METRIC,
     Cache,
@@ -29,7 +31,6 @@ from recovery.model import (
 )
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
-from recovery.workload.poller import PollerCounters
 
 # --- Experiments: servers that are given work
 
@@ -89,13 +90,43 @@ class HostCapacity:
     """Numbers of table cache instances of the servers; each server divides its entries among them."""
 
 
+WorkPlanner = Callable[[ExperimentRequest, Schema, HostCapacity], tuple[VariantSpec, ...]]
+Pairs = tuple[tuple[str, str], ...]
+OptionValues = tuple[tuple[str, tuple[str, ...]], ...]
+MAX_COMBINATIONS = 10_000
+"""A week, at a minute each."""
+
+
+def option_combinations(asked: ExperimentRequest, defaults: OptionValues) -> tuple[Pairs, ...]:
+    """Returns every combination of the options' values. Values that the user gives replace the default ones."""
+    wanted = dict(defaults) | dict(asked.options)
+    check_combination_count(math.prod(map(len, wanted.values())))
+    return tuple(tuple(zip(wanted, values, strict=True)) for values in product(*wanted.values()))
+
+
+def check_combination_count(count: int) -> None:
+    if count > MAX_COMBINATIONS:
+        raise UsageError(
+            f"these are more than {MAX_COMBINATIONS:,} combinations, and each would be measured",
+            "give fewer values of OPTION=, WORKLOAD=, LOAD_TABLES= or THREADS=",
+        )
+
+
+def selected_parts(asked: ExperimentRequest, names: tuple[str, ...], experiment: str) -> tuple[str, ...]:
+    """Returns the parts of this experiment that the user asked for, or all; raises UsageError for an unknown one."""
+    for name in asked.parts:
+        if name not in names:
+            raise UsageError(f"{experiment} has no question '{name}'", f"there are: {', '.join(names)}")
+    return asked.parts or names
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What a scenario that gives a server work consists of: the works, their tables, options and programs."""
 
     figure: str
-    """Name of the main metric, a key of `model.QUANTITIES`."""
-    works: Callable[[ExperimentRequest, Schema, HostCapacity], tuple[VariantSpec, ...]]
+    """Name of the main metric, a key of `model.METRICS`."""
+    works: WorkPlanner
     settings: Callable[[ExperimentRequest, Schema, HostCapacity], Mapping[str, str]]
     """Server options for all works; options of the user take precedence."""
     schema: Schema
@@ -114,61 +145,53 @@ class Experiment:
     """Number of rows in the insert script."""
     unasked: Callable[[ExperimentRequest, HostCapacity], tuple[str, ...]] = lambda _, __: ()
     """Returns a note for each part that this host cannot run, with the reason."""
-    usual: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
 
 
-# --- Raw results of a trial
+# --- Measurements
 
 
 @dataclass(frozen=True)
-class StartMeasurement:
-    """Result of a timed start: its measurement, the state it began from, and the contents of the server afterwards."""
+class LoadRecord:
+    """What was recorded while a server worked on a load or another task, in addition to its metrics."""
 
-    startup: Startup
-    previous_exit: str
-    """How the server process before the timed one ended."""
-    cold: ColdProof | None
-    cold_means: str | None
-    """How the cache was emptied; None if it was not."""
-    warm: WarmProof | None
-    tables_expected: int
-    tables_found: int
-    rows_expected: int
-    rows_found: int
-    rows_lost: int
-    """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
-    touched: OpenedFiles | None = None
-    samples: StackSamples | None = None
-
-
-@dataclass(frozen=True)
-class WorkMeasurement:
-    """Result of a server that was given work."""
-
-    measures: Mapping[str, float]
-    """Metrics by name, as in `model.QUANTITIES`."""
     seconds: float
     """Length of the measured interval."""
-    usage: ResourceUsage
-    around: HostActivity | None
-    clients: Mapping[str, str]
+    usage: ResourceUsage = field(default_factory=ResourceUsage)
+    around: HostActivity | None = None
+    clients: Mapping[str, str] = field(default_factory=dict)
     """Versions and commands of the client programs."""
-    cold: ColdProof | None = None
-    """How the cache was emptied before the work; None if it was not."""
     watched: LoadTimeline | None = None
+    waits: tuple[ThreadWait, ...] = ()
     raw: Path | None = None
     """File of all samples, which is kept with the results."""
-    waits: tuple[ThreadWait, ...] = ()
-    samples: StackSamples | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one trial measured, before it is judged and stored. An experiment sets the fields that it measures."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Metrics by name, as in `model.METRICS`; those of the timed start are in `startup`."""
     startup: Startup | None = None
-    """Start after a crash; None if there was none or it failed."""
-    broken: tuple[str, ...] = ()
-    """Descriptions of broken promises."""
+    """The timed start; None if there was none, or if it failed."""
+    load: LoadRecord | None = None
+    previous_exit: str | None = None
+    """How the server process before the timed start ended."""
+    cold: ColdProof | None = None
+    """How the cache was emptied before the measurement; None if nothing proves it."""
+    flushed_by: str | None = None
+    """How the cache was emptied without a proof, as in the published experiment."""
+    warm: WarmProof | None = None
+    contents: Contents | None = None
+    opened_files: OpenedFiles | None = None
+    samples: StackSamples | None = None
+    broken_promises: tuple[str, ...] = ()
     may_be_clean: bool = False
     """Whether the server may have had nothing to recover."""
-    told: Mapping[str, str] = field(default_factory=dict)
-    """Observations of the server in words, by what was checked."""
+    observations: Mapping[str, str] = field(default_factory=dict)
+    """What the server did and logged, as text, by what was examined."""
 
 
 Judgement = tuple[Verdict, str | None]
@@ -183,9 +206,8 @@ class Scenario:
     question: str
     title: str
     caches: tuple[Cache, ...]
-    measure: Callable[[Bench, Variant], StartMeasurement | WorkMeasurement]
-    judge: Callable[[Any], Judgement]
-    """Judges the result of `measure`."""
+    measure: Callable[[Bench, Variant], Measurement]
+    judge: Callable[[Measurement], Judgement]
     experiment: Experiment | None = None
     """The work that the server is given; None if its starts are timed."""
 
@@ -200,32 +222,30 @@ class Scenario:
         return () if self.experiment is None else self.experiment.programs
 
 
-def judge_contents(outcome: StartMeasurement) -> Judgement:
+def judge_recovery(measured: Measurement) -> Judgement:
+    """Returns FAILED for broken promises, VOID if the log shows no crash recovery, else the verdict on the contents."""
+    if measured.broken_promises:
+        return Verdict.FAILED, "; ".join(measured.broken_promises)
+    assert measured.startup is not None, "a failed start raises an error or breaks a promise"
+    if measured.startup.crash_proof is None and not measured.may_be_clean:
+        return Verdict.VOID, "the log does not show a crash recovery"
+    return judge_contents(measured)
+
+
+def judge_contents(measured: Measurement) -> Judgement:
     """Returns FAILED if the server has lost tables or acknowledged rows, VOID if it has more rows than expected."""
-    if outcome.tables_found != outcome.tables_expected:
-        return Verdict.FAILED, f"{outcome.tables_found} tables after the start, {outcome.tables_expected} before"
-    if outcome.rows_lost:
-        return Verdict.FAILED, f"{outcome.rows_lost} of {outcome.rows_expected} acknowledged rows are lost"
-    if outcome.rows_found > outcome.rows_expected:
-        extra = outcome.rows_found - outcome.rows_expected
+    if (contents := measured.contents) is None:
+        return Verdict.MEASURED, None
+    if contents.tables_found != contents.tables_expected:
+        return Verdict.FAILED, f"{contents.tables_found} tables after the start, {contents.tables_expected} before"
+    if contents.rows_lost:
+        return Verdict.FAILED, f"{contents.rows_lost} of {contents.rows_expected} acknowledged rows are lost"
+    if contents.rows_found > contents.rows_expected:
+        extra = contents.rows_found - contents.rows_expected
         return Verdict.VOID, f"{extra} rows more than were acknowledged: something else wrote to this server"
     return Verdict.MEASURED, None
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """Result of one task as its clients report it, without the samples of the server."""
-
-    measures: Mapping[str, float]
-    clients: Mapping[str, str] = field(default_factory=dict)
-    """Versions and commands of the client programs."""
-    queries: int = 0
-    """Number of queries answered to the clients of the load in the measured interval."""
-    commits: int = 0
-    """Number of commits of writing transactions."""
-    seen: tuple[tuple[float, float], ...] = ()
-    """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
-    polled: tuple[tuple[float, float], ...] = ()
-    """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
-    beside: PollerCounters | None = None
-    """The pollers that ran during the load; None if polling is not part of the experiment."""
+def accept(_: Measurement) -> Judgement:
+    """Accepts every measurement: either what went wrong has raised an error, or whatever the server does counts."""
+    return Verdict.MEASURED, None

@@ -7,22 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Scenario
-from recovery.experiments.load import (
-    TABLES,
-    THREADS,
-    WORKLOAD,
-    LoadCase,
-    accept_finished,
-    measure,
-    option_combinations,
-    sysbench_experiment,
-    works_from_cases,
-)
-from recovery.model import Cache, Load, Poll, Schema, VariantSpec
+from recovery.experiments.experiment import ExperimentRequest, HostCapacity, option_combinations
+from recovery.experiments.load import load_scenario
+from recovery.experiments.load_plan import TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
+from recovery.model import Poll, Schema, VariantSpec
 from recovery.mysqld.options import max_open_tables, needed_cache_entries, needed_connections
 from recovery.workload.poller import FOREIGN_KEY_QUERY
-from recovery.workload.sysbench import resolve_script
 
 POLL = "poll"
 OFF, ON = "off", "on"
@@ -36,8 +26,8 @@ _CACHE_HEADROOM = 1.125
 the load fit into the cache."""
 
 
-def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    return works_from_cases(_load_cases(asked, schema, _CacheLimits(host.open_files, host.instances, asked.pollers)))
+def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    return name_variants(_variants(asked, schema, _CacheLimits(host.open_files, host.instances, asked.pollers)))
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,7 @@ class _CacheLimits:
         return self.needed(1, threads) <= self.most(threads)
 
 
-def _load_cases(asked: ExperimentRequest, schema: Schema, room: _CacheLimits) -> Iterator[LoadCase]:
+def _variants(asked: ExperimentRequest, schema: Schema, room: _CacheLimits) -> Iterator[VariantSpec]:
     clients = asked.threads or (_THREADS,)
     used = asked.load_tables or (min(_default_tables(clients, room), schema.tables),)
     caches = dict(asked.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
@@ -80,17 +70,10 @@ def _load_cases(asked: ExperimentRequest, schema: Schema, room: _CacheLimits) ->
         (OFF, ON),
     )
     for workload, threads, tables, options, poll in crossed:
-        load = Load(
-            resolve_script(workload),
-            threads,
-            tables,
-            schema.rows,
-            seconds=asked.seconds,
-            warmup_s=asked.warmup_s,
-            poll=Poll(asked.pollers if poll == ON else 0, asked.every_s, _poll_statements(asked)),
-        )
+        polls = Poll(asked.pollers if poll == ON else 0, asked.every_s, _poll_statements(asked))
+        load = make_load(asked, workload, threads=threads, tables=tables, rows=schema.rows, poll=polls)
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
-        yield LoadCase(load, axes, options)
+        yield load_variant(load, axes, options)
 
 
 def _default_tables(threads: tuple[int, ...], room: _CacheLimits) -> int:
@@ -110,7 +93,7 @@ def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, st
     fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={_most_threads(threads, room)} at most"
     raise UsageError(
         f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
-        f"table cache, and the files that a server may open here (ulimit -n) suffice for {most:,}",
+        f"table cache; the files that a server may open here (ulimit -n) allow {most:,}",
         f"give {fewer}, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
     )
 
@@ -124,25 +107,20 @@ def _poll_statements(asked: ExperimentRequest) -> tuple[str, ...]:
     return tuple(statement for _, statement in asked.queries) or (FOREIGN_KEY_QUERY,)
 
 
-INTERFERENCE = Scenario(
+INTERFERENCE = load_scenario(
     "interference",
-    "What does a load lose to a client that asks information_schema for foreign keys in a loop?",
-    "A load beside questions to information_schema",
-    (Cache.WARM,),
-    measure,
-    accept_finished,
-    sysbench_experiment(
-        works,
-        tables=10_000,
-        rows=100,
-        foreign_keys=20,
-        bases={POLL: OFF},
-        usual={
-            "threads": str(_THREADS),
-            "workload": _WORKLOAD,
-            "load_tables": f"{_LOAD_TABLES}, or as many as a table cache can hold",
-            "options": f"{_CACHE}, too small for the load and large enough",
-            "queries": "foreign keys of one table after the other",
-        },
-    ),
+    "How much throughput does a load lose while another client queries foreign keys in information_schema?",
+    "A load with concurrent information_schema queries",
+    plan,
+    tables=10_000,
+    rows=100,
+    foreign_keys=20,
+    bases={POLL: OFF},
+    defaults={
+        "threads": str(_THREADS),
+        "workload": _WORKLOAD,
+        "load_tables": f"{_LOAD_TABLES}, or as many as a table cache can hold",
+        "options": f"{_CACHE}, too small for the load and large enough",
+        "queries": "foreign keys of one table after the other",
+    },
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from recovery.experiments.crash_recovery import TITLE, judge, measure
-from recovery.experiments.experiment import Scenario
+from recovery.experiments.crash_recovery import TITLE, measure
+from recovery.experiments.experiment import Scenario, judge_recovery
 from recovery.model import Cache
 
 SCALE = Scenario(
     "scale",
-    "How does the time to come back after a crash grow with the number of tables?",
+    "How does the startup time after a crash grow with the number of tables?",
     TITLE,
     (Cache.COLD,),
     measure,
-    judge,
+    judge_recovery,
 )

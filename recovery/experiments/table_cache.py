@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Scenario
-from recovery.experiments.load import (
+from recovery.experiments.experiment import ExperimentRequest, HostCapacity, option_combinations
+from recovery.experiments.load import load_scenario
+from recovery.experiments.load_plan import (
     DEFAULT_THREADS_TEXT,
     TABLES,
     THREADS,
     THREADS_PER_CPU,
     WORKLOAD,
-    LoadCase,
-    accept_finished,
-    measure,
-    option_combinations,
+    load_variant,
+    make_load,
+    name_variants,
     powers_of_two,
-    sysbench_experiment,
-    works_from_cases,
 )
-from recovery.model import Cache, Load, Schema, VariantSpec
-from recovery.workload.sysbench import resolve_script
+from recovery.model import Schema, VariantSpec
 
 INSTANCES = "table_open_cache_instances"
 _WORKLOADS = ("point-select", "read-only", "read-write")
@@ -29,11 +26,11 @@ _OPTIONS = ((INSTANCES, ("1", "8", "16")),)
 _MOST_TABLES = 3
 
 
-def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    return works_from_cases(_load_cases(asked, schema, host))
+def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    return name_variants(_variants(asked, schema, host))
 
 
-def _load_cases(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[LoadCase]:
+def _variants(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     crossed = product(
         asked.workloads or _WORKLOADS,
         option_combinations(asked, _OPTIONS),
@@ -41,32 +38,23 @@ def _load_cases(asked: ExperimentRequest, schema: Schema, host: HostCapacity) ->
         asked.threads or powers_of_two(THREADS_PER_CPU * host.cpus),
     )
     for workload, options, tables, threads in crossed:
-        yield LoadCase(
-            Load(
-                resolve_script(workload), threads, tables, schema.rows, seconds=asked.seconds, warmup_s=asked.warmup_s
-            ),
-            ((WORKLOAD, workload), *options, (TABLES, str(tables)), (THREADS, str(threads))),
-            options,
-        )
+        load = make_load(asked, workload, threads=threads, tables=tables, rows=schema.rows)
+        axes = ((WORKLOAD, workload), *options, (TABLES, str(tables)), (THREADS, str(threads)))
+        yield load_variant(load, axes, options)
 
 
-TABLE_CACHE = Scenario(
+TABLE_CACHE = load_scenario(
     "table-cache",
-    "What do several instances of the table cache gain, by tables, by clients, and by what these do?",
-    "sysbench against instances of the table cache",
-    (Cache.WARM,),
-    measure,
-    accept_finished,
-    sysbench_experiment(
-        works,
-        tables=3,
-        rows=100_000,
-        bases={INSTANCES: "1", TABLES: "1"},
-        usual={
-            "threads": DEFAULT_THREADS_TEXT,
-            "workload": " ".join(_WORKLOADS),
-            "load_tables": " ".join(map(str, range(1, _MOST_TABLES + 1))),
-            "options": " ".join(f"{name}={','.join(values)}" for name, values in _OPTIONS),
-        },
-    ),
+    "How much throughput do several table cache instances add, by workload, tables and clients?",
+    "sysbench by table cache instances",
+    plan,
+    tables=3,
+    rows=100_000,
+    bases={INSTANCES: "1", TABLES: "1"},
+    defaults={
+        "threads": DEFAULT_THREADS_TEXT,
+        "workload": " ".join(_WORKLOADS),
+        "load_tables": " ".join(map(str, range(1, _MOST_TABLES + 1))),
+        "options": " ".join(f"{name}={','.join(values)}" for name, values in _OPTIONS),
+    },
 )

@@ -5,37 +5,39 @@ It consists of several parts, each with a separate question, over the same sysbe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Literal
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Scenario
-from recovery.experiments.load import (
+from recovery.experiments.experiment import (
+    ExperimentRequest,
+    HostCapacity,
+    OptionValues,
+    Pairs,
+    option_combinations,
+    selected_parts,
+)
+from recovery.experiments.load import load_scenario
+from recovery.experiments.load_plan import (
     DEFAULT_THREADS_TEXT,
     PAGES,
     POOL,
     POOL_OPTIONS,
+    SPECIAL,
     SPINNING,
     THREADS,
     THREADS_PER_CPU,
     UNIFORM,
     WORKLOAD,
-    LoadCase,
-    OptionValues,
-    Pairs,
-    accept_finished,
-    measure,
-    option_combinations,
+    load_variant,
+    make_load,
+    name_variants,
     pool_bytes,
     pool_options,
     powers_of_two,
-    selected_parts,
-    sysbench_experiment,
-    works_from_cases,
 )
-from recovery.model import QUESTION_AXIS, Cache, Layout, Load, Schema, VariantSpec
-from recovery.workload.sysbench import resolve_script
+from recovery.model import QUESTION_AXIS, Layout, Schema, VariantSpec
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"
@@ -64,24 +66,14 @@ queries although they are rolled back."""
 _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey")
 
 
-class ClientCounts(Enum):
-    """Which numbers of clients a part measures."""
-
-    ALL = "all"
-    """Each of one, two, four … clients."""
-    MOST = "most"
-    ONE = "one"
-    ENDS = "ends"
-    """One client, and the largest number."""
-
-
 @dataclass(frozen=True)
 class Part:
     """One question of the scenario, and the loads that answer it."""
 
     name: str
     workloads: tuple[str, ...]
-    users: ClientCounts
+    clients: Literal["all", "most", "one", "ends"]
+    """Numbers of clients: each of 1, 2, 4 …, the largest of these, one, or one and the largest."""
     options: OptionValues = ()
     fixed: Pairs = ()
     """Server options for all loads of the part."""
@@ -102,13 +94,13 @@ class Part:
 
 PARTS = (
     # Read-only clients do not wait for the log, so the flush option is not varied for them.
-    Part("scaling", _READERS, ClientCounts.ALL, writes=False),
-    Part("scaling", _WRITERS, ClientCounts.ALL, ((_FLUSH, ("1", "2", "0")),), writes=True),
-    Part("one-user", (*_READERS, *_WRITERS), ClientCounts.ONE),
+    Part("scaling", _READERS, "all", writes=False),
+    Part("scaling", _WRITERS, "all", ((_FLUSH, ("1", "2", "0")),), writes=True),
+    Part("one-user", (*_READERS, *_WRITERS), "one"),
     Part(
         "larger-than-memory",
         ("point-select", "update-nokey"),
-        ClientCounts.MOST,
+        "most",
         ((_PAGE, ("16k", "8k", "4k")),),
         larger=True,
     ),
@@ -116,17 +108,17 @@ PARTS = (
     Part(
         "hot-rows",
         ("read-write",),
-        ClientCounts.MOST,
+        "most",
         ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
         rows=_HOT_ROWS,
         figure=_CONFLICT_METRIC,
     ),
-    Part("doublewrite", ("update-nokey",), ClientCounts.MOST, ((_DOUBLEWRITE, ("1", "0")),)),
+    Part("doublewrite", ("update-nokey",), "most", ((_DOUBLEWRITE, ("1", "0")),)),
     *(
         Part(
             "redo-spinning",
             ("update-nokey",),
-            ClientCounts.ENDS,
+            "ends",
             fixed=fixed,
             named=((SPINNING, value),),
             needs="redo_spinning",
@@ -135,7 +127,7 @@ PARTS = (
     ),
     # Two ways to read fewer bytes at a time from the device.
     *(
-        Part("compression", ("point-select",), ClientCounts.MOST, (), fixed, ((PAGES, pages),), layout, larger=True)
+        Part("compression", ("point-select",), "most", (), fixed, ((PAGES, pages),), layout, larger=True)
         for pages, fixed, layout in (
             ("16k", (_USUAL_PAGE,), None),
             ("4k", ((_PAGE, "4k"),), None),
@@ -145,7 +137,7 @@ PARTS = (
     Part(
         "lock-schedule",
         ("read-write",),
-        ClientCounts.MOST,
+        "most",
         ((_SCHEDULE, ("fcfs", "vats")),),
         rows=_HOT_ROWS,
         needs="lock_schedule",
@@ -156,32 +148,30 @@ PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
 LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
-def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    parts = selected_parts(asked, PART_NAMES, "write-scaling has no question")
-    return works_from_cases(
-        way for part in PARTS if part.name in parts for way in _load_cases(part, asked, schema, host)
+def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    parts = selected_parts(asked, PART_NAMES, "write-scaling")
+    return name_variants(
+        variant for part in PARTS if part.name in parts for variant in _variants(part, asked, schema, host)
     )
 
 
-def _load_cases(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[LoadCase]:
+def _variants(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     given = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
-    crossed = product(
-        _workloads(part, asked), option_combinations(asked, part.options), _threads(part.users, asked, host)
-    )
+    crossed = product(_workloads(part, asked), option_combinations(asked, part.options), _threads(part, asked, host))
     for workload, options, threads in crossed:
-        load = Load(
-            resolve_script(workload),
-            threads,
+        load = make_load(
+            asked,
+            workload,
+            threads=threads,
             tables=1 if part.rows else max(asked.load_tables, default=schema.tables),
             rows=min(part.rows or schema.rows, schema.rows),
-            seconds=asked.seconds,
-            warmup_s=asked.warmup_s,
-            options=(UNIFORM,) if part.rows or part.larger else (),
+            distribution=UNIFORM if part.rows or part.larger else SPECIAL,
         )
         axes = ((QUESTION_AXIS, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
         settings = tuple(pair for pair in (*given, *options) if pair != _USUAL_PAGE)
-        yield LoadCase(load, axes, settings, part.layout, part.needs, part.figure, fixed)
+        variant = load_variant(load, axes, settings)
+        yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, figure=part.figure)
 
 
 def _smaller_pool(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Pairs:
@@ -204,43 +194,34 @@ def _workloads(part: Part, asked: ExperimentRequest) -> tuple[str, ...]:
     return tuple(name for name in asked.workloads if part.writes in (None, name not in _READERS))
 
 
-def _threads(users: ClientCounts, asked: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
+def _threads(part: Part, asked: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
     every = asked.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
-    return {
-        ClientCounts.ALL: every,
-        ClientCounts.MOST: (max(every),),
-        ClientCounts.ONE: (1,),
-        ClientCounts.ENDS: tuple(dict.fromkeys((1, max(every)))),
-    }[users]
+    ends = tuple(dict.fromkeys((1, max(every))))
+    return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]
 
 
-WRITE_SCALING = Scenario(
+WRITE_SCALING = load_scenario(
     "write-scaling",
-    "How does InnoDB scale with the number of clients, above all at writing, and what holds it up?",
+    "How does InnoDB scale with the number of clients, especially when they write, and what limits it?",
     "InnoDB under load",
-    (Cache.WARM,),
-    measure,
-    accept_finished,
-    sysbench_experiment(
-        works,
-        tables=8,
-        rows=250_000,
-        bases={
-            _FLUSH: "1",
-            _PAGE: "16k",
-            _DOUBLEWRITE: "1",
-            _ISOLATION: "REPEATABLE-READ",
-            SPINNING: "on",
-            _SCHEDULE: "fcfs",
-            PAGES: "16k",
-        },
-        usual={
-            "threads": DEFAULT_THREADS_TEXT,
-            "workload": "by question",
-            "load_tables": "all",
-            "memory_ratio": f"it fits; {_DATA_TO_POOL_RATIO:g} for {' and '.join(LARGER_PARTS)}",
-            "options": "by question",
-            "parts": "all of them",
-        },
-    ),
+    plan,
+    tables=8,
+    rows=250_000,
+    bases={
+        _FLUSH: "1",
+        _PAGE: "16k",
+        _DOUBLEWRITE: "1",
+        _ISOLATION: "REPEATABLE-READ",
+        SPINNING: "on",
+        _SCHEDULE: "fcfs",
+        PAGES: "16k",
+    },
+    defaults={
+        "threads": DEFAULT_THREADS_TEXT,
+        "workload": "by question",
+        "load_tables": "all",
+        "memory_ratio": f"it fits; {_DATA_TO_POOL_RATIO:g} for {' and '.join(LARGER_PARTS)}",
+        "options": "by question",
+        "parts": "all of them",
+    },
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -19,9 +20,9 @@ import pymysql
 
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, TrialVoidError
-from recovery.experiments import ddl_history
 from recovery.experiments.consistency import read_catalogue
-from recovery.experiments.ddl_history import Catalogue, Step, Violations, first_examples
+from recovery.experiments.crash_findings import DDL_DATABASE, Violations, first_examples
+from recovery.experiments.ddl_history import Step, compare_catalogues, generate_steps
 from recovery.linux.files import template_dir
 from recovery.model import can
 from recovery.mysqld.server import Server
@@ -97,8 +98,8 @@ def read_journal(client: int, text: str) -> Journal:
             found[what].append(Answer(int(number), float(at_s)))
         except (ValueError, KeyError) as error:
             raise TrialVoidError(
-                f"the journal of client {client} has a line that is none: {line.strip()[:60]}",
-                "its disk may be full; without the journal nothing is known of what was acknowledged",
+                f"the journal of client {client} has an invalid line: {line.strip()[:60]}",
+                "its disk may be full; without the journal the acknowledged writes are unknown",
             ) from error
     return Journal(client, tuple(found[COMMITTED]), tuple(found[ROLLED_BACK]))
 
@@ -120,7 +121,7 @@ def compare_journals(journals: Sequence[Journal], held: Sequence[ServerContents]
         holes=holes,
         examples=(
             *first_examples(_describe_transactions(((client, one.number) for client, one in lost), "lost")),
-            *first_examples(_describe_transactions(ghosts, "not to be there")),
+            *first_examples(_describe_transactions(ghosts, "unexpected")),
             *first_examples(_describe_transactions(torn, "torn")),
         ),
     )
@@ -172,7 +173,39 @@ class Writer(Protocol):
         """Compares the acknowledged writes with the contents of the recovered server."""
 
 
-class InsertWriter:
+class ThreadWriter(ABC):
+    """A writer that uses one connection, in a thread."""
+
+    _thread: threading.Thread | None = None
+
+    @abstractmethod
+    def _prepare(self, server: Server) -> None:
+        """Prepares the server before the first write."""
+
+    @abstractmethod
+    def _write(self, connection: pymysql.Connection) -> None:
+        """Writes until the server is gone."""
+
+    def begin(self, server: Server) -> None:
+        self._prepare(server)
+        connection = server.connect()
+
+        def write() -> None:
+            try:
+                self._write(connection)
+            finally:
+                with suppress(pymysql.Error, OSError):
+                    connection.close()
+
+        self._thread = threading.Thread(target=write, name=type(self).__name__, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+
+class InsertWriter(ThreadWriter):
     """Writes the insert script over one connection, one row and one commit at a time."""
 
     databases: tuple[str, ...] = ()
@@ -182,27 +215,16 @@ class InsertWriter:
         self._statements = statements
         self._before: Mapping[str, int] = {}
         self._acknowledged: Mapping[str, int] = {}
-        self._thread: threading.Thread | None = None
 
-    def begin(self, server: Server) -> None:
+    def _prepare(self, server: Server) -> None:
         with server.session() as connection:
             self._before = count_rows(connection, tables_of(self._statements))
-        connection = server.connect()
 
-        def write() -> None:
-            try:
-                self._acknowledged = execute_inserts(connection, self._statements)
-            except InsertsFailedError as error:
-                self._acknowledged = error.acknowledged
-            finally:
-                _close(connection)
-
-        self._thread = threading.Thread(target=write, name="insert script", daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+    def _write(self, connection: pymysql.Connection) -> None:
+        try:
+            self._acknowledged = execute_inserts(connection, self._statements)
+        except InsertsFailedError as error:
+            self._acknowledged = error.acknowledged
 
     def compare(self, server: Server, *, killed_at_s: float) -> Violations:  # noqa: ARG002 - no answer was timed
         with server.session() as connection:
@@ -230,7 +252,7 @@ def compare_inserts(
         # One statement may have been executed without its answer having arrived.
         ghosts=max(0, held - promised - 1),
         holes=0 if in_order else 1,
-        examples=() if in_order else (f"{held} rows are there, and not the first {held} of the script",),
+        examples=() if in_order else (f"the {held} rows that are there are not the first {held} of the script",),
     )
 
 
@@ -239,10 +261,10 @@ class JournalWriter:
 
     databases = (LOAD_DATABASE,)
 
-    def __init__(self, program: Tool, folder: Path, chance: Random) -> None:
+    def __init__(self, program: Tool, folder: Path, rng: Random) -> None:
         self._program = program
         self._folder = folder
-        self._seed = chance.randrange(1, 2**31)
+        self._seed = rng.randrange(1, 2**31)
         self._running = ExitStack()
 
     def begin(self, server: Server) -> None:
@@ -263,7 +285,7 @@ class JournalWriter:
         client = self._running.enter_context(Client("sysbench", self._command(server)))
         if not client.has_said(THREADS_STARTED, _PREPARING_S):
             client.wait(0)  # raises why it has failed
-            raise RecoveryError("sysbench ended before it had begun", "look at the server's error log")
+            raise RecoveryError("sysbench ended before its clients were ready", "see the server's error log")
 
     def _command(self, server: Server) -> list[str]:
         script = str(template_dir() / "journal.lua")
@@ -290,9 +312,8 @@ class JournalWriter:
             return (self._folder / str(client)).read_text(encoding="ascii", errors="replace")
         except OSError as error:
             raise TrialVoidError(
-                f"the journal of client {client} cannot be read: {error.strerror}; of what it was promised nothing is "
-                "known",
-                "somebody may have cleared the temporary folder (TMPDIR) meanwhile: measure again",
+                f"the journal of client {client} cannot be read: {error.strerror}; its acknowledged writes are unknown",
+                "the temporary folder (TMPDIR) may have been cleared meanwhile: measure again",
             ) from error
 
 
@@ -314,67 +335,55 @@ def _read_contents(server: Server) -> list[ServerContents]:
     ]
 
 
-class DdlWriter:
+class DdlWriter(ThreadWriter):
     """Creates, alters, renames and drops tables over one connection."""
 
-    databases = (ddl_history.DATABASE,)
+    databases = (DDL_DATABASE,)
 
-    def __init__(self, chance: Random) -> None:
-        self._steps = ddl_history.generate_steps(chance)
+    def __init__(self, rng: Random) -> None:
+        self._steps = generate_steps(rng)
         self._answered: list[tuple[Step, float]] = []
         self._under_way: Step | None = None
         self._refused: RecoveryError | None = None
-        self._thread: threading.Thread | None = None
         self._news = threading.Condition()
         self._is_over = False
 
-    def begin(self, server: Server) -> None:
+    def _prepare(self, server: Server) -> None:
         with server.session() as connection, connection.cursor() as cursor:
-            cursor.execute(f"create schema {ddl_history.DATABASE}")
-        connection = server.connect()
+            cursor.execute(f"create schema {DDL_DATABASE}")
 
-        def write() -> None:
-            try:
-                with connection.cursor() as cursor:
-                    for step in self._steps:
-                        self._under_way = step
-                        cursor.execute(step.statement)
-                        with self._news:
-                            self._answered.append((step, time.monotonic()))
-                            self._news.notify()
-            except (pymysql.MySQLError, OSError) as error:
-                if not _means_server_gone(error):
-                    self._refused = RecoveryError(
-                        f"the server refuses '{self._under_way.statement if self._under_way else ''}': {error}",
-                        "this is a mistake of the tool's: report it with this line",
-                    )
-            finally:
-                with self._news:
-                    self._is_over = True
-                    self._news.notify()
-                _close(connection)
-
-        self._thread = threading.Thread(target=write, name="definitions", daemon=True)
-        self._thread.start()
+    def _write(self, connection: pymysql.Connection) -> None:
+        try:
+            with connection.cursor() as cursor:
+                for step in self._steps:
+                    self._under_way = step
+                    cursor.execute(step.statement)
+                    with self._news:
+                        self._answered.append((step, time.monotonic()))
+                        self._news.notify()
+        except (pymysql.MySQLError, OSError) as error:
+            if not _means_server_gone(error):
+                self._refused = RecoveryError(
+                    f"the server refuses '{self._under_way.statement if self._under_way else ''}': {error}",
+                    "this is a bug of this tool: report it with this line",
+                )
+        finally:
+            with self._news:
+                self._is_over = True
+                self._news.notify()
 
     def has_answered(self, many: int) -> None:
         """Waits until this many statements are answered; gives up when the writer has ended, or after a minute."""
         with self._news:
             self._news.wait_for(lambda: len(self._answered) >= many or self._is_over, _LONGEST_S)
 
-    def end(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-
     def compare(self, server: Server, *, killed_at_s: float) -> Violations:
         if self._refused is not None:
             raise self._refused
         with server.session() as connection:
-            there: Catalogue = read_catalogue(connection, ddl_history.DATABASE)
+            there = read_catalogue(connection, DDL_DATABASE)
         atomic = can(server.build.version, "atomic_definitions")
-        return ddl_history.compare_catalogues(
-            self._answered, self._under_way, there, killed_at_s=killed_at_s, atomic=atomic
-        )
+        return compare_catalogues(self._answered, self._under_way, there, killed_at_s=killed_at_s, atomic=atomic)
 
 
 def _means_server_gone(error: pymysql.MySQLError | OSError) -> bool:
@@ -383,8 +392,3 @@ def _means_server_gone(error: pymysql.MySQLError | OSError) -> bool:
         number = error.args[0] if error.args else 0
         return not isinstance(number, int) or number == 0 or number >= _FIRST_CLIENT_ERROR
     return isinstance(error, pymysql.err.InterfaceError | OSError)
-
-
-def _close(connection: pymysql.Connection) -> None:
-    with suppress(pymysql.Error, OSError):
-        connection.close()

@@ -226,7 +226,7 @@ class DatadirPool:
         bench.server.close()
         estimate = [other.need for at, other in self.requirements.items() if not other.whole and at not in self._open]
         if not all(need.fits(free_space(self.request.data)) for need in (requirement.size, *estimate)):
-            bench.note(f"{spec.version}: no room to keep the data directory on which it did not come back.")
+            bench.add_note(f"{spec.version}: no room to keep the data directory on which it did not come back.")
             return None
         text = bench.set_aside()
         if text is not None:
@@ -296,8 +296,8 @@ class DatadirPool:
                 flush_caches(datadir.mysql, conditions.dropper)
             server = undo.enter_context(self._server(requirement, datadir, scratch))
             bench = Bench(server, datadir, requirement.schema, conditions=conditions)
-            server.follower, bench.tell = self.reporter.follow, self.reporter.doing
-            if bench.take_possession():
+            server.follower, bench.on_step = self.reporter.follow, self.reporter.doing
+            if bench.mark_in_use():
                 self.reporter.say(
                     f"{requirement.build.version}: an earlier run ended within a trial; the rows were counted again"
                 )

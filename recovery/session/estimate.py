@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recovery.experiments.load import POOL, ROW_BYTES, data_bytes
+from recovery.experiments.load_plan import POOL, ROW_BYTES, data_bytes
 from recovery.model import Cache, Crash, CreateTask, Damage, Flavor, Load, Schema, Task, Variant, Version, can
 from recovery.session.datadirs import DatadirRequirement
 from recovery.session.plan import Plan, datadir_spec

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from recovery.errors import OptionConflictError, UsageError
 from recovery.experiments.experiment import ExperimentRequest
-from recovery.experiments.load import POOL_OPTIONS
+from recovery.experiments.load_plan import POOL_OPTIONS
 from recovery.linux.privileges import NO_STEPS, Steps
 from recovery.model import (
     NO_LIMITS,

@@ -22,7 +22,7 @@ from recovery.errors import (
 )
 from recovery.experiments import find_scenario
 from recovery.experiments.bench import Bench, measure_storage_floor
-from recovery.experiments.experiment import StartMeasurement, WorkMeasurement
+from recovery.experiments.experiment import Measurement
 from recovery.linux import cleanup
 from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
 from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
@@ -54,7 +54,7 @@ from recovery.session.store import (
     check_results_folder,
     failed_run,
     floor_from_reads,
-    run_from_outcome,
+    run_from_measurement,
     session_from_request,
     with_verdict,
     without_dedicated_cpus,
@@ -65,9 +65,7 @@ from recovery.workload.schema import check_template
 # --- Files stored with a run: logs, stacks and samples
 
 
-def store_artifacts(
-    folder: Path, trial: Trial, run: Run, *, outcome: StartMeasurement | WorkMeasurement | None, logs: Path
-) -> Run:
+def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measurement | None, logs: Path) -> Run:
     """Stores the log, stacks and samples of a trial in the session's folder and returns the run with their names.
 
     A trial that failed before its timed start has a log, too: it shows why the trial failed."""
@@ -75,7 +73,7 @@ def store_artifacts(
         has_failed = outcome is None or run.verdict is Verdict.FAILED
         log = _store_log(folder, trial, logs, timed=outcome is not None, last=has_failed)
         stacks = None if outcome is None else _store_stacks(folder, trial, outcome)
-        raw = _store_samples(folder, trial, outcome) if isinstance(outcome, WorkMeasurement) else None
+        raw = None if outcome is None else _store_samples(folder, trial, outcome)
     return replace(run, log=log, stacks=stacks, raw=raw)
 
 
@@ -99,7 +97,7 @@ def _modified_at(log: Path) -> float:
     return log.stat().st_mtime
 
 
-def _store_stacks(folder: Path, trial: Trial, outcome: StartMeasurement | WorkMeasurement) -> str | None:
+def _store_stacks(folder: Path, trial: Trial, outcome: Measurement) -> str | None:
     if outcome.samples is None or not outcome.samples.looks:
         return None
     name = f"{STACKS_FOLDER}/{_artifact_name(trial)}.folded"
@@ -108,13 +106,13 @@ def _store_stacks(folder: Path, trial: Trial, outcome: StartMeasurement | WorkMe
     return name
 
 
-def _store_samples(folder: Path, trial: Trial, worked: WorkMeasurement) -> str | None:
+def _store_samples(folder: Path, trial: Trial, outcome: Measurement) -> str | None:
     """Copies all samples that were taken while the server was under load, and returns the name of the copy."""
-    if worked.raw is None:
+    if outcome.load is None or outcome.load.raw is None:
         return None
     name = f"{SAMPLES}/{_artifact_name(trial)}.csv.gz"
     (folder / name).parent.mkdir(exist_ok=True)
-    copy_atomically(worked.raw, folder / name)
+    copy_atomically(outcome.load.raw, folder / name)
     return name
 
 
@@ -258,9 +256,9 @@ class TrialLoop:
     def _run_trial(self, trial: Trial, spec: DatadirSpec) -> None:
         bench = self._bench(spec)
         if spec != self._last_spec:
-            bench.disturbed()
+            bench.invalidate_cache_baseline()
         self._last_spec = spec
-        bench.vary(trial.variant, extra=trial.extra, repeat=trial.repeat)
+        bench.configure(trial.variant, extra=trial.extra, repeat=trial.repeat)
         if not self._has_started:
             self._has_started = True
             self.store.mark_newest()
@@ -298,7 +296,7 @@ class TrialLoop:
 
     def _measure(
         self, trial: Trial, bench: Bench, clock: ClockGuard
-    ) -> tuple[Run, StartMeasurement | WorkMeasurement | None, StorageFailedError | None]:
+    ) -> tuple[Run, Measurement | None, StorageFailedError | None]:
         """Measures one trial and returns the run, the raw outcome, and the storage error that has to end the session.
 
         If the storage fails, the trial is void instead of failed: the server is not to blame."""
@@ -312,7 +310,7 @@ class TrialLoop:
                 # This includes trials that were aborted because of the standstill: error.message says so.
                 return failed_run(trial, PausedError(f"{paused}; {error.message}")), None, None
             return failed_run(trial, error), None, None
-        run, paused = run_from_outcome(trial, outcome), clock.pause()
+        run, paused = run_from_measurement(trial, outcome), clock.pause()
         doubt = paused or limit_violation(bench.server.group, run)
         verdict, reason = (Verdict.VOID, doubt) if doubt else self.setup.scenario.judge(outcome)
         storage_error = None
@@ -343,7 +341,7 @@ class TrialLoop:
         self,
         trial: Trial,
         bench: Bench,
-        outcome: StartMeasurement | WorkMeasurement | None,
+        outcome: Measurement | None,
         *,
         clock_set_s: float | None,
     ) -> None:
@@ -371,7 +369,7 @@ class TrialLoop:
         If the server does not come back, its remaining trials are skipped. Raises StorageFailedError if the storage
         fails: this skips all remaining trials, which are measured when the session is resumed."""
         try:
-            bench.settle()
+            bench.recover_state()
         except RecoveryError as error:
             bench.server.close()
             if (storage_error := as_storage_error(error, bench.datadir.storage, temporary_folder())) is not None:

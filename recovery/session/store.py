@@ -1,4 +1,4 @@
-"""Stores the results of a session, and converts measured outcomes and requests into what is stored.
+"""Stores the results of a session, and converts measurements and requests into what is stored.
 
 Each session has a folder, and each run a file in it that is written as soon as the run ends, so that the results
 survive a crash of this tool."""
@@ -17,7 +17,8 @@ from typing import Any
 
 from recovery.analysis.stacks import hottest_functions, parse_folded
 from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
-from recovery.experiments.experiment import Scenario, StartMeasurement, WorkMeasurement
+from recovery.experiments.bench import Contents
+from recovery.experiments.experiment import LoadRecord, Measurement, Scenario
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text, limits_to_settings
 from recovery.linux.cleanup import sweep_drafts
@@ -36,6 +37,7 @@ from recovery.model import (
     Load,
     OpenedFiles,
     ReadFloor,
+    ResourceUsage,
     Run,
     Schema,
     Session,
@@ -43,6 +45,7 @@ from recovery.model import (
     Startup,
     Trial,
     Verdict,
+    WarmProof,
 )
 from recovery.mysqld.read_floor import FloorTimes
 from recovery.report.stored_session import (
@@ -212,7 +215,7 @@ def _point_latest(results: Path, name: str) -> None:
     draft.replace(link)
 
 
-# --- From outcomes to runs, and from requests to sessions
+# --- From measurements to runs, and from requests to sessions
 
 
 def empty_run(trial: Trial) -> Run:
@@ -227,98 +230,94 @@ def empty_run(trial: Trial) -> Run:
 
 
 def failed_run(trial: Trial, error: RecoveryError) -> Run:
-    """Returns the run of a trial that ended with this error and has no outcome."""
+    """Returns the run of a trial that ended with this error, without a measurement."""
     void = isinstance(error, TrialVoidError | ServerKilledError | StorageFailedError)
-    told = f"{error.message}; {error.hint}" if error.hint else error.message
     return replace(
         empty_run(trial),
         verdict=Verdict.VOID if void else Verdict.FAILED,
-        reason=told,
+        reason=f"{error.message}; {error.hint}" if error.hint else error.message,
         measure_again=isinstance(error, StorageFailedError | PausedError),
     )
 
 
-def run_from_outcome(trial: Trial, outcome: StartMeasurement | WorkMeasurement) -> Run:
-    return _run_from_work(trial, outcome) if isinstance(outcome, WorkMeasurement) else _run_from_start(trial, outcome)
-
-
-def _run_from_work(trial: Trial, worked: WorkMeasurement) -> Run:
+def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
+    cold = measured.cold
     return replace(
         empty_run(trial),
         verdict=Verdict.MEASURED,
-        measures={name: _rounded(value) for name, value in worked.measures.items()},
-        read_bytes=worked.usage.read_bytes,
-        read_requests=worked.usage.read_requests,
-        cpu_s=worked.usage.cpu_s,
-        reads_per_s=_rate(worked.usage.read_requests, worked.seconds),
-        group_memory_bytes=worked.usage.group_memory_bytes,
-        cold_means=worked.cold.means if worked.cold else None,
-        resident_before_bytes=worked.cold.resident_bytes if worked.cold else None,
-        around=worked.around,
-        watched=worked.watched,
-        waits=worked.waits,
-        clients=dict(worked.clients),
-        told=dict(worked.told),
-        **_startup_fields(worked.startup),
-        **_sample_fields(worked.samples),
+        measures={name: _rounded(value) for name, value in measured.metrics.items()},
+        exit_signal=measured.previous_exit,
+        cold_means=cold.means if cold else measured.flushed_by,
+        resident_before_bytes=cold.resident_bytes if cold else None,
+        told=dict(measured.observations),
+        **_startup_fields(measured.startup),
+        **_load_fields(measured.load),
+        **_warm_fields(measured.warm),
+        **_contents_fields(measured.contents),
+        **_opened_file_fields(measured.opened_files),
+        **_sample_fields(measured.samples),
     )
 
 
 def _startup_fields(startup: Startup | None) -> dict[str, Any]:
-    """Returns the figures of a start in a session about something else, such as a recovery after a crash."""
     if startup is None:
         return {}
     return {
         "startup_s": startup.startup_s,
         "first_query_s": startup.first_query_s,
         "phases": startup.phases,
+        "beside": startup.beside,
+        "cache_grown_bytes": startup.usage.cache_grown_bytes,
         "crash_proof": startup.crash_proof,
+        "ready_lag_s": startup.ready_lag_s,
+        "start_error_s": startup.start_error_s,
+        "engine_overhead_s": startup.engine_overhead_s,
+        "log_held_s": startup.log_held_s,
+        "scan_threads": startup.scan_threads,
+        "around": startup.around,
+        "timeline": startup.timeline,
+        **_usage_fields(startup.usage, seconds=startup.first_query_s),
     }
 
 
-def _rounded(value: float) -> float:
-    """Rounds to seven significant digits, which is more than any measurement here has."""
-    return float(f"{value:.7g}")
+def _load_fields(load: LoadRecord | None) -> dict[str, Any]:
+    if load is None:
+        return {}
+    return {
+        "around": load.around,
+        "watched": load.watched,
+        "waits": load.waits,
+        "clients": dict(load.clients),
+        **_usage_fields(load.usage, seconds=load.seconds),
+    }
 
 
-def _run_from_start(trial: Trial, outcome: StartMeasurement) -> Run:
-    startup, cold, warm = outcome.startup, outcome.cold, outcome.warm
-    return replace(
-        empty_run(trial),
-        verdict=Verdict.MEASURED,
-        startup_s=startup.startup_s,
-        first_query_s=startup.first_query_s,
-        phases=startup.phases,
-        beside=startup.beside,
-        tables=outcome.tables_found,
-        read_bytes=startup.usage.read_bytes,
-        read_requests=startup.usage.read_requests,
-        cpu_s=startup.usage.cpu_s,
-        resident_before_bytes=cold.resident_bytes if cold else None,
-        cache_grown_bytes=startup.usage.cache_grown_bytes,
-        cold_means=outcome.cold_means,
-        warmups=warm.warmups if warm else None,
-        resident_share=warm.resident_share if warm else None,
-        resident_share_after=warm.resident_share_after if warm else None,
-        crash_proof=startup.crash_proof,
-        rows_expected=outcome.rows_expected,
-        rows_found=outcome.rows_found,
-        ready_lag_s=startup.ready_lag_s,
-        start_error_s=startup.start_error_s,
-        engine_overhead_s=startup.engine_overhead_s,
-        exit_signal=outcome.previous_exit,
-        reads_per_s=_rate(startup.usage.read_requests, startup.first_query_s),
-        group_memory_bytes=startup.usage.group_memory_bytes,
-        log_held_s=startup.log_held_s,
-        scan_threads=startup.scan_threads,
-        around=startup.around,
-        timeline=startup.timeline,
-        **_touched_fields(outcome.touched),
-        **_sample_fields(outcome.samples),
-    )
+def _usage_fields(usage: ResourceUsage, *, seconds: float) -> dict[str, Any]:
+    requests = usage.read_requests
+    return {
+        "read_bytes": usage.read_bytes,
+        "read_requests": requests,
+        "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
+        "cpu_s": usage.cpu_s,
+        "group_memory_bytes": usage.group_memory_bytes,
+    }
 
 
-def _touched_fields(found: OpenedFiles | None) -> dict[str, Any]:
+def _warm_fields(warm: WarmProof | None) -> dict[str, Any]:
+    return {} if warm is None else asdict(warm)
+
+
+def _contents_fields(contents: Contents | None) -> dict[str, Any]:
+    if contents is None:
+        return {}
+    return {
+        "tables": contents.tables_found,
+        "rows_expected": contents.rows_expected,
+        "rows_found": contents.rows_found,
+    }
+
+
+def _opened_file_fields(found: OpenedFiles | None) -> dict[str, Any]:
     if found is None:
         return {}
     return {
@@ -344,6 +343,11 @@ def _sample_fields(samples: StackSamples | None) -> dict[str, Any]:
     }
 
 
+def _rounded(value: float) -> float:
+    """Rounds to seven significant digits, which is more than any measurement here has."""
+    return float(f"{value:.7g}")
+
+
 def with_verdict(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:
     """Returns the run with its verdict; an extra run gets SAMPLED instead of MEASURED, because it is never averaged."""
     sampled = trial.extra is not None and verdict is Verdict.MEASURED
@@ -353,10 +357,6 @@ def with_verdict(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -
 def floor_from_reads(last: Trial, plan: Plan, reads: FloorTimes) -> ReadFloor:
     """Returns the floor of the data directory of this trial."""
     return ReadFloor(str(last.version), plan.variants_over(datadir_spec(last.version, last.variant)), **asdict(reads))
-
-
-def _rate(count: int | None, seconds: float) -> float | None:
-    return None if count is None or seconds <= 0 else round(count / seconds, 1)
 
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from recovery.builds.resolve import Sources
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import ServerFailedError
 from recovery.experiments.bench import Bench, Conditions
-from recovery.experiments.crash_recovery import insert_and_kill, start_insert_and_kill
+from recovery.experiments.crash_recovery import end_after_inserts
 from recovery.linux import docker_engine
 from recovery.linux.page_cache import direct_cache_dropper
 from recovery.linux.procfs import process_id
@@ -71,7 +71,7 @@ def compare(
     with site.staged(build, tables) as stage, _terminal() as terminal, ExitStack() as stack:
         benches = {way: stack.enter_context(_bench(site, build, stage, way)) for way in ways}
         for bench in benches.values():
-            start_insert_and_kill(bench)
+            end_after_inserts(bench, bench.kill)
         for pair in range(count + 1):
             for way in ways if pair % 2 else reversed(ways):
                 if cache is Cache.COLD:
@@ -102,7 +102,8 @@ def _watched(bench: Bench, said: partial[Start], terminal: TextIO) -> Start:
         used_s = time.process_time()
         startup = bench.timed_start(f"{time.monotonic_ns()}.err")
         used_s = time.process_time() - used_s
-    insert_and_kill(bench)
+    bench.run_inserts()
+    bench.kill()
     assert startup.crash_proof is not None
     assert startup.ready_lag_s is not None, "this server does not stamp microseconds"
     return said(startup.startup_s - startup.ready_lag_s, used_s, startup.ready_lag_s, startup.engine_overhead_s)
@@ -174,7 +175,7 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
         screen=screen,
         record=partial(progress.write_status_file, bench.server.logdir / "status"),
     )
-    bench.server.follower, bench.tell = reporter.follow, reporter.doing
+    bench.server.follower, bench.on_step = reporter.follow, reporter.doing
     with reporter.active():
         reporter.trial_began(Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
         yield

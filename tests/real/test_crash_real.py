@@ -151,7 +151,7 @@ def test_what_a_server_does_about_damage_is_told(data: Path, tmp_path: Path) -> 
 
 def test_a_question_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["crash-matrix", "--question", "breakfast", "--results", str(tmp_path)]) == 2
-    assert "kills at no moment 'breakfast'" in capsys.readouterr().err
+    assert "crash-matrix has no question 'breakfast'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("disks")
@@ -239,7 +239,7 @@ def test_a_kill_that_comes_too_late_is_tried_again(data: Path, tmp_path: Path, m
     """The first of its moments lies long after a shutdown."""
     late = [600.0]
     usual = Random.random
-    monkeypatch.setattr("recovery.experiments.crash_matrix.Random", type("Late", (Random,), {
+    monkeypatch.setattr("recovery.experiments.crash.Random", type("Late", (Random,), {
         "random": lambda self: late.pop() if late else usual(self) * 1e-3,
     }))  # fmt: skip
     (found,) = asked("crash-matrix", OLD, "shutdown", data, tmp_path, *FLUSHED).runs

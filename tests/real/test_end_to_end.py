@@ -295,7 +295,7 @@ def test_templates_that_do_not_fit(at: list[str], tmp_path: Path, capsys: pytest
     )
     arguments = ["cold-recovery", "--version", "mariadb-10.11.5", "--runs", "1", "--template", str(template), *at]
     assert run(arguments) == 2
-    assert "writes to a table that the schema does not make" in capsys.readouterr().err
+    assert "writes to a table that is not in the schema" in capsys.readouterr().err
     inserts = tmp_path / "inserts.sql.j2"
     inserts.write_text("{% for n in range(5) %}insert into discovery.other_{{ n }} values (null);{% endfor %}")
     assert run([*arguments, "--insert-template", str(inserts)]) == 0

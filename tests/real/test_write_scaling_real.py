@@ -10,7 +10,7 @@ import pytest
 
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
-from recovery.experiments.load import ROW_BYTES
+from recovery.experiments.load_plan import ROW_BYTES
 from recovery.linux.files import template_dir
 from recovery.linux.storage import device_of
 from recovery.model import Layout, Run, Schema, Session, Verdict

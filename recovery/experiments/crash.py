@@ -1,0 +1,124 @@
+"""What the scenarios crash-matrix and damage share: a server over a copy of its data directory, killed while it writes.
+
+The original is never started, so that no crash can damage it, and every run begins with the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from recovery.builds.packages import SYSBENCH
+from recovery.errors import HostUnfitError
+from recovery.experiments.bench import Bench
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, WorkPlanner, selected_parts
+from recovery.experiments.writers import JournalWriter, Writer
+from recovery.linux.privileges import RootStep
+from recovery.linux.storage import device_of
+from recovery.model import RECOVERY_METRIC, Crash, Damage, Schema, Startup, Variant
+from recovery.mysqld.datadir import Copy, disposable_copy
+from recovery.mysqld.server import Server
+
+# --- One run
+
+
+def random_source(bench: Bench, variant: Variant, task: Crash | Damage) -> Random:
+    """Returns the source of all random choices of one run: they are the same in another session with this seed."""
+    return Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
+
+
+@contextmanager
+def running_on_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[tuple[Copy, Startup]]:
+    """Starts the server of the bench over a copy of its data directory; yields the copy and the start."""
+    server, original, device = bench.server, bench.server.datadir, bench.server.device
+    bench.on_step("copying the data directory")
+    in_containers = server.build.image is not None
+    with disposable_copy(original, bench.datadir.path, on_a_disk=on_a_disk, for_containers=in_containers) as copy:
+        server.datadir, server.device = copy.mysql, device_of(copy.mysql)
+        try:
+            bench.on_step("starting the server")
+            startup = server.start(log_name="before.err", settings=bench.settings)
+            bench.describe()
+            yield copy, startup
+        finally:
+            server.close()
+            server.datadir, server.device = original, device
+
+
+def create_journal_writer(bench: Bench, rng: Random) -> JournalWriter:
+    return JournalWriter(bench.conditions.programs[SYSBENCH], bench.server.logdir / "journals", rng)
+
+
+@contextmanager
+def background_writer(writer: Writer, server: Server) -> Iterator[None]:
+    """Runs the writer during the block; at its end, whatever happened, ends the server and then the writer."""
+    try:
+        writer.begin(server)
+        yield
+    finally:
+        server.close()
+        writer.end()
+
+
+def log_lines(*logs: Path) -> list[str]:
+    return [line for log in logs for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+
+
+# --- The experiments
+
+
+@dataclass(frozen=True)
+class CrashParts:
+    """The parts of an experiment, of which one needs a separate disk and is skipped on hosts that cannot provide it."""
+
+    experiment: str
+    names: tuple[str, ...]
+    with_disk: str
+    why_no_disk: Callable[[HostCapacity], str | None]
+
+    def selected(self, asked: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
+        """Returns the parts to run.
+
+        Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
+        found = selected_parts(asked, self.names, self.experiment)
+        if self.with_disk not in found or (why := self.why_no_disk(host)) is None:
+            return found
+        if self.with_disk in asked.parts:
+            raise HostUnfitError(
+                f"{self.with_disk} needs a separate disk, and this host cannot provide one: {why}",
+                f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
+                f"otherwise leave {self.with_disk} out of QUESTION=",
+            )
+        return tuple(one for one in found if one != self.with_disk)
+
+    def skipped_notes(self, asked: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
+        """Returns a note for the report if the part is skipped by default on this host."""
+        why = None if asked.parts else self.why_no_disk(host)
+        if why is None:
+            return ()
+        return (f"{self.with_disk} is skipped: it needs a separate disk, and this host cannot provide one: {why}",)
+
+
+def crash_experiment(
+    works: WorkPlanner,
+    parts: CrashParts,
+    settings: Mapping[str, str],
+    *,
+    runs: int,
+    bases: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+) -> Experiment:
+    return Experiment(
+        figure=RECOVERY_METRIC,
+        works=works,
+        settings=lambda _, __, ___: settings,
+        schema=Schema(tables=20, columns=1),
+        programs=(SYSBENCH,),
+        bases=bases or {},
+        runs=runs,
+        inserts=100,
+        unasked=parts.skipped_notes,
+        defaults={"parts": "all of them", **(defaults or {})},
+    )

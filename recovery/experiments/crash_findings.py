@@ -1,0 +1,146 @@
+"""What a server has after a crash, compared with what it promises to keep (pure functions).
+
+Whether a server promises to keep all acknowledged writes depends on how it is configured to flush its log. It always
+promises that no transaction is there in part, and none that was rolled back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from recovery.model import CrashMoment
+
+DDL_DATABASE = "crash_definitions"
+"""Schema for the tables of the DDL writer."""
+_DDL_TABLE = re.compile(rf"{DDL_DATABASE}[`'\"]?[/.][`'\"]?(#?[\w-]+)")
+"""Finds names of tables of the DDL writer, in a path or in a statement."""
+_MAX_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Violations:
+    """What a recovered server has, compared with what it had acknowledged before the kill."""
+
+    acknowledged: int
+    """Writes that the server had acknowledged to the client before the kill."""
+    lost: int = 0
+    """Acknowledged writes that are gone."""
+    lost_window_s: float | None = None
+    """How long before the kill the oldest lost write had been acknowledged; None if none was lost."""
+    ghosts: int = 0
+    """Writes that are there although they were rolled back or never committed."""
+    torn: int = 0
+    """Transactions of which only a part is there."""
+    holes: int = 0
+    """Lost writes with later ones of the same client still there: losing the end of the log does not explain them."""
+    half_done: int = 0
+    """Tables with a definition from neither before nor after the statement that was running."""
+    some_dropped: bool = False
+    """Whether a statement that drops several tables has completely dropped some of them and left the others intact."""
+    examples: tuple[str, ...] = ()
+    under_way: frozenset[str] = frozenset()
+    """Tables named in the DDL statement that was running at the kill."""
+
+
+@dataclass(frozen=True)
+class CrashFindings:
+    """Everything that was checked after the crash."""
+
+    moment: CrashMoment
+    found: Violations
+    promised: bool
+    """Whether the server promises to keep every acknowledged write."""
+    atomic: bool
+    """Whether the server has atomic DDL: tables and their files change completely or not at all."""
+    all_or_none: bool = True
+    """Whether a statement that drops several tables drops all or none of them."""
+    orphans: tuple[str, ...] = ()
+    """Files that the dictionary does not know, and temporary tables left behind by an ALTER TABLE."""
+    missing: tuple[str, ...] = ()
+    """Files that are missing for a table of the dictionary."""
+    failing: tuple[str, ...] = ()
+    """Tables that fail CHECK TABLE, each with its message."""
+    complaints: tuple[str, ...] = ()
+    """Lines of the error log that report damage."""
+
+
+def crash_metrics(back: CrashFindings) -> dict[str, float]:
+    """Returns the metrics of what was found after the crash, by name."""
+    found = back.found
+    counts = {
+        "acknowledged": found.acknowledged,
+        "lost": found.lost,
+        "ghosts": found.ghosts,
+        "torn": found.torn,
+        "holes": found.holes,
+        "half_done": found.half_done,
+        "orphans": len(back.orphans),
+        "missing": len(back.missing),
+        "failing": len(back.failing),
+        "complaints": len(back.complaints),
+    }
+    window = {} if found.lost_window_s is None else {"lost_window_s": found.lost_window_s}
+    return {name: float(count) for name, count in counts.items()} | window
+
+
+def broken_promises(back: CrashFindings) -> tuple[str, ...]:
+    """Describes the broken promises, followed by examples; empty if all were kept."""
+    broken = (*_broken_writes(back), *_broken_tables(back))
+    return (*broken, *back.found.examples) if broken else ()
+
+
+def _broken_writes(back: CrashFindings) -> Iterator[str]:
+    found, what = back.found, "statement" if back.moment is CrashMoment.DEFINITIONS else "transaction"
+    if found.lost and back.promised:
+        yield f"{found.lost:,} of {count_text(found.acknowledged, f'acknowledged {what}')} lost"
+    if found.ghosts:
+        yield f"{count_text(found.ghosts, what)} present without a commit"
+    if found.torn:
+        yield f"{count_text(found.torn, what)} present in part"
+    if found.holes:
+        yield f"{count_text(found.holes, what)} lost although later ones are present"
+
+
+def _broken_tables(back: CrashFindings) -> Iterator[str]:
+    is_known_weakness = _known_weakness(back)
+    complaints, failing, missing, orphans = (
+        tuple(one for one in found if not is_known_weakness(one))
+        for found in (back.complaints, back.failing, back.missing, back.orphans)
+    )
+    if complaints:
+        yield f"the error log reports damage: {complaints[0][:160]}"
+    if back.found.half_done and back.atomic and (back.all_or_none or not back.found.some_dropped):
+        yield f"{count_text(back.found.half_done, 'definition')} changed in part"
+    if failing:
+        yield f"CHECK TABLE fails: {'; '.join(first_examples(failing))}"
+    if missing:
+        yield f"files are missing: {', '.join(first_examples(missing))}"
+    if orphans:
+        yield f"files are left behind: {', '.join(first_examples(orphans))}"
+
+
+def _known_weakness(back: CrashFindings) -> Callable[[str], bool]:
+    """Returns a function that recognises a finding as the known weakness of servers without atomic DDL.
+
+    These servers change a definition in one place after the other. Such findings are counted, but break no promise.
+    They may only concern tables that were being changed; where acknowledged writes may be lost, also tables changed
+    before."""
+    if back.moment is not CrashMoment.DEFINITIONS or back.atomic:
+        return lambda _: False
+
+    def is_known_weakness(finding: str) -> bool:
+        tables = _DDL_TABLE.findall(finding)
+        return any(one in back.found.under_way or one.startswith("#") or not back.promised for one in tables)
+
+    return is_known_weakness
+
+
+def first_examples(examples: Iterable[str]) -> tuple[str, ...]:
+    return tuple(islice(examples, _MAX_EXAMPLES))
+
+
+def count_text(many: int, what: str) -> str:
+    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
+    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"

@@ -1,0 +1,256 @@
+"""Plans sysbench loads: the buffer pool, the variants of an experiment, and what a host can hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+from itertools import islice
+
+from recovery.errors import UsageError
+from recovery.experiments.experiment import (
+    MAX_COMBINATIONS,
+    ExperimentRequest,
+    HostCapacity,
+    Pairs,
+    check_combination_count,
+)
+from recovery.model import QUESTION_AXIS, Cache, Load, Poll, Schema, VariantSpec
+from recovery.mysqld.options import max_clients, needed_connections
+from recovery.workload.sysbench import NO_PREPARED_STATEMENTS, must_send_text, resolve_script
+
+# --- Buffer pool size: the same for all servers, checked against what a load uses
+
+POOL = "innodb_buffer_pool_size"
+POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
+"""The pool size, and the two options by which servers round it."""
+ROW_BYTES = 250
+"""Estimated size of one row of a sysbench table, with its index, in pages that are not full."""
+_TABLE_BYTES = 128 << 10
+_DEFAULT_POOL_FACTOR = 1.5
+_MIN_POOL_FACTOR = 1.3
+"""Pool size over data size that a load needs at least: files are never full, so they exceed the estimate."""
+_MIB = 1 << 20
+_GIB = 1 << 30
+_MIN_DEFAULT_POOL_BYTES = 128 * _MIB
+_MIN_SERVER_POOL_BYTES = 5 * _MIB
+_MAX_MEMORY_SHARE = 0.5
+"""Largest share of the host's memory for the pool: the clients and the page cache need memory, too."""
+_INSTANCES = 8
+"""Buffer pool instances from 1 GiB on: all versions that have several accept this number. Below 1 GiB some versions
+use one instance, whatever the option says."""
+_CHUNK, _LARGE_CHUNK = 16 * _MIB, 128 * _MIB
+
+
+def data_bytes(tables: int, rows: int) -> int:
+    """Returns the estimated size of so many sysbench tables of `rows` rows each."""
+    return tables * (_TABLE_BYTES + rows * ROW_BYTES)
+
+
+def pool_bytes(schema: Schema, host: HostCapacity, *, ratio: float | None) -> int:
+    """Returns a pool size that holds all data or, with a `ratio`, one that the data exceeds by this factor; never more
+    than half of the host's memory."""
+    wanted = _wanted_pool_bytes(schema, ratio)
+    return _round_to_chunks(min(max(wanted, _MIN_SERVER_POOL_BYTES), _max_pool_bytes(host)))
+
+
+def pool_options(size: int) -> dict[str, str]:
+    """Returns the options that give a buffer pool of exactly this size.
+
+    Since 5.7 a pool consists of chunks, equally many in each instance, and the server rounds any other size up, by
+    default to the next gigabyte; 5.6 accepts any size. Sizes from `pool_bytes()` are not rounded."""
+    instances, chunk = _pool_geometry(size)
+    chunk = min(chunk, size)
+    return {
+        POOL: str(size),
+        "loose_innodb_buffer_pool_instances": str(instances),
+        "loose_innodb_buffer_pool_chunk_size": str(chunk),
+    }
+
+
+def check_memory(works: Iterable[VariantSpec], asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> None:
+    """Raises UsageError if this host has too little memory for the data of a load, or for the requested ratio."""
+    if asked.memory_ratio is not None:
+        _check_ratio(asked.memory_ratio, schema, host)
+        return
+    for work in works:
+        if isinstance(work.task, Load) and POOL not in dict(work.settings):
+            _check_load_fits(work.task, host)
+
+
+def _check_ratio(ratio: float, schema: Schema, host: HostCapacity) -> None:
+    wanted, most = _wanted_pool_bytes(schema, ratio), _max_pool_bytes(host)
+    if wanted > most:
+        least = data_bytes(schema.total_tables, schema.rows) / most
+        raise UsageError(
+            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(wanted)}: {_over_memory_text(most)}",
+            f"give MEMORY_RATIO={least + 0.05:.1f} or more",
+        )
+
+
+def _check_load_fits(load: Load, host: HostCapacity) -> None:
+    needed, most = _MIN_POOL_FACTOR * data_bytes(load.tables, load.rows), _max_pool_bytes(host)
+    if needed > most:
+        fit = int((most / _MIN_POOL_FACTOR / load.tables - _TABLE_BYTES) / ROW_BYTES)
+        fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES"
+        raise UsageError(
+            f"{load.tables:,} tables of {load.rows:,} rows need a buffer pool of {_gib(needed)}: "
+            f"{_over_memory_text(most)}",
+            f"give {fewer}; or MEMORY_RATIO=4 for a load that is to read from the device",
+        )
+
+
+def _wanted_pool_bytes(schema: Schema, ratio: float | None) -> float:
+    data = data_bytes(schema.total_tables, schema.rows)
+    return data / ratio if ratio else max(_DEFAULT_POOL_FACTOR * data, _MIN_DEFAULT_POOL_BYTES)
+
+
+def _max_pool_bytes(host: HostCapacity) -> float:
+    return _MAX_MEMORY_SHARE * host.memory_bytes
+
+
+def _round_to_chunks(wanted: float) -> int:
+    """Returns the nearest size, up or down, that servers do not round: so the requested ratio is kept."""
+    instances, chunk = _pool_geometry(wanted)
+    unit = _MIB if wanted < chunk else instances * chunk
+    return max(1, round(wanted / unit)) * unit
+
+
+def _pool_geometry(size: float) -> tuple[int, int]:
+    """Returns the number of instances and the chunk size in bytes, chosen so that there are fewer than 1,000 chunks."""
+    if size < _GIB:
+        return 1, _CHUNK
+    return _INSTANCES, _CHUNK if size < _INSTANCES * _GIB else _LARGE_CHUNK
+
+
+def _over_memory_text(most: float) -> str:
+    return f"that is more than half of the memory, {_gib(most)}"
+
+
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.1f} GiB"
+
+
+# --- Loads and the variants that measure them
+
+DATABASE = "sbtest"
+WORKLOAD, THREADS, TABLES = "workload", "threads", "tables"
+PAGES, SPINNING = "pages", "spinning"
+"""Axes that are not options of the server."""
+_SELF_EXPLANATORY_AXES = frozenset({WORKLOAD, QUESTION_AXIS, PAGES})
+"""Axes with values that are understood without the name of the axis."""
+_COUNT_AXES = frozenset({THREADS, TABLES})
+SPECIAL, UNIFORM = "--rand-type=special", "--rand-type=uniform"
+"""Distribution of row accesses: sysbench's default (three of four accesses go to 1 % of the rows), or uniform."""
+_REDO_BYTES = 1 << 30
+THREADS_PER_CPU = 4
+_MAX_NAME_BYTES = 180
+"""In bytes. The log file is named after the load, the version and the run number."""
+DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
+"""The default numbers of threads, in words."""
+
+
+def make_load(
+    asked: ExperimentRequest,
+    workload: str,
+    *,
+    threads: int,
+    tables: int,
+    rows: int,
+    distribution: str = SPECIAL,
+    poll: Poll | None = None,
+) -> Load:
+    """Returns a load of the requested length. Its rows are distributed as sysbench does by default, but explicitly, so
+    that the command in the report shows it."""
+    return Load(resolve_script(workload), threads, tables, rows, asked.seconds, asked.warmup_s, (distribution,), poll)
+
+
+def load_variant(load: Load, axes: Pairs, options: Pairs = ()) -> VariantSpec:
+    """Returns a variant that measures this load with these server options; `name_variants()` gives it its name."""
+    return VariantSpec("", Cache.WARM, load, axes, options)
+
+
+def name_variants(variants: Iterable[VariantSpec]) -> tuple[VariantSpec, ...]:
+    """Names each variant by the axes in which the variants differ.
+
+    Raises UsageError if there are too many, if two get the same name, or if a name is too long for a file."""
+    found = _with_same_protocol(tuple(islice(variants, MAX_COMBINATIONS + 1)))
+    check_combination_count(len(found))
+    values: dict[str, set[str]] = {}
+    for variant in found:
+        for axis, value in variant.axes:
+            values.setdefault(axis, set()).add(value)
+    differing = {axis for axis, known in values.items() if len(known) > 1 or axis in _SELF_EXPLANATORY_AXES}
+    named = tuple(replace(variant, name=_name(variant.axes, differing)) for variant in found)
+    for name, times in Counter(variant.name for variant in named).items():
+        if times > 1:
+            raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
+        if len(name.encode(errors="replace")) > _MAX_NAME_BYTES:
+            raise UsageError(
+                f"the name of the load {name[:60]}… is too long for a file", "give shorter values of OPTION="
+            )
+    return named
+
+
+def _with_same_protocol(variants: tuple[VariantSpec, ...]) -> tuple[VariantSpec, ...]:
+    """Sends the statements of all loads as text if one load has too many to prepare: otherwise a comparison of client
+    numbers would also be one of prepared statements with text."""
+    if not any(must_send_text(load) for load in _loads(variants)):
+        return variants
+    return tuple(
+        replace(variant, task=replace(load, options=(*load.options, NO_PREPARED_STATEMENTS)))
+        for variant, load in zip(variants, _loads(variants), strict=True)
+    )
+
+
+def _loads(variants: Iterable[VariantSpec]) -> list[Load]:
+    return [variant.task for variant in variants if isinstance(variant.task, Load)]
+
+
+def _name(axes: Pairs, differing: Set[str]) -> str:
+    return "-".join(_name_part(axis, value.rpartition("/")[2]) for axis, value in axes if axis in differing)
+
+
+def _name_part(axis: str, value: str) -> str:
+    """Returns one part of a name: `read-only`, `8-threads`, `instances-16`."""
+    if axis in _SELF_EXPLANATORY_AXES:
+        return value
+    if axis in _COUNT_AXES:
+        return f"{value}-{axis.removesuffix('s') if value == '1' else axis}"
+    return f"{axis.rpartition('_')[2]}-{value}"
+
+
+def load_settings(asked: ExperimentRequest, schema: Schema, host: HostCapacity, *, clients: int) -> Mapping[str, str]:
+    """Returns the server options that all compared servers share, whatever their defaults, for this many clients."""
+    return {
+        **pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio)),
+        "loose_innodb_redo_log_capacity": str(_REDO_BYTES),
+        # Data that does not fit into the buffer pool must not be in the host's page cache instead.
+        "innodb_flush_method": "O_DIRECT",
+        "max_connections": str(needed_connections(clients)),
+        # Not `latch`: counting every mutex is expensive, so it has a separate run (Extra.WAITS).
+        "loose_innodb_monitor_enable": "log_lsn_checkpoint_age",
+        # Takes effect only where the Performance Schema is on. By default it counts none of these waits.
+        "loose_performance_schema_instrument": "wait/synch/%/innodb/%=ON",
+    }
+
+
+def max_simultaneous_clients(variants: Iterable[VariantSpec]) -> int:
+    """Returns the largest number of simultaneous clients of any load, pollers included."""
+    return max((load.threads + (load.poll.clients if load.poll else 0) for load in _loads(variants)), default=0)
+
+
+def check_clients(variants: Iterable[VariantSpec], host: HostCapacity) -> None:
+    """Raises UsageError if a server of this host may open too few files for so many clients."""
+    clients, most = max_simultaneous_clients(variants), max_clients(host.open_files)
+    if clients > most:
+        raise UsageError(
+            f"{clients:,} clients at once need more than the {host.open_files:,} files that a server may open here "
+            f"(ulimit -n); the limit is {max(0, most):,} clients",
+            "give fewer THREADS=, or fewer POLLERS=",
+        )
+
+
+def powers_of_two(most: int) -> tuple[int, ...]:
+    """Returns 1, 2, 4 … up to `most`."""
+    return tuple(1 << exponent for exponent in range(most.bit_length()))
