@@ -52,7 +52,7 @@ def test_what_is_not_in_effect_is_told_with_both_values() -> None:
 
 def test_two_of_the_same_effect_are_one_experiment() -> None:
     first, second = known("table_open_cache=16000", "9495"), known("table_open_cache=32000", "9495")
-    assert [one.asked for one in same_effective_options(first, second)] == ["16000"]
+    assert [one.requested for one in same_effective_options(first, second)] == ["16000"]
     assert same_effective_options(first, known("table_open_cache=400", "400")) == ()
     assert same_effective_options(first, first) == (), "nothing else was asked for"
     assert same_effective_options({}, {}) == ()

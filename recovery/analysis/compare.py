@@ -157,14 +157,14 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
     yield from _differing_facts("host: ", _stable_host_facts(one.environment), _stable_host_facts(other.environment))
     yield from _differing_settings(_compared_settings(one.settings), _compared_settings(other.settings))
-    for name, said in one.servers.items():
+    for name, facts in one.servers.items():
         if name in other.servers:
             yield from _differing_facts(
-                f"{name}: ", _compared_server_facts(said), _compared_server_facts(other.servers[name])
+                f"{name}: ", _compared_server_facts(facts), _compared_server_facts(other.servers[name])
             )
         elif len(one.servers) == len(other.servers) == 1:
             (its,) = other.servers.values()
-            yield from _differing_facts("server: ", _compared_server_facts(said), _compared_server_facts(its))
+            yield from _differing_facts("server: ", _compared_server_facts(facts), _compared_server_facts(its))
 
 
 def _stable_host_facts(environment: Facts) -> Facts:
@@ -187,7 +187,9 @@ def _differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
     """Yields the settings that differ. A setting that was not given counts as a value, also if an older tool did
     not have it."""
     for name in dict.fromkeys((*one, *other)):
-        values = [_UNSET_TEXT if asked.get(name) in _UNSET_VALUES else str(asked[name]) for asked in (one, other)]
+        values = [
+            _UNSET_TEXT if settings.get(name) in _UNSET_VALUES else str(settings[name]) for settings in (one, other)
+        ]
         if values[0] != values[1]:
             yield Difference(_words(name), *values)
 

@@ -20,11 +20,11 @@ class ChangedOption:
     allow, round those that are not a multiple, and raise those that are too small."""
 
     option: str
-    asked: str
+    requested: str
     effective: str
 
     def __str__(self) -> str:
-        return f"{self.option}={self.asked} was asked for, and {self.effective} is in effect"
+        return f"{self.option}={self.requested} was requested, {self.effective} is in effect"
 
 
 def given_options(known: ServerFacts) -> dict[str, str]:
@@ -40,27 +40,27 @@ def same_value(one: str, other: str) -> bool:
 
 def changed_options(known: ServerFacts) -> Iterator[ChangedOption]:
     """Yields the given options that have another effective value, if the server reports it."""
-    for option, asked in given_options(known).items():
+    for option, requested in given_options(known).items():
         effective = known.get(f"@{option}")
-        if effective is not None and not same_value(asked, effective):
-            yield ChangedOption(option, asked, effective)
+        if effective is not None and not same_value(requested, effective):
+            yield ChangedOption(option, requested, effective)
 
 
 def same_effective_options(one: ServerFacts, other: ServerFacts) -> tuple[ChangedOption, ...]:
     """Returns the options that were requested with different values and have the same value in effect on both servers.
     Empty if any option differs in effect, or if only one of the servers was given it: the default of the other one may
     be another value."""
-    asked, others = given_options(one), given_options(other)
+    requested, others = given_options(one), given_options(other)
     found = []
-    for name in asked | others:
-        if name not in asked or name not in others:
+    for name in requested | others:
+        if name not in requested or name not in others:
             return ()
-        if same_value(asked[name], others[name]):
+        if same_value(requested[name], others[name]):
             continue
         effective, too = one.get(f"@{name}"), other.get(f"@{name}")
         if effective is None or too is None or not same_value(effective, too):
             return ()
-        found.append(ChangedOption(name, asked[name], effective))
+        found.append(ChangedOption(name, requested[name], effective))
     return tuple(found)
 
 

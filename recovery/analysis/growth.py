@@ -82,11 +82,11 @@ def _fit_of(points: Points) -> LineFit | None:
 
 def growth_curves(session: Session) -> tuple[Curve, ...]:
     """Returns the curves of a session; none unless several numbers of tables were requested."""
-    asked = frozenset(str(session.settings.get("points") or "").split())
+    requested = frozenset(str(session.settings.get("points") or "").split())
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
     for (version, variant), runs in measured_runs_by_cell(session).items():
         name, _, number = variant.rpartition("-")
-        if number in asked and _NUMBER.fullmatch(number):
+        if number in requested and _NUMBER.fullmatch(number):
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
     return tuple(
         Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()
@@ -95,8 +95,8 @@ def growth_curves(session: Session) -> tuple[Curve, ...]:
 
 def requested_prediction(session: Session) -> int | None:
     """Returns the number of tables for which a prediction was requested, or None."""
-    asked = session.settings.get("predict")
-    return asked if isinstance(asked, int) else None
+    requested = session.settings.get("predict")
+    return requested if isinstance(requested, int) else None
 
 
 def stored_fits(session: Session) -> list[dict[str, Any]]:

@@ -166,12 +166,12 @@ def compare_means(values: Sequence[float], to: Sequence[float]) -> Effect | None
     means = (statistics.fmean(values), statistics.fmean(to))
     if min(means) <= 0 or min(*values, *to) < 0:
         return compare_differences(values, to)
-    return _effect((values, to), math.log(means[0] / means[1]), scales=means, told=math.exp, is_ratio=True)
+    return _effect((values, to), math.log(means[0] / means[1]), scales=means, restore=math.exp, is_ratio=True)
 
 
 def compare_differences(values: Sequence[float], to: Sequence[float]) -> Effect:
     shift = statistics.fmean(values) - statistics.fmean(to)
-    return _effect((values, to), shift, scales=(1.0, 1.0), told=float, is_ratio=False)
+    return _effect((values, to), shift, scales=(1.0, 1.0), restore=float, is_ratio=False)
 
 
 def _effect(
@@ -179,19 +179,21 @@ def _effect(
     shift: float,
     *,
     scales: tuple[float, float],
-    told: Callable[[float], float],
+    restore: Callable[[float], float],
     is_ratio: bool,
 ) -> Effect:
     if min(map(len, sides)) < MIN_RUNS:
-        return Effect(told(shift), is_ratio=is_ratio)
+        return Effect(restore(shift), is_ratio=is_ratio)
     parts = [((_standard_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
     square = sum(part for part, _ in parts)
     if not square:
-        return Effect(told(shift), told(shift), told(shift), 0.0 if shift else 1.0, is_ratio)
+        return Effect(restore(shift), restore(shift), restore(shift), 0.0 if shift else 1.0, is_ratio)
     degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
     error = math.sqrt(square)
     half = t975(degrees) * error
-    return Effect(told(shift), told(shift - half), told(shift + half), t_two_sided_p(shift / error, degrees), is_ratio)
+    return Effect(
+        restore(shift), restore(shift - half), restore(shift + half), t_two_sided_p(shift / error, degrees), is_ratio
+    )
 
 
 def _standard_error(values: Sequence[float]) -> float:

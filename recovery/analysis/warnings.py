@@ -682,7 +682,7 @@ def options_not_in_effect(session: Session) -> Iterator[Finding]:
             if one.option in wished and (version, one) not in told:
                 files = known.get("@open_files_limit")
                 told[version, one] = finding(
-                    "option-not-in-effect", f"{version} {one.option}={one.asked}",
+                    "option-not-in-effect", f"{version} {one.option}={one.requested}",
                     f"{one}{_same_effect_text(session, version, one)}.",
                     "These cells were measured with the value in effect. A higher limit on open files (ulimit -n"
                     f"{f': {files} here' if files else ''}), or another value, may help.",
@@ -696,7 +696,7 @@ def _same_effect_text(session: Session, version: str, one: ChangedOption) -> str
     others = {
         given_options(known)[one.option] for known in here
         if one.option in given_options(known) and same_value(known.get(f"@{one.option}", ""), one.effective)
-    } - {one.asked}  # fmt: skip
+    } - {one.requested}  # fmt: skip
     if not others:
         return ""
     return f", the same as for {' or '.join(sorted(others))}: these cells are not compared"

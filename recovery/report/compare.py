@@ -29,7 +29,7 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
             *("variant", "first", "runs", "mean", "+-"),
             *("second", "runs", "mean", "+-", "ratio", "significant"),
         ),
-        rows=tuple(_row(pair, told=several) for pair in found.pairs),
+        rows=tuple(_row(pair, named=several) for pair in found.pairs),
         numeric=(False, False, True, True, True, False, True, True, True, True, False),
         notes=(
             "runs: those that count, of all; +-: half of the mean's 95 % interval; ratio: second over first, with its "
@@ -56,9 +56,9 @@ def _side_name(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} sessions"
 
 
-def _row(pair: Pair, *, told: bool) -> tuple[str, ...]:
+def _row(pair: Pair, *, named: bool) -> tuple[str, ...]:
     return (
-        f"{pair.variant}, {metric(pair.metric).label}" if told else pair.variant,
+        f"{pair.variant}, {metric(pair.metric).label}" if named else pair.variant,
         *_side(pair.one),
         *_side(pair.other),
         fmt.effect(pair),

@@ -50,14 +50,12 @@ def crash_answers(session: Session) -> Iterator[str]:
         if not runs or not seconds:
             yield f"{version}: nothing was measured."
             continue
-        back = (
-            f"{version} kept its word in {count_survived(runs):,} of {len(runs):,} crashes, and was ready again within "
-        )
+        back = f"{version} recovered without a loss from {count_survived(runs):,} of {len(runs):,} crashes within "
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
         gone = sum(RECOVERY_METRIC not in run.measures for run in runs)
-        back += f"; it did not come back from {gone:,}" if gone else ""
+        back += f"; it did not start again after {gone:,}" if gone else ""
         more = [f"{sum_measure(runs, name):,} {what}" for name, what in _ALLOWED_COUNTS if sum_measure(runs, name)]
-        yield f"{back}{'; counted besides: ' + ', '.join(more) if more else ''}."
+        yield f"{back}{'; also counted: ' + ', '.join(more) if more else ''}."
 
 
 def killed_as_planned(runs: Iterable[Run]) -> tuple[Run, ...]:
@@ -110,13 +108,12 @@ def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
 
 
 def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
-    told = "; ".join(f"{metric(name).label}: {metric(name).note}" for name in shown)
+    explained = "; ".join(f"{metric(name).label}: {metric(name).note}" for name in shown)
     return (
-        "survived: the server came back, and had kept all that it had promised. With a log that is not flushed at each "
-        "commit (innodb_flush_log_at_trx_commit=0, and 2 where the power is lost) what was acknowledged last may be "
-        "lost, in whole transactions; of the old servers' definitions, which are changed in one place after the other, "
-        "half may be left: both are counted, and no promise is broken by them.",
-        f"Sums over all of a cell, seconds until ready again. {told}.",
+        "survived: the server started again with everything that it guarantees. Without a flush at each commit "
+        "(innodb_flush_log_at_trx_commit=0, or 2 with a power loss) the last acknowledged transactions may be lost, "
+        "and servers without atomic DDL may leave a half-done definition: both are counted, but break no guarantee.",
+        f"Sums over all runs of a cell; seconds until ready again. {explained}.",
         *_repeat_note(session),
         *fmt.server_spelling_notes(session),
     )
@@ -126,14 +123,14 @@ def _repeat_note(session: Session) -> Iterator[str]:
     """Yields a note with commands that repeat failed runs. The number of the repetition determines the random choices,
     so that they are the same again; runs of older tool versions cannot be repeated that way."""
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _KILL_TIME in run.measures]
-    told = dict.fromkeys((session.cells.get(run.variant, {}).get(QUESTION_AXIS), run.repeat) for run in failed)
+    cases = dict.fromkeys((session.cells.get(run.variant, {}).get(QUESTION_AXIS), run.repeat) for run in failed)
     commands = [
         shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
-        for moment, repeat in told
+        for moment, repeat in cases
     ]
     if commands:
         more = f"; and {len(commands) - _MAX_REPEAT_COMMANDS} more" if len(commands) > _MAX_REPEAT_COMMANDS else ""
-        yield f"A failed one again, at the same moment of chance: {'; '.join(commands[:_MAX_REPEAT_COMMANDS])}{more}."
+        yield f"To repeat a failed run: {'; '.join(commands[:_MAX_REPEAT_COMMANDS])}{more}."
 
 
 # --- Damaged files: what each server did, and what its log says about the damage
@@ -150,25 +147,26 @@ def damage_answers(session: Session) -> Iterator[str]:
     for version in session.versions:
         runs = [run for run in session.runs if run.version == version and run.told]
         back = sum(run.startup_s is not None for run in runs)
-        yield f"{version} came back over {back} of {len(runs)} damages; the table has what it said of each."
+        yield f"{version} started after {back} of {len(runs)} damages; the table shows what it logged."
 
 
 def damage_table(session: Session) -> Table:
-    told = [run for run in session.runs if run.told]
-    asked = tuple(dict.fromkeys(name for run in told for name in run.told))
+    observed = [run for run in session.runs if run.told]
+    names = tuple(dict.fromkeys(name for run in observed for name in run.told))
     rows: dict[tuple[str, ...], list[str]] = {}
-    for run in told:
-        said = (run.version, cell_words(session, run.variant), *(_truncated(run.told.get(name)) for name in asked))
-        rows.setdefault(said, []).append(str(run.number))
+    for run in observed:
+        texts = (_truncated(run.told.get(name)) for name in names)
+        row = (run.version, cell_words(session, run.variant), *texts)
+        rows.setdefault(row, []).append(str(run.number))
     return Table(
         title=session.title,
-        headers=("version", "damage", "runs", *asked),
-        rows=tuple((version, damage, ", ".join(runs), *said) for (version, damage, *said), runs in rows.items()),
-        numeric=(False,) * (3 + len(asked)),
+        headers=("version", "damage", "runs", *names),
+        rows=tuple((version, damage, ", ".join(runs), *texts) for (version, damage, *texts), runs in rows.items()),
+        numeric=(False,) * (3 + len(names)),
         notes=(
-            "Started once over the damage, after a kill under load; says: the first line of its log that speaks of the "
-            "damage, at the start or when it was asked for the table. Once mended: a second start, with the file put "
-            "back as it was at the kill, or with room on the disk.",
+            "One start with the damage, after a kill under load. says: the first line of the log about the damage, at "
+            "the start or when the table was read. Once mended: a second start, with the original file restored, or "
+            "with free space on the disk.",
         ),
         keys=3,
     )

@@ -90,8 +90,8 @@ def _table(session: Session, title: str, family: Sequence[Metric], found: Means)
 _MAX_WAITS = 3
 """Waits shown for each source; report.json has ten."""
 _WAITS_NOTE = (
-    "While it was measured. innodb mutex: SHOW ENGINE INNODB MUTEX; performance schema: every passage is counted, not "
-    "only waits; seconds: of all threads together, where they are told."
+    "innodb mutex: SHOW ENGINE INNODB MUTEX; performance schema: counts every acquisition, not only waits; seconds: of "
+    "all threads together, if the server records them."
 )
 
 
@@ -104,7 +104,7 @@ def waits_table(session: Session) -> Table | None:
     if not rows:
         return None
     return Table(
-        title="What was waited for most",
+        title="Most frequent waits",
         headers=("version", "cell", "by", "what", "waits", "seconds"),
         rows=tuple(
             (version, cell, wait.source, wait.name, fmt.count(wait.count), _seconds(wait))
@@ -120,13 +120,13 @@ def _source_notes(runs: Sequence[Run]) -> Iterator[str]:
     counted = len([run for run in runs if run.counted_waits])
     if counted:
         yield (
-            "Of that run of each cell in which all waits were counted (WAITS=1), and which is in no mean: to count "
-            "costs by itself, most where a lock is taken most often."
+            "From the run of each cell in which all waits were counted (WAITS=1). It is in no mean, because counting "
+            "makes the server slower."
         )
     if counted < len(runs):
         yield (
-            f"Of the median run of each {'other ' if counted else ''}cell: of mutexes servers since 5.7 tell nothing "
-            "by themselves; WAITS=1 counts them."
+            f"From the median run of each {'other ' if counted else ''}cell. Servers since 5.7 count waits for mutexes "
+            "only with WAITS=1."
         )
 
 

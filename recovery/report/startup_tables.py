@@ -90,7 +90,7 @@ def floor_table(session: Session) -> Table | None:
         return None
     many = max(floor.threads for floor in session.floors)
     return Table(
-        title="The floor: the same files, cold, read by a plain program, seconds",
+        title="Storage floor: plain reads of the same files, cold, seconds",
         headers=(
             "version",
             "variant",
@@ -105,9 +105,9 @@ def floor_table(session: Session) -> Table | None:
         rows=tuple(map(_floor_row, found)),
         numeric=(False, False, *(True,) * 7),
         notes=(
-            "1 thread, many: the first page of every table's file, read once by the order of inodes; opened: each "
-            f"merely opened, by one thread. Each was measured {_times(session)}, under the limits of the session. "
-            "startup: the mean; then its ratio to either.",
+            "1 thread, many: reading the first page of each table's file, in the order of inodes; opened: opening each "
+            f"file without reading it, one thread. Measured {_times(session)}, with the limits of the session. "
+            "startup: the mean, then its ratio to the two.",
             *no_floor_notes(found),
         ),
         keys=2,
@@ -117,12 +117,12 @@ def floor_table(session: Session) -> Table | None:
 def no_floor_notes(found: Iterable[FloorComparison]) -> tuple[str, ...]:
     """Returns a note that names the measured starts for which the reads are no floor."""
     names = [f"{one.floor.version} {one.variant}" for one in found if one.over_many is not None and not one.is_floor]
-    return (f"No floor for {', '.join(names)}: not every file is read, or the start was shorter.",) if names else ()
+    return (f"No floor for {', '.join(names)}: it does not read every file, or it was shorter.",) if names else ()
 
 
 def _times(session: Session) -> str:
     times = min(floor.times for floor in session.floors)
-    return "once" if times == 1 else f"{times} times, and the shortest counts"
+    return "once" if times == 1 else f"{times} times, the shortest is shown"
 
 
 def _floor_row(one: FloorComparison) -> tuple[str, ...]:
@@ -164,15 +164,15 @@ def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
-    perf = "; as `perf top` has it" if any(run.sampled_by == "perf" for run in runs) else ""
+    perf = " (as in `perf top`)" if any(run.sampled_by == "perf" for run in runs) else ""
     yield (
-        "self: of the stacks of threads that did not wait, those with this function on top, so that it was at work "
-        f"itself{perf}; in all: with what it had called, too. The {MAX_HOT_FUNCTIONS} most often on top, at most."
+        f"self: share of the stacks of running threads with this function on top{perf}; in all: anywhere in the stack. "
+        f"At most {MAX_HOT_FUNCTIONS} functions are shown."
     )
     if any(run.hottest[0].of < MIN_SAMPLES for run in runs):
-        yield f"A share needs {MIN_SAMPLES} samples; of fewer the counts are given."
+        yield f"With fewer than {MIN_SAMPLES} samples the counts are shown instead of shares."
     if any(one.function.startswith("[") for run in runs for one in run.hottest):
-        yield "[file]: functions for which that file has no symbol, all together."
+        yield "[file]: all functions of that file that have no symbol."
 
 
 # --- Phases
@@ -188,7 +188,7 @@ def phase_table(session: Session) -> Table | None:
     ]
     if not found:
         return None
-    title = "Where the time went, mean seconds"
+    title = "Phases of the start, mean seconds"
     measured = tuple(run for runs in measured_runs_by_cell(session).values() for run in runs)
     return grouped_phase_table(
         title, ("version", "variant"), found, notes=(*_concurrent_phase_notes(measured), *_buffered_log_note(measured))
@@ -249,11 +249,11 @@ def _share(starts: Sequence[tuple[Phase, ...]]) -> str:
 
 
 def _explained(names: Sequence[str]) -> tuple[str, ...]:
-    notes = ["named: the share of the startup that lines of the log bound and give a name."]
+    notes = ["named: share of the startup that is in a phase with a name."]
     if any(JOIN in name for name in names):
-        notes.append("a + b: no line of the log parts the two.")
+        notes.append("a + b: no line of the log separates the two.")
     if UNNAMED in names:
-        notes.append("unnamed: between two lines that do not tell what was done.")
+        notes.append("unnamed: between two lines of the log that do not show what the server did.")
     return tuple(notes)
 
 
@@ -263,20 +263,20 @@ def _concurrent_phase_notes(runs: Sequence[Run]) -> Iterator[str]:
     for name in sorted_phases(name for found in each for name in found):
         seen = [found[name] for found in each if name in found]
         yield (
-            f"Beside the start, in a thread of the server's own, {name} in {len(seen)} runs: until the ready line "
-            f"{fmt.seconds(min(seen))} to {fmt.seconds(max(seen))} s."
+            f"{name} in a background thread of the server in {len(seen)} runs: {fmt.seconds(min(seen))} to "
+            f"{fmt.seconds(max(seen))} s until the ready line."
         )
 
 
 def _buffered_log_note(runs: Iterable[Run]) -> tuple[str, ...]:
     """Returns a note on starts during which the server buffered lines of its log."""
-    held = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
-    if not held:
+    delays = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
+    if not delays:
         return ()
-    numbers = ", ".join(str(number) for number, _ in held)
+    numbers = ", ".join(str(number) for number, _ in delays)
     return (
-        f"The server held lines of its log back, by {fmt.seconds(max(seconds for _, seconds in held))} s at most, "
-        f"in run {numbers}: these starts go by its own stamps.",
+        f"The server wrote lines of its log up to {fmt.seconds(max(seconds for _, seconds in delays))} s late in run "
+        f"{numbers}: these phases are from its own timestamps.",
     )
 
 
@@ -289,12 +289,12 @@ def scale_tables(session: Session) -> tuple[Table, ...]:
         return ()
     fitted = [(curve, curve.fit) for curve in drawn if curve.fit is not None]
     tested = [(curve, found) for curve in drawn if (found := curve.held_out) is not None]
-    asked = requested_prediction(session)
+    requested = requested_prediction(session)
     return (
         _growth(drawn),
         *((_fit_table(fitted),) if fitted else ()),
         *((_tested(tested),) if tested else ()),
-        *((_predicted(fitted, asked),) if fitted and asked is not None else ()),
+        *((_predicted(fitted, requested),) if fitted and requested is not None else ()),
     )
 
 
@@ -308,9 +308,8 @@ def _growth(drawn: tuple[Curve, ...]) -> Table:
         rows=tuple(row for curve in drawn for row in _growth_rows(curve)),
         numeric=(False, False, *(True,) * 9),
         notes=(
-            "ms a table: the mean over the number of tables; ms added: by each further table since the point before; "
-            "off line: by how much the mean lies above the straight line through all points; threads: with which the "
-            "server scanned its files, where its log tells.",
+            "ms a table: mean / tables; ms added: by each further table since the point before; off line: the mean "
+            "compared with the straight line through all points; threads: that scanned the files (from the log).",
             *_missing_data_notes(drawn),
         ),
         keys=3,
@@ -369,13 +368,13 @@ def _percent_change(share: float) -> str:
 
 def _fit_table(fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
     return Table(
-        title="How it grows: a straight line where that fits, otherwise piecewise",
+        title="Growth: a straight line if it fits, otherwise piecewise",
         headers=("version", "variant", "form", "lack of fit", "fixed, s", "+-", "ms a table", "+-"),
         rows=tuple((curve.version, curve.variant, *_form_row(found)) for curve, found in fitted),
         numeric=(False, False, False, *(True,) * 5),
         notes=(
-            "lack of fit: how likely means as far from a straight line are if there is one (F test against the spread "
-            "of repeated runs); under 0.05 the line is rejected.",
+            "lack of fit: p-value of the F test of a straight line against the spread of repeated runs; below 0.05 the "
+            "line is rejected.",
             "straight line: fixed part + ms a table, fitted to relative errors over every run; +-: half of the 95 % "
             "interval. piecewise: straight between the means; ms a table is that of the last two points.",
         ),
@@ -399,13 +398,13 @@ def _form_row(found: LineFit) -> tuple[str, ...]:
 
 def _tested(tested: Sequence[tuple[Curve, PredictionTest]]) -> Table:
     return Table(
-        title="The prediction tested: the largest point, from the smaller ones alone",
+        title="Test of the prediction: the largest point, predicted from the smaller ones",
         headers=("version", "variant", "tables", "form", "predicted", "interval", "within", "measured", "off"),
         rows=tuple(_tested_row(curve, found) for curve, found in tested),
         numeric=(False, False, True, False, *(True,) * 5),
         notes=(
-            "form: what fits the smaller points; interval: of one more run, 95 %, for a straight line only; within: "
-            "runs inside it; off: by how much the measured mean is above the prediction.",
+            "form: that fits the smaller points; interval: 95 % of one more run, of a straight line only; within: runs "
+            "in the interval; off: the measured mean compared with the prediction.",
         ),
         keys=2,
     )
@@ -432,7 +431,7 @@ def _predicted(fitted: Sequence[tuple[Curve, LineFit]], tables: int) -> Table:
         rows=tuple(_predicted_row(curve, found.predict(tables), found.form) for curve, found in fitted),
         numeric=(False, False, False, *(True,) * 3, False),
         notes=(
-            "interval: of one more run, 95 %, if the straight line goes on; off at the largest point: as above; used: "
+            "interval: 95 % of one more run, if the straight line continues; off at the largest point: as above; used: "
             f"only if that is at most {MAX_PREDICTION_ERROR:.0%}.",
         ),
         keys=2,
@@ -475,21 +474,20 @@ def flame_graph_path(stacks: str) -> str:
 
 
 def _stacks_table(run: Run) -> Table:
-    told = [chain for chain in run.chains if _is_worth_showing(chain, run)]
+    shown = [chain for chain in run.chains if _is_worth_showing(chain, run)]
     notes = [
-        "samples: taken in the phase; share: of those, in which a thread was in this very chain. Outermost first, "
-        f"{MAX_SHOWN_FRAMES} frames at most; threads that wait are left out, unless for a mutex. The "
-        "three seen most of "
-        f"each kind of thread in each phase, if in {_MIN_SHARE:.0%} of its samples, and the phase in as many of all.",
+        f"samples: in this phase; share: with this call chain, outermost first, at most {MAX_SHOWN_FRAMES} frames. "
+        "Threads that wait are left out, unless for a mutex. Shown are the three most frequent chains of each "
+        f"kind of thread and phase, from {_MIN_SHARE:.0%} of the samples.",
     ]
-    if any(chain.of < MIN_SAMPLES for chain in told):
-        notes.append(f"A share needs {MIN_SAMPLES} samples in the phase; of fewer the counts are given.")
-    if any(frame.startswith("[") for chain in told for frame in chain.frames):
-        notes.append("[file]: a function for which that file has no symbol.")
+    if any(chain.of < MIN_SAMPLES for chain in shown):
+        notes.append(f"With fewer than {MIN_SAMPLES} samples in the phase the counts are shown instead of shares.")
+    if any(frame.startswith("[") for chain in shown for frame in chain.frames):
+        notes.append("[file]: a function of that file that has no symbol.")
     if run.sampled_by == "perf":
-        notes.append("perf sees who has a CPU: time in which the server waits for its storage is not in here.")
+        notes.append("perf samples running threads: the time in which the server waits for its storage is missing.")
     if run.stacks:
-        notes.append(f"All of them: {run.stacks}; as a flame graph: {flame_graph_path(run.stacks)}.")
+        notes.append(f"All stacks: {run.stacks}; flame graph: {flame_graph_path(run.stacks)}.")
     return Table(
         title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} samples by {run.sampled_by}",
         headers=("phase", "samples", "share", "thread", "chain"),
@@ -501,7 +499,7 @@ def _stacks_table(run: Run) -> Table:
                 chain.thread,
                 _chain_text(chain),
             )
-            for chain in told
+            for chain in shown
         ),
         numeric=(False, True, True, False, False),
         notes=tuple(notes),
@@ -541,8 +539,8 @@ def page_cache_notes(runs: Iterable[Run]) -> Iterator[str]:
     """Yields notes for the table of runs: the share of the tables' files in the page cache before and after the
     start."""
     shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
-    for told, numbers in runs_by_value(shares).items():
-        yield f"Tables' files in the page cache before and after the start: {told}: {numbers}."
+    for share, numbers in runs_by_value(shares).items():
+        yield f"Tables' files in the page cache before and after the start: {share}: {numbers}."
 
 
 def _shares(before: float | None, after: float | None) -> str | None:
@@ -551,29 +549,29 @@ def _shares(before: float | None, after: float | None) -> str | None:
 
 def _second_start_reason(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str:
     """Returns the reason why these starts do not count as warm."""
-    told = []
+    reasons = []
     cold = any(found.cold_bytes for found in starts)
     read = [(found.run.read_bytes, found.full_bytes) for found in starts if found.run.read_bytes is not None]
     if shares := [found.shares for found in starts if found.shares is not None]:
         before, after = map(_percent_range, zip(*shares, strict=True))
-        told.append(f"{before} of the tables' files were in the page cache before it, {after} after it")
+        reasons.append(f"{before} of the tables' files were in the page cache before it, {after} after it")
     elif not cold or not read:
-        told.append("nothing tells what was in the page cache before it")
+        reasons.append("what was in the page cache before it is unknown")
     if compared := [its / full for its, full in read if full]:
-        told.append(
+        reasons.append(
             f"it read {_percent_range(compared)} of {'what the cold starts read' if cold else 'the data directory'}"
         )
-    return f"{' '.join(key)}: {' and '.join(told)}; not counted as warm."
+    return f"{' '.join(key)}: {' and '.join(reasons)}; not counted as warm."
 
 
 def _what_to_do(session: Session) -> str:
     if session.settings.get("memory_bytes"):
-        return "The limit on memory holds for the page cache too: for warm starts raise MEMORY=."
+        return "The memory limit includes the page cache: for warm starts raise MEMORY=."
     if session.environment.get("idle_pageout"):
-        return "This host takes idle page cache away: for warm starts ask for fewer TABLES=, or use another host."
+        return "This host evicts idle pages from its cache: for warm starts use fewer TABLES=, or another host."
     return (
-        "Something else used the page cache, or the data does not fit: for warm starts ask for fewer TABLES=, or use a "
-        "host with more memory."
+        "Something else used the page cache, or the data does not fit: for warm starts use fewer TABLES=, or a host "
+        "with more memory."
     )
 
 
@@ -599,7 +597,7 @@ def _percent_range(shares: Sequence[float]) -> str:
 CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
 HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
 _HEADERS = (
-    "version", "variant", "modified", "opened", "opens", "opened in vain", "read", "read in vain", "requests", "bytes",
+    "version", "variant", "modified", "opened", "opens", "opened only", "read", "read only", "requests", "bytes",
     "cache", "in data", "claim",
 )  # fmt: skip
 
@@ -615,18 +613,17 @@ def touched_table(session: Session) -> Table | None:
         return None
     means = sorted({run.traced_by for _, _, runs in rows for run in runs if run.traced_by})
     return Table(
-        title="Tables' files that the start touched",
+        title="Tables' files that the start opened and read",
         headers=_HEADERS,
         rows=tuple((version, variant, *_touched_row(runs)) for version, variant, runs in rows),
         numeric=(False, False, *(True,) * 10, False),
         notes=(
-            f"The claim of the documentation: {CLAIM}. modified: files whose pages held changes from after the "
-            "checkpoint; opened: distinct files until the first answered query; read: those whose contents were read; "
-            "in vain: without having been modified.",
-            "requests, bytes: read for each table of the schema, all of the server's reads shared out; cache: by how "
-            "much the host's page cache grew; in data: by how much of the data directory, where it was proved to "
-            "begin without.",
-            f"Told by {' and '.join(means)}; every start of this session bore the cost of that.",
+            f"claim: of the documentation, {CLAIM}. modified: files modified since the checkpoint; opened: distinct "
+            "files until the first answered query; read: files of which contents were read; only: without having been "
+            "modified.",
+            "requests, bytes: all reads of the server, per table of the schema; cache: growth of the page cache; in data: "
+            "growth of the cached part of the data directory, if it was proved to be empty before.",
+            f"Traced by {' and '.join(means)}, which made every start of this session slower.",
         ),
         keys=2,
     )

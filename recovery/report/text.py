@@ -38,8 +38,8 @@ def opening(session: Session) -> Iterator[str]:
     title = fmt.wrap_text(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
-    for told in (session.question, *answers(session), status_line(session), *session.notes):
-        yield from paragraph(told)
+    for words in (session.question, *answers(session), status_line(session), *session.notes):
+        yield from paragraph(words)
 
 
 def paragraph(text: str, *, width: int = WIDTH) -> list[str]:

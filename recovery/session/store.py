@@ -250,7 +250,7 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
         cold_means=cold.means if cold else measured.flushed_by,
         resident_before_bytes=cold.resident_bytes if cold else None,
         told=dict(measured.observations),
-        **_startup_fields(measured.startup),
+        **_startup_fields(measured.startup, timeline=not measured.metrics),
         **_load_fields(measured.load),
         **_warm_fields(measured.warm),
         **_contents_fields(measured.contents),
@@ -259,7 +259,9 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     )
 
 
-def _startup_fields(startup: Startup | None) -> dict[str, Any]:
+def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any]:
+    """Returns the fields of a start. Without `timeline` its samples are left out: hundreds of crashes have no use for
+    them."""
     if startup is None:
         return {}
     return {
@@ -275,7 +277,7 @@ def _startup_fields(startup: Startup | None) -> dict[str, Any]:
         "log_held_s": startup.log_held_s,
         "scan_threads": startup.scan_threads,
         "around": startup.around,
-        "timeline": startup.timeline,
+        "timeline": startup.timeline if timeline else None,
         **_usage_fields(startup.usage, seconds=startup.first_query_s),
     }
 

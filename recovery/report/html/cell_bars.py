@@ -51,7 +51,7 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
     drawing = svg.picture(
         key,
         title=title,
-        told=f"{'; '.join(described)}. The table below has the figures.",
+        description=f"{'; '.join(described)}. The table below has the figures.",
         height=y + 24,
         parts=[*svg.grid(scale, y, about.label), *parts],
     )

@@ -30,8 +30,8 @@ def growth_charts(session: Session) -> tuple[Chart, ...]:
 
 def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     most = max(tables for curve in found for tables, _ in curve.points)
-    asked = requested_prediction(session)
-    ahead = asked if asked is not None and asked <= _MAX_PREDICTION_FACTOR * most else None
+    requested = requested_prediction(session)
+    ahead = requested if requested is not None and requested <= _MAX_PREDICTION_FACTOR * most else None
     axes = XYAxes.within(max(most, ahead or 0), max(_largest_value(curve, ahead) for curve in found))
     title = f"{session.title} against the number of tables"
     legend = [
@@ -44,7 +44,7 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     drawing = svg.picture(
         KEY,
         title=title,
-        told="; ".join(_description(curve) for curve in found) + ". The tables below have the figures.",
+        description="; ".join(_description(curve) for curve in found) + ". The tables below have the figures.",
         height=svg.XY_HEIGHT + 42,
         parts=[*axes.drawn(("tables", "seconds")), *signs],
     )
@@ -76,12 +76,12 @@ def _curve(curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterat
     if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         if found.interval is not None:
             yield from _interval(axes, ahead, *found.interval)
-        told = f"{curve.version} {curve.variant}: {fmt.seconds(found.seconds)} s predicted for {ahead:,} tables"
-        yield svg.marker(*axes.at(ahead, found.seconds), number, told, class_=f"hollow {css}")
+        tooltip = f"{curve.version} {curve.variant}: {fmt.seconds(found.seconds)} s predicted for {ahead:,} tables"
+        yield svg.marker(*axes.at(ahead, found.seconds), number, tooltip, class_=f"hollow {css}")
     for tables, runs in curve.points:
         for run in runs:
-            told = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
-            yield svg.marker(*axes.at(tables, run.startup_s or 0.0), number, told, class_=f"run {css}")
+            tooltip = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
+            yield svg.marker(*axes.at(tables, run.startup_s or 0.0), number, tooltip, class_=f"run {css}")
 
 
 def _interval(axes: XYAxes, tables: int, low: float, high: float) -> Iterator[Markup]:
@@ -91,13 +91,13 @@ def _interval(axes: XYAxes, tables: int, low: float, high: float) -> Iterator[Ma
 
 
 def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:
-    asked = requested_prediction(session)
-    if asked is None:
+    requested = requested_prediction(session)
+    if requested is None:
         return None
-    about = BarChartOptions("predicted-chart", _predicted_words(asked), "s")
+    about = BarChartOptions("predicted-chart", _predicted_words(requested), "s")
     rows = []
     for curve in found:
-        if (one := _usable_prediction(curve, asked)) is not None:
+        if (one := _usable_prediction(curve, requested)) is not None:
             name = f"{curve.version} {curve.variant}{_tested(curve)}"
             rows.append(BarRow(name, one.seconds, f"{fmt.seconds(one.seconds)} s", "v0", one.low_s, one.high_s))
     return bar_chart(about, rows)

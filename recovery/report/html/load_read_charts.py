@@ -56,10 +56,10 @@ def _chart(group: Group, lines: Lines, key: str) -> Chart:
     for place, (name, points) in enumerate(lines.items()):
         parts += _line(axes, place, name, points)
     title = group_title("Queries and reads of the device", group)
-    told = "; ".join(
+    description = "; ".join(
         f"{name}: {', '.join(_rates_text(size, runs) for size, runs in points)}" for name, points in lines.items()
     )
-    drawing = svg.picture(key, title=title, told=f"{told}.", height=svg.XY_HEIGHT + 42, parts=parts)
+    drawing = svg.picture(key, title=title, description=f"{description}.", height=svg.XY_HEIGHT + 42, parts=parts)
     legend = tuple(LegendEntry(f"marker s{place % svg.LINES}", name) for place, name in enumerate(lines))
     joined = "; lines join the means, from page size to page size" if any(map(_are_plain_sizes, lines.values())) else ""
     note = f"Each symbol is a run{joined}. Up and to the left is better."
@@ -79,9 +79,9 @@ def _line(axes: XYAxes, place: int, name: str, points: Points) -> Iterator[Marku
         yield from (svg.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
     for (size, runs), (x, y) in zip(points, means, strict=True):
         for run in runs:
-            told = f"{name}, {size}, run {run.number}: {_rates_text(size, (run,))}"
+            tooltip = f"{name}, {size}, run {run.number}: {_rates_text(size, (run,))}"
             at = axes.at(run.measures[DEVICE_READS], run.measures["qps"])
-            yield svg.marker(*at, place, told, class_=f"run {css}")
+            yield svg.marker(*at, place, tooltip, class_=f"run {css}")
         # Labels are above, below or to the right of the points, so that those of nearby lines do not overlap.
         dx, dy, anchor = _LABEL_OFFSETS[place % len(_LABEL_OFFSETS)]
         yield svg.text(x, y + dy, size, dx=dx, text_anchor=anchor, class_="tick")

@@ -68,26 +68,26 @@ class PanelSelection:
     """Titles of the figures that matter for the experiment but were zero in every sample."""
 
 
-def select_panels(scenario: str, looks: Sequence[LoadTimeline]) -> PanelSelection:
+def select_panels(scenario: str, timelines: Sequence[LoadTimeline]) -> PanelSelection:
     """Returns the panels for runs that are drawn over each other. A figure that is always zero after the warm-up is not
     drawn."""
-    asked = _FIGURES_BY_SCENARIO.get(scenario, _DEFAULT_FIGURES)
-    there = list(dict.fromkeys(series.name for one in looks for series in one.series))
-    drawn = {series.name for one in looks for series in one.series if _is_nonzero(one, series)}
-    first = [name for name in asked if name in drawn]
-    rest = [name for name in there if name in drawn and name not in asked]
+    wanted = _FIGURES_BY_SCENARIO.get(scenario, _DEFAULT_FIGURES)
+    there = list(dict.fromkeys(series.name for one in timelines for series in one.series))
+    drawn = {series.name for one in timelines for series in one.series if _is_nonzero(one, series)}
+    first = [name for name in wanted if name in drawn]
+    rest = [name for name in there if name in drawn and name not in wanted]
     if not first:
         first, rest = rest, first
-    nothing = (name for name in asked if name in there and name not in drawn and name not in _NEVER_INCREMENTED)
+    nothing = (name for name in wanted if name in there and name not in drawn and name not in _NEVER_INCREMENTED)
     return PanelSelection(
-        _panels(first, alone=len(looks) == 1),
-        _panels(rest, alone=len(looks) == 1),
+        _panels(first, alone=len(timelines) == 1),
+        _panels(rest, alone=len(timelines) == 1),
         tuple(metric(name).label for name in nothing),
     )
 
 
-def _is_nonzero(looks: LoadTimeline, series: Series) -> bool:
-    return any(value for at_s, value in zip(looks.at_s, series.values, strict=False) if at_s > 0)
+def _is_nonzero(timeline: LoadTimeline, series: Series) -> bool:
+    return any(value for at_s, value in zip(timeline.at_s, series.values, strict=False) if at_s > 0)
 
 
 def _panels(names: Sequence[str], *, alone: bool) -> tuple[Panel, ...]:
@@ -192,19 +192,19 @@ def _chart(shown: _OverlaidRuns, found: PanelSelection) -> Chart:
 
 
 def _drawing(shown: _OverlaidRuns, panels: Sequence[tuple[str, ...]], key: str, title: str) -> Chart:
-    looks = _samples(shown)
-    start = min(0.0, *(one.at_s[0] for one in looks))
-    end = max(one.at_s[-1] for one in looks)
+    timelines = _samples(shown)
+    start = min(0.0, *(one.at_s[0] for one in timelines))
+    end = max(one.at_s[-1] for one in timelines)
     across = ChartAxis(max(end - start, 1e-9), svg.START, 100 - svg.START)
     parts, y = _polling_rows(across, shown, start)
     for names in panels:
-        parts += _panel(across, y, names, [(one, start) for one in looks])
+        parts += _panel(across, y, names, [(one, start) for one in timelines])
         y += _HEAD + _PANEL
-    told = "; ".join(name for name, _ in shown.runs)
+    names_text = "; ".join(name for name, _ in shown.runs)
     drawing = svg.picture(
         key,
         title=title,
-        told=f"Second by second: {told}.",
+        description=f"Second by second: {names_text}.",
         height=y + 26,
         parts=[*_warmup(across, start, y), *_time_axis(across, (start, end), y), *parts],
     )
@@ -229,10 +229,10 @@ def _polling_rows(across: ChartAxis, shown: _OverlaidRuns, start: float) -> tupl
         polls = run.measures.get(_POLLS)
         if polls is None:
             continue
-        told = f"{name.partition(', ')[0]}: {fmt.with_unit(metric(_POLLS), polls)} beside the load"
+        text = f"{name.partition(', ')[0]}: {fmt.with_unit(metric(_POLLS), polls)} beside the load"
         bands = tuple(_polling_bands(run.watched or LoadTimeline(())))
-        told += "; dark: answers" if len(bands) > 2 else ""
-        parts.append(svg.text(svg.START, y + 11, told, dx=2, class_="tick"))
+        text += "; dark: answers" if len(bands) > 2 else ""
+        parts.append(svg.text(svg.START, y + 11, text, dx=2, class_="tick"))
         for span, css in bands:
             x = (across.at(span[0] - start), across.at(span[1] - start))
             parts.append(svg.rectangle(x, (y + 16, y + 16 + _BAND), class_=f"{css} s{number % 6}"))
@@ -240,11 +240,11 @@ def _polling_rows(across: ChartAxis, shown: _OverlaidRuns, start: float) -> tupl
     return parts, y
 
 
-def _polling_bands(looks: LoadTimeline) -> Iterator[tuple[tuple[float, float], str]]:
+def _polling_bands(timeline: LoadTimeline) -> Iterator[tuple[tuple[float, float], str]]:
     """Yields the time span and CSS class of each band: all of the polling, then the parts that received answers."""
-    values = next((series.values for series in looks.series if series.name == _POLLS), ())
+    values = next((series.values for series in timeline.series if series.name == _POLLS), ())
     # A rate covers the time since the previous sample.
-    rates = [(since, until, rate) for (since, until), rate in zip(pairwise(looks.at_s), values[1:], strict=False)]
+    rates = [(since, until, rate) for (since, until), rate in zip(pairwise(timeline.at_s), values[1:], strict=False)]
     polled = [(since, until) for since, until, rate in rates if rate is not None]
     if polled:
         yield (polled[0][0], polled[-1][1]), "polling silent"
@@ -255,11 +255,11 @@ def _polling_bands(looks: LoadTimeline) -> Iterator[tuple[tuple[float, float], s
 
 
 def _panel(
-    across: ChartAxis, y: float, names: tuple[str, ...], looks: Sequence[tuple[LoadTimeline, float]]
+    across: ChartAxis, y: float, names: tuple[str, ...], timelines: Sequence[tuple[LoadTimeline, float]]
 ) -> list[Markup]:
     curves = [
         (_css_of_cpu(name) if len(names) > 1 else f"s{number % 6}", segment)
-        for number, (one, start) in enumerate(looks)
+        for number, (one, start) in enumerate(timelines)
         for name in names
         for segment in _segments(one, name, start)
     ]
@@ -270,19 +270,19 @@ def _panel(
     top = y + _HEAD
     title = "CPUs in use" if len(names) > 1 else about.label
     inner = [_curve(across, up, points, f"curve {css}") for css, points in curves]
-    told = f"{title}; the upper line is {fmt.cell(about, up.most)}"
-    return [*svg.panel_frame(across, top, _PANEL, told=told), svg.panel(inner, top, size=(_FIELD, _PANEL))]
+    label = f"{title}; the upper line is {fmt.cell(about, up.most)}"
+    return [*svg.panel_frame(across, top, _PANEL, label=label), svg.panel(inner, top, size=(_FIELD, _PANEL))]
 
 
 def _css_of_cpu(name: str) -> str:
     return {"server_cpus": "server", "client_cpus": "clients"}.get(name, "others")
 
 
-def _segments(looks: LoadTimeline, name: str, start: float) -> Iterator[Segment]:
+def _segments(timeline: LoadTimeline, name: str, start: float) -> Iterator[Segment]:
     """Yields the connected parts of a curve, which is interrupted where the figure is missing. Several samples are
     averaged if there are more than a chart can show."""
-    values = next((series.values for series in looks.series if series.name == name), ())
-    pairs = [(at_s - start, value) for at_s, value in zip(looks.at_s, values, strict=False)]
+    values = next((series.values for series in timeline.series if series.name == name), ())
+    pairs = [(at_s - start, value) for at_s, value in zip(timeline.at_s, values, strict=False)]
     every = -(-len(pairs) // _MAX_POINTS)
     segment: Segment = []
     for first in range(0, len(pairs), every or 1):
@@ -321,6 +321,6 @@ def _time_axis(across: ChartAxis, span: tuple[float, float], bottom: float) -> I
         yield svg.line((x, 0), (x, bottom), class_="grid")
         last = number == int(end / step)
         css = "tick roomy" if number % 2 and not last else "tick"
-        told = f"{number * step:g} s" if last else f"{number * step:g}"
+        text = f"{number * step:g} s" if last else f"{number * step:g}"
         anchor = "start" if x < 2 else "end" if x > 95 else "middle"
-        yield svg.text(x, bottom + 16, told, text_anchor=anchor, class_=css)
+        yield svg.text(x, bottom + 16, text, text_anchor=anchor, class_=css)

@@ -38,7 +38,7 @@ def phases_chart(session: Session) -> Chart | None:
     drawing = svg.picture(
         KEY,
         title=title,
-        told=_description(means),
+        description=_description(means),
         height=y + 24,
         parts=[svg.hatch_pattern(KEY, css=svg.DARK_HATCH), *svg.grid(scale, y, "s"), *parts],
     )
@@ -52,10 +52,10 @@ def _bar(scale: ChartAxis, y: float, found: dict[str, float]) -> list[Markup]:
         sides, rows = (scale.at(at), scale.at(at + seconds)), (y, y + _BAR)
         if seconds > _MIN_SHARE * scale.most:
             number, hatched = phase_colour(name)
-            told = svg.element("title", f"{name}: {fmt.seconds(seconds)} s")
-            parts.append(svg.rectangle(sides, rows, told, class_=f"phase p{number}"))
+            tooltip = svg.element("title", f"{name}: {fmt.seconds(seconds)} s")
+            parts.append(svg.rectangle(sides, rows, tooltip, class_=f"phase p{number}"))
             if hatched:
-                parts.append(svg.rectangle(sides, rows, told, fill=svg.hatch_fill(KEY)))
+                parts.append(svg.rectangle(sides, rows, tooltip, fill=svg.hatch_fill(KEY)))
             parts += _segment_label(name, sides, y, hatched=hatched)
         at += seconds
     whole = f"{fmt.seconds(at)} s"
@@ -70,12 +70,12 @@ def _segment_label(name: str, sides: tuple[float, float], y: float, *, hatched: 
         return []
     number, _ = phase_colour(name)
     always = "" if share * _NARROW >= needed else " roomy"
-    said = svg.text(sides[0], y + _BAR / 2 + 4, name, dx=_EDGE / 2, class_=f"on-p{number}{always}")
+    label = svg.text(sides[0], y + _BAR / 2 + 4, name, dx=_EDGE / 2, class_=f"on-p{number}{always}")
     if not hatched:
-        return [said]
+        return [label]
     plain = svg.element("rect", x=2, width=needed - 4, height=_BAR - 10, class_=f"p{number}{always}")
     behind = svg.element("svg", plain, x=svg.percent(sides[0]), y=y + 5, overflow="visible")
-    return [behind, said]
+    return [behind, label]
 
 
 def _description(means: dict[tuple[str, str], dict[str, float]]) -> str:

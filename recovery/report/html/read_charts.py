@@ -25,8 +25,8 @@ def _read_rows(session: Session) -> Iterator[BarRow]:
         requests = mean(_per_table(run, run.read_requests) for run in runs)
         size = mean(_per_table(run, run.read_bytes) for run in runs)
         if requests is not None:
-            told = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
-            yield BarRow(f"{version} {variant}", requests, told, "v0" if Cache.COLD.begins(variant) else "v1")
+            text = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
+            yield BarRow(f"{version} {variant}", requests, text, "v0" if Cache.COLD.begins(variant) else "v1")
 
 
 def _per_table(run: Run, total: int | None) -> float | None:
@@ -57,6 +57,6 @@ def _floor_rows(one: FloorComparison) -> Iterator[BarRow]:
     name = f"{one.floor.version} {one.variant}"
     for threads, ratio, css in ((1, one.over_one, "v0"), (one.floor.threads, one.over_many, "v2")):
         if ratio is not None:
-            told = f"{fmt.ratio(ratio)} \u00d7 {threads} thread{'s' if threads > 1 else ''}"
-            yield BarRow(name, ratio, told, css)
+            text = f"{fmt.ratio(ratio)} \u00d7 {threads} thread{'s' if threads > 1 else ''}"
+            yield BarRow(name, ratio, text, css)
             name = ""

@@ -140,7 +140,7 @@ def _chart(key: str, title: str, how: _ChartContext, lines: Sequence[_Line]) -> 
     drawing = svg.picture(
         key,
         title=title,
-        told=f"{described}. The tables below have the figures.",
+        description=f"{described}. The tables below have the figures.",
         height=svg.XY_HEIGHT + 42,
         parts=parts,
     )

@@ -75,9 +75,9 @@ def _boxes(node: _Node, x: float, unit: float, row: int, whole: int, phases: Seq
         return
     y = _HEAD + row * _ROW
     counted = f"{node.count} of {whole}"
-    told = escape(f"{node.name}: {counted}{f', {share_text(node.count, whole)}' if whole >= MIN_SAMPLES else ''}")
+    tooltip = escape(f"{node.name}: {counted}{f', {share_text(node.count, whole)}' if whole >= MIN_SAMPLES else ''}")
     yield (
-        f'<g><title>{told}</title><rect x="{x:.1f}" y="{y}" width="{max(_MIN_WIDTH, width - 0.5):.1f}" '
+        f'<g><title>{tooltip}</title><rect x="{x:.1f}" y="{y}" width="{max(_MIN_WIDTH, width - 0.5):.1f}" '
         f'height="{_ROW - 1}" rx="1" fill="{_colour(node.name, row, phases)}"/>{_label(node.name, x, y, width)}</g>'
     )
     for one in sorted(node.below.values(), key=lambda one: _sort_key(one.name, row, phases)):
@@ -199,11 +199,11 @@ AttributeValue = str | int | float
 def element(name: str, *inner: str, **attributes: AttributeValue) -> Markup:
     """Returns an SVG element. `class_` becomes `class` and `stroke_width` becomes `stroke-width`. Everything that is
     not `Markup` is escaped."""
-    told = (
+    pairs = (
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _attribute_text(attributes[key]))
         for key in attributes
     )
-    return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(told), Markup("").join(inner))
+    return Markup("<{0}{1}>{2}</{0}>").format(name, Markup("").join(pairs), Markup("").join(inner))
 
 
 def _attribute_text(value: AttributeValue) -> str:
@@ -214,13 +214,13 @@ def percent(value: float) -> str:
     return f"{_attribute_text(float(value))}%"
 
 
-def picture(key: str, *, title: str, told: str, height: float, parts: Iterable[Markup]) -> Markup:
+def picture(key: str, *, title: str, description: str, height: float, parts: Iterable[Markup]) -> Markup:
     """Returns a chart with a title and a description for screen readers. Its figures are also in a table on the
     page."""
     return element(
         "svg",
         element("title", title, id=f"{key}-title"),
-        element("desc", told, id=f"{key}-desc"),
+        element("desc", description, id=f"{key}-desc"),
         *parts,
         class_="chart",
         role="img",
@@ -230,8 +230,8 @@ def picture(key: str, *, title: str, told: str, height: float, parts: Iterable[M
     )
 
 
-def text(x: float, y: float, said: str, **attributes: AttributeValue) -> Markup:
-    return element("text", said, x=percent(x), y=y, **attributes)
+def text(x: float, y: float, words: str, **attributes: AttributeValue) -> Markup:
+    return element("text", words, x=percent(x), y=y, **attributes)
 
 
 def line(from_: tuple[float, float], to: tuple[float, float], **attributes: AttributeValue) -> Markup:
@@ -244,9 +244,9 @@ def rectangle(x: tuple[float, float], y: tuple[float, float], *inner: Markup, **
     return element("rect", *inner, x=percent(x[0]), y=y[0], width=width, height=height, **attributes)
 
 
-def marker(x: float, y: float, shape: int, told: str, **attributes: AttributeValue) -> Markup:
+def marker(x: float, y: float, shape: int, tooltip: str, **attributes: AttributeValue) -> Markup:
     """Returns a small marker with a tooltip, in one of four shapes."""
-    sign = element("path", element("title", told), d=_SHAPES[shape % len(_SHAPES)], **attributes)
+    sign = element("path", element("title", tooltip), d=_SHAPES[shape % len(_SHAPES)], **attributes)
     return element("svg", sign, x=percent(x), y=y, overflow="visible")
 
 
@@ -332,10 +332,10 @@ def panel(inner: Iterable[Markup], y: float, *, size: tuple[float, float]) -> Ma
     )  # fmt: skip
 
 
-def panel_frame(axis: ChartAxis, top: float, height: float, *, told: str) -> list[Markup]:
+def panel_frame(axis: ChartAxis, top: float, height: float, *, label: str) -> list[Markup]:
     """Returns the frame of a panel: a label with the value of the upper line, that line, and the base line."""
     return [
-        text(START, top - 7, told, dx=2, class_="tick"),
+        text(START, top - 7, label, dx=2, class_="tick"),
         line((axis.start, top), (axis.end, top), class_="grid"),
         line((axis.start, top + height), (axis.end, top + height), class_="ground"),
     ]
@@ -370,7 +370,7 @@ class BarRow:
     name: str
     """Label of the row; empty if it belongs to the row above."""
     value: float
-    told: str
+    text: str
     """The formatted figure at the end of the bar."""
     css: str = "v0"
     low: float | None = None
@@ -407,14 +407,13 @@ def bar_chart(about: BarChartOptions, rows: Sequence[BarRow]) -> Chart | None:
             parts += whisker(scale, y + _BAR / 2, max(0.0, row.low), row.high)
         if about.line is not None:
             x = scale.at(about.line)
-            parts.append(line((x, y - 2), (x, y + _BAR + 2), class_="held-against"))
+            parts.append(line((x, y - 2), (x, y + _BAR + 2), class_="reference"))
         end = scale.at(max(row.value, row.high or 0.0, about.line or 0.0))
-        parts.append(text(end, y + _BAR - 2.5, row.told, dx=8, class_="value"))
+        parts.append(text(end, y + _BAR - 2.5, row.text, dx=8, class_="value"))
         y += _BAR + _BETWEEN
-    told = "; ".join(f"{row.name} {row.told}".strip() for row in rows)
-    drawing = picture(
-        about.key, title=about.title, told=told, height=y + 24, parts=[*grid(scale, y, about.unit), *parts]
-    )
+    description = "; ".join(f"{row.name} {row.text}".strip() for row in rows)
+    parts = [*grid(scale, y, about.unit), *parts]
+    drawing = picture(about.key, title=about.title, description=description, height=y + 24, parts=parts)
     return Chart(about.key, about.title, drawing, about.legend, about.notes)
 
 

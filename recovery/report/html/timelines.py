@@ -36,12 +36,12 @@ def startup_timelines(session: Session) -> tuple[Part, ...]:
 
 def timeline_chart(run: Run) -> Chart:
     key = f"timeline-{run.number}"
-    looks = run.timeline or Timeline(())
-    end = max(looks.at_s[-1], *(phase.end_s for phase in run.phases), 0.0) if looks.at_s else 0.0
+    samples = run.timeline or Timeline(())
+    end = max(samples.at_s[-1], *(phase.end_s for phase in run.phases), 0.0) if samples.at_s else 0.0
     across = exact_axis(end or 1.0, start=svg.START, end=100 - svg.START)
     parts, y = _phases(run, across, key), _BAND + 4
-    reads = rates(looks.at_s, [value / 1e6 for value in looks.read_bytes])
-    server, others = rates(looks.at_s, looks.cpu_s), rates(looks.at_s, looks.others_cpu_s)
+    reads = rates(samples.at_s, [value / 1e6 for value in samples.read_bytes])
+    server, others = rates(samples.at_s, samples.cpu_s), rates(samples.at_s, samples.others_cpu_s)
     if reads:
         parts += _panel(across, y, "read, MB/s", [(reads, "area reads"), (reads, "curve reads")])
         y += _HEAD + _PANEL
@@ -54,7 +54,7 @@ def timeline_chart(run: Run) -> Chart:
     drawing = svg.picture(
         key,
         title=title,
-        told=f"Timeline of the start: {most}.",
+        description=f"Timeline of the start: {most}.",
         height=y + 26,
         parts=[
             svg.hatch_pattern(key, css=svg.DARK_HATCH),
@@ -67,20 +67,21 @@ def timeline_chart(run: Run) -> Chart:
 
 
 def _legend(run: Run, *, reads: bool, server: bool, others: bool) -> tuple[LegendEntry, ...]:
-    told = [
+    entries = [
         (reads, LegendEntry("stroke reads", "read for the server")),
         (server, LegendEntry("stroke server", "CPU of the server")),
         (others, LegendEntry("stroke others", "CPU of others")),
     ]
-    return (*(mark for there, mark in told if there), *phase_legend(sorted_phases(phase.name for phase in run.phases)))
+    phases = sorted_phases(phase.name for phase in run.phases)
+    return (*(entry for there, entry in entries if there), *phase_legend(phases))
 
 
 def rates(at_s: Sequence[float], counted: Sequence[float]) -> Rates:
     """Returns the rates between samples. The first interval begins at exec, when all counters were zero. Intervals are
     merged if there are more than a picture can show."""
-    looks = [(0.0, 0.0), *zip(at_s, counted, strict=False)] if counted else []
-    every = max(1, len(looks) // _MAX_STEPS)
-    kept = [*looks[:-1:every], *looks[-1:]]
+    samples = [(0.0, 0.0), *zip(at_s, counted, strict=False)] if counted else []
+    every = max(1, len(samples) // _MAX_STEPS)
+    kept = [*samples[:-1:every], *samples[-1:]]
     return [
         (before, after, max(0.0, (more - less) / (after - before)))
         for (before, less), (after, more) in pairwise(kept)
@@ -94,8 +95,8 @@ def _panel(across: ChartAxis, y: float, name: str, lines: Sequence[tuple[Rates, 
     top = y + _HEAD
     x = _stretched(across)
     inner = [_step_curve(found, x, up, css) for found, css in lines if found]
-    told = f"{name}; the upper line is {up.most:,.6g}"
-    return [*svg.panel_frame(across, top, _PANEL, told=told), svg.panel(inner, top, size=(_FIELD, _PANEL))]
+    label = f"{name}; the upper line is {up.most:,.6g}"
+    return [*svg.panel_frame(across, top, _PANEL, label=label), svg.panel(inner, top, size=(_FIELD, _PANEL))]
 
 
 def _stretched(across: ChartAxis) -> Callable[[float], float]:
@@ -115,8 +116,8 @@ def _phases(run: Run, across: ChartAxis, key: str) -> list[Markup]:
     for phase in run.phases:
         number, hatched = phase_colour(phase.name)
         sides, rows = (across.at(phase.start_s), across.at(phase.end_s)), (0.0, _BAND)
-        told = svg.element("title", f"{phase.name}: {fmt.seconds(phase.end_s - phase.start_s)} s")
-        parts.append(svg.rectangle(sides, rows, told, class_=f"phase p{number}"))
+        tooltip = svg.element("title", f"{phase.name}: {fmt.seconds(phase.end_s - phase.start_s)} s")
+        parts.append(svg.rectangle(sides, rows, tooltip, class_=f"phase p{number}"))
         if hatched:
             parts.append(svg.rectangle(sides, rows, fill=svg.hatch_fill(key)))
     return parts
