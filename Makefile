@@ -36,14 +36,14 @@ ifneq ($(origin NO_ROOT_STEPS),undefined)
 $(error NO_ROOT_STEPS was replaced by UNPRIVILEGED=1, which takes no step that needs root)
 endif
 ifneq ($(filter command,$(origin BUDGET)),)
-$(error BUDGET is no setting any more: give SCALE=quick, SCALE=standard or SCALE=published)
+$(error BUDGET is not a setting any more: give SCALE=quick, SCALE=standard or SCALE=published)
 endif
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
 unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON,$(sort $(given))),$(if \
     $(filter command,$(origin $(name))),$(name)))
 ifneq ($(strip $(unknown)),)
-$(error $(strip $(unknown)) is no setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
+$(error $(strip $(unknown)) is not a setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
 endif
 
 # Not part of `make test`: they take long, or depend on what else the host does.

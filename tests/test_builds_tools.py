@@ -167,4 +167,4 @@ def test_the_hint_names_the_manager_that_is_there(bin_folder: Path, manager: str
 def test_where_no_manager_is_known_the_package_is_named(bin_folder: Path) -> None:
     with pytest.raises(HostUnfitError, match="only root has it installed, and only by apt-get") as caught:
         provide_tool(SYSBENCH, offline=False, say=lambda _: None)
-    assert "the package sysbench" in caught.value.hint
+    assert "its package is sysbench" in caught.value.hint

@@ -126,7 +126,7 @@ def test_an_engine_elsewhere_is_refused(fake: Path, monkeypatch: pytest.MonkeyPa
         done = call(fake, "doctor")
         assert done.returncode == 3
         assert done.stdout == ""
-        assert "error: the Docker engine at tcp://192.0.2.1:2375 has no socket" in done.stderr
+        assert "error: the Docker engine at tcp://192.0.2.1:2375 is not reached by a socket" in done.stderr
 
 
 def test_a_missing_image_is_built_from_the_checkout(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_a_cache_that_cannot_be_is_told_at_once(tmp_path_factory: pytest.TempPat
 
 
 def test_two_caches_that_would_be_one_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(UsageError, match="table_open_cache=16000 and 32000 would be measured as one"):
+    with pytest.raises(UsageError, match="table_open_cache=16000 and 32000 would be measured as the same value"):
         check_table_open_cache(
             request(tmp_path_factory, "2000", "16000", "32000"), say=lambda _: None, open_files=LIMIT
         )

@@ -47,7 +47,7 @@ class FakeSessions:
         name = left.folder.name.partition("Z-")[2]
         return request_from_arguments(name, ["--results", str(left.folder.parent)])
 
-    def measure(self, request: Request, *, quiet: bool, goes_on: Unfinished | None) -> Session:
+    def measure(self, request: Request, *, quiet: bool, unfinished: Unfinished | None) -> Session:
         name = request.scenario
         assert request.results == self.results
         self.begun.append(name)
@@ -61,7 +61,7 @@ class FakeSessions:
             session = replace(session, runs=(replace(session.runs[0], verdict=Verdict.VOID), *session.runs[1:]))
         if error is not None:
             session = replace(session, status="interrupted", runs=session.runs[:5])
-        folder = goes_on.folder if goes_on else self.results / f"29991121T2000{self.count:02}Z-{name}"
+        folder = unfinished.folder if unfinished else self.results / f"29991121T2000{self.count:02}Z-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT_FILE).write_bytes(to_json(session))
         if error is not None:

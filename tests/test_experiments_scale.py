@@ -179,7 +179,7 @@ def test_a_budget_is_refused_and_the_scales_are_named(
     monkeypatch.delenv("RECOVERY_CONFIG")
     monkeypatch.setenv("RECOVERY_BUDGET", "30m")
     assert run(["experiments"]) == 2
-    assert f"RECOVERY_BUDGET is no setting\nhint:  {hint}" in capsys.readouterr().err
+    assert f"RECOVERY_BUDGET is not a setting\nhint:  {hint}" in capsys.readouterr().err
     made = subprocess.run(
         ["make", "-n", "experiments", "BUDGET=30m"], cwd=ROOT, capture_output=True, text=True, check=False
     )

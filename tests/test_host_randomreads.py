@@ -138,8 +138,8 @@ def test_the_doctor_says_what_cold_means() -> None:
     found = ReadProbe(SHORT_EFFORT, {"4k_1": ReadSpeed(1, 2.0, 3.0)}, again=RereadTimes("x", 256, 0.47, 0.065, 7.2))
     (check,) = [check for check in doctor.read_speed_checks(found) if check.name == "just-read blocks"]
     assert check.detail == (
-        "Blocks that were just read answer 7.2 times as fast (0.47 ms, then 0.065 ms): something below this machine "
-        "(hypervisor, disk controller, the disk itself) keeps what was read."
+        "Reading the same blocks again is 7.2 times as fast (0.47 ms, then 0.065 ms): the hypervisor, the disk "
+        "controller or the disk caches what was read."
     )
     assert "cold to this machine only" in check.why
     for times, blocks in ((1.3, 256), (50.0, 99)):

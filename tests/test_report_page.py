@@ -130,13 +130,13 @@ def test_old_sessions_are_shown(stored_session: Path, tmp_path: Path) -> None:
 def test_where_it_lies_and_what_is_in_it_are_not_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--format", "html"], ["--json"]):
         assert run(["report", str(STORED), *words, "--html"]) == 2
-        assert "leave one of the two out" in capsys.readouterr().err
+        assert "leave one of them out" in capsys.readouterr().err
 
 
 def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(STORED / REPORT_FILE, tmp_path / REPORT_FILE)
     assert run(["report", str(tmp_path), "--html"]) == 2
-    assert "`recovery report SESSION --write` makes it" in capsys.readouterr().err
+    assert "`recovery report SESSION --write` writes it" in capsys.readouterr().err
     assert run(["report", str(tmp_path), "--html", "--write"]) == 0
     told = Path(capsys.readouterr().out.strip())
     assert told == tmp_path.resolve() / PAGE

@@ -117,7 +117,7 @@ def test_programs_that_are_here_and_may(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HostUnfitError, match="there is no eu-stack, no perf") as told:
         usable_programs(AUTO)
-    assert "the package elfutils, or how it is called here" in str(told.value.hint)
+    assert "its package is elfutils; or leave" in str(told.value.hint)
     fake(tmp_path, "dnf")
     with pytest.raises(HostUnfitError) as told:
         usable_programs(AUTO)
