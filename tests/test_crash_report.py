@@ -22,7 +22,9 @@ def session(kept_sessions: Path) -> Session:
 def test_a_failed_kill_again(session: Session) -> None:
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED]
     assert failed
-    (note,) = (note for table in crash_tables(session) for note in table.notes if note.startswith("A failed one again"))
+    (note,) = (
+        note for table in crash_tables(session) for note in table.notes if note.startswith("To repeat a failed run")
+    )
     first, *others = note.removesuffix(".").partition(": ")[2].split("; ")
     many = len({(run.variant.partition("-")[0], run.repeat) for run in failed})
     assert others[-1] == f"and {many - 3} more"

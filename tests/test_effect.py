@@ -45,7 +45,7 @@ def test_values_that_are_spelled_otherwise_are_the_same(one: str, other: str, *,
 
 def test_what_is_not_in_effect_is_told_with_both_values() -> None:
     (found,) = changed_options(known("table_open_cache=16000", "9495"))
-    assert str(found) == "table_open_cache=16000 was asked for, and 9495 is in effect"
+    assert str(found) == "table_open_cache=16000 was requested, 9495 is in effect"
     assert list(changed_options(known("loose_innodb_page_size=16k", "16384"))) == []
     assert list(changed_options({"options": "loose_no_such_option=5"})) == [], "one that the server does not have"
 
@@ -65,7 +65,7 @@ def test_two_of_the_same_effect_are_one_experiment() -> None:
 def test_the_later_of_two_that_are_one_is_void() -> None:
     described = {"a": known("table_open_cache=16000", "9495"), "b": known("table_open_cache=32000", "9495")}
     check_differs("a", described)
-    with pytest.raises(TrialVoidError, match="32000 was asked for, and 9495 is in effect, as in a") as error:
+    with pytest.raises(TrialVoidError, match="32000 was requested, 9495 is in effect, as in a") as error:
         check_differs("b", described)
     assert "ulimit -n" in error.value.hint
 

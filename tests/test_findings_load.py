@@ -221,7 +221,7 @@ def lowered(*values: str, effective: str) -> Session:
 def test_an_option_that_is_not_in_effect_is_told_once_for_all_its_cells() -> None:
     found = one(lowered("4000", effective="1533"), "option-not-in-effect")
     assert found.about == "5.7.22 table_open_cache=4000"
-    assert found.text == "table_open_cache=4000 was asked for, and 1533 is in effect."
+    assert found.text == "table_open_cache=4000 was requested, 1533 is in effect."
     assert "4096 here" in found.hint
     assert "option-not-in-effect" not in kinds(lowered("4000", effective="4000"))
 

@@ -164,7 +164,7 @@ def test_who_does_not_read_every_file_has_no_bar_over_the_floor() -> None:
     assert chart is not None
     assert "mariadb" not in chart.svg
     assert chart.svg.count('class="bar') == 4
-    assert chart.notes == ("No floor for mariadb-10.11.5 cold: not every file is read, or the start was shorter.",)
+    assert chart.notes == ("No floor for mariadb-10.11.5 cold: it does not read every file, or it was shorter.",)
     (floor, *_) = everything().floors
     assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
 

@@ -36,7 +36,7 @@ def table(session: Session) -> Table:
 
 def test_a_session_without_phases_has_no_such_table() -> None:
     assert phase_table(SESSION) is None
-    assert "Where the time went" not in render(SESSION)
+    assert "Phases of the start" not in render(SESSION)
 
 
 def test_means_over_the_measured_runs_of_a_variant() -> None:
@@ -67,7 +67,7 @@ def test_lines_that_were_held_back_are_told() -> None:
 def test_it_fits_the_page_and_the_store(tmp_path: Path) -> None:
     session = phased()
     text = render(session)
-    assert "Where the time went, mean seconds" in text
+    assert "Phases of the start, mean seconds" in text
     assert max(map(len, text.splitlines())) <= WIDTH
     (tmp_path / "report.json").write_bytes(to_json(session))
     assert load_session(tmp_path).runs[0].phases == session.runs[0].phases

@@ -70,9 +70,9 @@ def test_the_hottest_chains_by_phase() -> None:
     assert table.rows[0][4].endswith("f5 > fil_ibd_open > __libc_pread")
     assert any("no symbol" in note for note in table.notes)
     assert any("stacks/last.svg" in note for note in table.notes)
-    assert "A share needs 20 samples in the phase; of fewer the counts are given." in table.notes
+    assert "With fewer than 20 samples in the phase the counts are shown instead of shares." in table.notes
     (enough,) = stacks_tables(sampled(chains=CHAINS[:2]))
-    assert not any("A share needs" in note for note in enough.notes)
+    assert not any("With fewer than" in note for note in enough.notes)
 
 
 @pytest.mark.parametrize(("of", "told"), [(19, "7 of 19"), (20, "35.0 %")])
@@ -84,7 +84,7 @@ def test_a_share_is_told_of_twenty_samples(of: int, told: str) -> None:
     )
     (functions,) = hottest_tables(session)
     assert functions.rows[0][1:] == (told, told)
-    assert any("A share needs 20 samples" in note for note in functions.notes) == (of < 20)
+    assert any("With fewer than 20 samples" in note for note in functions.notes) == (of < 20)
     (chains,) = stacks_tables(sampled(chains=(CallChain("discovery", "main thread", ("main", "pread"), 7, of),)))
     assert chains.rows[0][2] == told.replace(".0", "")
     drawing = flame_graph("title", Counter({("discovery", "main", "pread"): 7, ("discovery", "main"): of - 7}), ())

@@ -55,7 +55,7 @@ def test_a_session_that_was_not_traced_has_no_such_table() -> None:
 def test_both_numbers_and_the_answer() -> None:
     first, *others = rows(touched_table(traced()))
     assert first["version"] == SESSION.versions[0]
-    assert (first["opened"], first["opens"], first["modified"], first["opened in vain"]) == (
+    assert (first["opened"], first["opens"], first["modified"], first["opened only"]) == (
         "1,000",
         "2,000",
         "100",
@@ -75,7 +75,7 @@ def test_one_start_that_opens_one_file_in_vain_refutes_it() -> None:
     row = next(
         row for row in rows(touched_table(spoiled)) if (row["version"], row["variant"]) == (last.version, last.variant)
     )
-    assert (row["opened"], row["read in vain"], row["claim"]) == ("100-101", "0-1", FAILS)
+    assert (row["opened"], row["read only"], row["claim"]) == ("100-101", "0-1", FAILS)
 
 
 def test_a_void_run_says_nothing_of_the_claim() -> None:

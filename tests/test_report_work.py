@@ -65,7 +65,7 @@ def test_where_the_loads_own_misses_are_not_known_none_are_told() -> None:
 
 def test_waits_are_those_of_the_run_that_counts_them() -> None:
     session = waited(write_scaling(small=True))
-    table = titled(session, "What was waited for most")
+    table = titled(session, "Most frequent waits")
     by_cell: dict[tuple[str, ...], list[str]] = {}
     for *cell, _, name, _, _ in table.rows:
         by_cell.setdefault(tuple(cell), []).append(name)
@@ -78,7 +78,7 @@ def test_waits_are_those_of_the_run_that_counts_them() -> None:
     assert table.notes[0].startswith("Of that run of each cell in which all waits were counted")
     assert table.notes[1].startswith("Of the median run of each other cell: ")
     runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
-    usual = titled(replace(session, runs=runs), "What was waited for most")
+    usual = titled(replace(session, runs=runs), "Most frequent waits")
     assert usual.notes[0].startswith("Of the median run of each cell: ")
     qps = [table for table in figure_tables(session) if table.title.startswith("Writes and threads")]
     assert qps == [table for table in figure_tables(replace(session, runs=runs)) if table.title.startswith("Writes")]

@@ -188,7 +188,7 @@ def test_the_reason_is_said_once(kept_sessions: Path) -> None:
     )
     unknown = rename_second_starts(a_session(a_run(1, "warm", 11 * GB)))
     assert (
-        "5.7.22 second start: nothing tells what was in the page cache before it and it read 50 % of the data "
+        "5.7.22 second start: what was in the page cache before it is unknown and it read 50 % of the data "
         "directory; not counted as warm." in all_tables(unknown)[0].notes
     )
 
@@ -196,7 +196,7 @@ def test_the_reason_is_said_once(kept_sessions: Path) -> None:
 def test_a_start_of_which_nothing_is_known_is_a_second_start() -> None:
     session = rename_second_starts(a_session(COLD, a_run(2, "warm", None)))
     assert (
-        "5.7.22 second start: nothing tells what was in the page cache before it; not counted as warm."
+        "5.7.22 second start: what was in the page cache before it is unknown; not counted as warm."
         in all_tables(session)[0].notes
     )
 

@@ -119,7 +119,7 @@ def _phase_table(starts: Sequence[LoggedStart]) -> Table | None:
     notes = list(_background_notes(starts))
     if any(start.whole_seconds for start in starts):
         notes.append("The timestamps are whole seconds, and so are the phases of these starts.")
-    return grouped_phase_table("Where the time went, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
+    return grouped_phase_table("Phases of the start, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
 
 
 def _background_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:

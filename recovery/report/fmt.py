@@ -247,7 +247,7 @@ def group_title(title: str, group: Group) -> str:
 _RELATED_METRICS = {
     "startup_s": ("first_query_s",),
     "tps": ("errors_per_transaction", "qps"),
-    "s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
+    "elapsed_s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
     "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
 }
 """Further metrics that a reader wants to see, by the name or the unit of the main metric."""

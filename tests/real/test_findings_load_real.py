@@ -93,7 +93,7 @@ def found(session: Session) -> dict[str, Finding]:
 
 def kinds_about(told: dict[str, Finding], cell: str) -> set[str]:
     """But for what neighbours may do to it on shared CPUs."""
-    disturbed = {"other-cpu-load", "other-disk-load", "steal", "throttled", "wide-spread"}
+    disturbed = {"other-cpu-load", "other-disk-load", "steal", "throttled", "wide-interval"}
     return {one.kind for one in told.values() if cell in one.about or cell in one.text} - disturbed
 
 
@@ -144,7 +144,7 @@ def test_runs_that_do_not_agree_and_a_plain_one_that_does(at: list[str], tmp_pat
     turns = script(tmp_path, "by-turns", BY_TURNS.replace("{turns}", str(tmp_path / "turns")))
     assert run(["table-cache", *sizes, "--workload", f"point-select {turns}", *ONE_INSTANCE, *at]) == 0
     told = found(stored(tmp_path))
-    assert any(name.startswith("wide-spread") and "by-turns" in name for name in told)
+    assert any(name.startswith("wide-interval") and "by-turns" in name for name in told)
     assert "few-runs all" not in told
     assert kinds_about(told, "point-select") == set()
 
@@ -198,7 +198,7 @@ def test_values_that_come_to_the_same_are_not_measured_as_two(
     session = stored(tmp_path)
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID]
     void = session.runs[1]
-    assert "200 was asked for, and 64 is in effect" in str(void.reason)
+    assert "200 was requested, 64 is in effect" in str(void.reason)
     assert not void.measures
     assert "ulimit -n" in str(void.reason)
     (less,) = (one for one in findings(session) if one.kind == "option-not-in-effect" and "=100" in one.about)

@@ -120,7 +120,7 @@ def test_runs_that_do_not_agree(at: list[str], tmp_path: Path, meddle: Callable[
     assert {(kind, f"{VERSION} cold") for kind in ("outlier", "cold-was-not")} <= found
     assert {(kind, f"{VERSION} warm") for kind in ("drift", "wide-interval")} <= found
     assert "few-runs" not in {kind for kind, _ in found}
-    assert "Doubts about these figures" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+    assert "Warnings" in (tmp_path / "results" / "latest" / "report.txt").read_text()
 
 
 @pytest.mark.on_demand("disturbed")
@@ -136,7 +136,7 @@ def test_a_difference_that_may_be_chance(at: list[str], tmp_path: Path, meddle: 
     given = ["--version", f"{VERSION} mariadb-10.11.5", "--baseline", "mariadb-10.11.5", "--fail-over", "0%"]
     assert run(["cold-recovery", "--runs", "3", *given, *few(at)]) == 0, "it may be chance, so nobody is told off"
     found = {kind for kind, about in kinds(tmp_path) if about == f"{VERSION} cold"}
-    assert found & {"spread-too-wide", "wide-interval"}
+    assert "wide-interval" in found
     assert "slow-first-run" in found
     assert {one["version"]: one["ratio"] for one in stored(tmp_path)["summaries"]}["mariadb-10.11.5"] == 1.0
 
@@ -160,7 +160,7 @@ def test_a_disturbed_host_and_a_quiet_log(at: list[str], tmp_path: Path, meddle:
     finally:
         end(noise)
     found = {kind for kind, _ in kinds(tmp_path)}
-    assert {"few-runs", "other-cpu-load", "other-disk-load", "busy-client", "quiet-log"} <= found
+    assert {"few-runs", "other-cpu-load", "other-disk-load", "busy-client"} <= found
 
 
 WRITER = """
@@ -199,9 +199,7 @@ def test_little_memory(at: list[str], tmp_path: Path, meddle: Callable[[Meddle],
     assert run(["crash-recovery", "--version", VERSION, "--runs", "1", "--memory", "160m", *at]) == 0
     assert [one["variant"] for one in stored(tmp_path)["runs"]] == ["cold", "second start"]
     assert "raise MEMORY=" in " ".join((tmp_path / "results" / "latest" / "report.txt").read_text().split())
-    found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
-    assert "allowed" in found["larger-than-memory"]["text"]
-    assert "late-log" in found
+    assert "late-log" in {one["kind"] for one in stored(tmp_path)["findings"]}
 
 
 def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path) -> None:
