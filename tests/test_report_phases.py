@@ -61,7 +61,7 @@ def test_a_failed_run_is_in_no_mean() -> None:
 def test_lines_that_were_held_back_are_told() -> None:
     session = phased()
     held = tuple(replace(run, log_held_s=2.1) if run.number == 1 else run for run in session.runs)
-    assert any("2.10 s at most, in run 1" in note for note in table(replace(session, runs=held)).notes)
+    assert any("up to 2.10 s late in run 1" in note for note in table(replace(session, runs=held)).notes)
 
 
 def test_it_fits_the_page_and_the_store(tmp_path: Path) -> None:

@@ -75,11 +75,11 @@ def test_waits_are_those_of_the_run_that_counts_them() -> None:
         assert names[:3] == ["SRV_SYS", "rwlock: btr0sea.cc:202", "LOG_WRITE"], "three of each source"
         assert names[3:] == [f"wait/synch/mutex/innodb/{one}_mutex" for one in ("srv_sys", "trx_sys")] + ["row locks"]
     assert last == ["rwlock: btr0sea.cc:202", "row locks"]
-    assert table.notes[0].startswith("Of that run of each cell in which all waits were counted")
-    assert table.notes[1].startswith("Of the median run of each other cell: ")
+    assert table.notes[0].startswith("From the run of each cell in which all waits were counted")
+    assert table.notes[1].startswith("From the median run of each other cell. ")
     runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
     usual = titled(replace(session, runs=runs), "Most frequent waits")
-    assert usual.notes[0].startswith("Of the median run of each cell: ")
+    assert usual.notes[0].startswith("From the median run of each cell. ")
     qps = [table for table in figure_tables(session) if table.title.startswith("Writes and threads")]
     assert qps == [table for table in figure_tables(replace(session, runs=runs)) if table.title.startswith("Writes")]
     assert "Waits counted, in no mean: runs 1" in " ".join(titled(session, "Every run").notes)
