@@ -53,7 +53,7 @@ def test_cold_and_warm_in_a_container(
         assert sum(phase["end_s"] - phase["start_s"] for phase in one["phases"]) == pytest.approx(one["first_query_s"])
     (server,) = report["servers"].values()
     assert server["image"].startswith("sha256:")
-    assert "In containers: startup begins with the exec of the server" in (
+    assert "In containers a startup begins with the exec of the server" in (
         tmp_path / "results" / "latest" / "report.txt"
     ).read_text().replace("\n", " ")
     assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={process_id()}"}) == []

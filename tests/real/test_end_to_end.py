@@ -152,7 +152,7 @@ def test_the_floor(at: list[str], tmp_path: Path) -> None:
     assert floor["files"] == TABLES
     assert min(floor["one_thread_s"], floor["many_threads_s"], floor["open_s"]) > 0
     assert "--floor" in report["command"]
-    assert "The floor: the same files" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+    assert "Storage floor: plain reads of the same files" in (tmp_path / "results" / "latest" / "report.txt").read_text()
 
 
 def test_a_server_that_cannot_start_ends_the_session_at_once(

@@ -129,7 +129,7 @@ def test_a_load_that_is_not_in_memory_and_one_that_comes_to_speed_late(at: list[
     assert run(["table-cache", *sizes, "--workload", work, *small, *ONE_INSTANCE, *at]) == 0
     told = found(stored(tmp_path))
     (read,) = (one for name, one in told.items() if name.startswith("not-in-memory "))
-    assert "pages a query" in read.text
+    assert "pages per query" in read.text
     assert "anywhere" in read.about
     (late,) = (one for name, one in told.items() if name.startswith("never-warmed-up ") and "warms-up" in name)
     assert "more a second than in the first" in late.text
@@ -172,7 +172,7 @@ def test_questions_without_an_answer_and_an_option_out_of_reach(
     assert f"{effective} is in effect" in less.text
     assert "table_open_cache=1000000 will not be in effect" in capsys.readouterr().err
     (silent,) = (one for name, one in told.items() if name.startswith("polls-did-not-run "))
-    assert "Nothing was answered" in silent.text
+    assert "No poll was answered" in silent.text
 
 
 def test_values_that_come_to_the_same_are_not_measured_as_two(
