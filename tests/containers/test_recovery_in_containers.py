@@ -109,7 +109,7 @@ def test_a_remote_engine_is_refused(
     assert run(["cold-recovery", "--engine", "docker", "--version", "5.7.22", "--runs", "1", *at]) == 3
     said = capsys.readouterr().err
     assert "tcp://192.0.2.1:2375 (DOCKER_HOST) has no socket on this host" in said
-    assert "run this tool on the engine's own host" in said
+    assert "run this tool on the engine's host" in said
 
 
 @pytest.mark.parametrize("engine", ["absent", "remote", "without images"])

@@ -354,7 +354,7 @@ _AS_NOBODY = """
 import sys
 from unittest.mock import MagicMock
 sys.path.insert(0, sys.argv[1])
-sys.modules |= dict.fromkeys(("platformdirs", "pydantic"), MagicMock())  # the host's Python may lack them
+sys.modules |= dict.fromkeys(("platformdirs", "psutil", "pydantic"), MagicMock())  # the host's Python may lack them
 from recovery.builds.packages import fetch_file
 print(fetch_file("libaio1", "libaio.so.1"))
 """

@@ -202,4 +202,4 @@ def test_values_that_come_to_the_same_are_not_measured_as_two(
     assert not void.measures
     assert "ulimit -n" in str(void.reason)
     (less,) = (one for one in findings(session) if one.kind == "option-not-in-effect" and "=100" in one.about)
-    assert "one experiment" in less.text
+    assert "these cells are not compared" in less.text
