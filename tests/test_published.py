@@ -35,10 +35,11 @@ def test_the_published_file_is_what_the_code_gives(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == published
 
 
-def test_a_stored_session_is_read_and_written_anew(stored_session: Path) -> None:
-    before = json.loads((stored_session / "report.json").read_bytes())
+@pytest.mark.parametrize("name", ["2026-11-21-stacks", "2026-11-22-damage", "2026-11-22-interference"])
+def test_a_stored_session_is_read_and_written_anew(kept_sessions: Path, name: str) -> None:
+    before = json.loads((kept_sessions / name / "report.json").read_bytes())
     assert wrong(before) == []
-    again = json.loads(to_json(load_session(stored_session)))
+    again = json.loads(to_json(load_session(kept_sessions / name)))
     assert wrong(again) == []
     assert len(again["runs"]) == len(before["runs"])
 

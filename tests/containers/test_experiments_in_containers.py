@@ -14,6 +14,7 @@ pytestmark = pytest.mark.containers
 TABLES = 60
 
 
+@pytest.mark.on_demand("large")
 def test_a_load_beside_a_poller_with_a_profile(at: list[str], tmp_path: Path) -> None:
     sizes = ["--rows", "20", "--load-tables", "5", "--threads", "2", "--seconds", "3", "--warmup", "1", "--runs", "1"]
     options = ["--option", "table_open_cache=400", "--profile", "--engine", "docker", "--no-probe"]

@@ -35,7 +35,9 @@ def run_in(client: docker.DockerClient, build: Build, *command: str, preload: st
     ).decode()  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [*CATALOG, "debian-sid", "debian-mariadb-11"])
+@pytest.mark.parametrize(
+    "version", [*CATALOG, "debian-sid", pytest.param("debian-mariadb-11", marks=pytest.mark.on_demand("large"))]
+)
 def test_an_image_of(version: str, client: docker.DockerClient) -> None:
     build = resolve_image(version, ALONE, quiet, client)
     image = client.images.get(str(build.image))

@@ -53,6 +53,7 @@ def test_a_container_is_held_to_its_limits(asked: list[str], tmp_path: Path) -> 
     assert groups_of(os.getpid()) == set()
 
 
+@pytest.mark.on_demand("large")
 def test_memory_bites_and_the_cache_is_in_it(asked: list[str], tmp_path: Path) -> None:
     """As for local processes."""
     warm = ["warm-recovery", *asked[1:], "--runs", "1", "--tables", str(MANY)]

@@ -76,7 +76,9 @@ def test_what_a_server_in_a_container_opens(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="others may not look into a process")
-@pytest.mark.parametrize(("version", "programs"), [("5.7.22", {"eu-stack"}), ("9.7", {"eu-stack", "perf"})])
+@pytest.mark.parametrize(
+    ("version", "programs"), [("5.7.22", {"eu-stack"}), pytest.param("9.7", {"eu-stack", "perf"}, marks=LARGE)]
+)
 def test_stacks_of_a_server_in_a_container(version: str, programs: set[str], at: list[str], tmp_path: Path) -> None:
     """The newest server's image has other libraries than a host that is older: then it is perf that can read them."""
     if missing := [name for name in programs if shutil.which(name) is None]:

@@ -141,7 +141,12 @@ def test_from_a_mirror(tarball: Path, mirror: Mirror, fresh_cache: Path, folder:
     ("version", "name", "compressed"),
     [
         ("5.6.24", "mysql-5.6.24-linux-glibc2.5-x86_64.tar.gz", partial(gzip.open, mode="wb", compresslevel=1)),
-        ("8.0.31", "mysql-8.0.31-linux-x86_64-minimal.tar.xz", partial(lzma.open, mode="wb", preset=0)),
+        pytest.param(
+            "8.0.31",
+            "mysql-8.0.31-linux-x86_64-minimal.tar.xz",
+            partial(lzma.open, mode="wb", preset=0),
+            marks=pytest.mark.on_demand("large"),
+        ),
     ],
 )
 def test_a_recovery_with_a_server_of_each_era_from_a_mirror(

@@ -40,7 +40,7 @@ EVERY_FILE = {
 """The phases in which a server goes over all files at a crash start."""
 
 
-@pytest.mark.parametrize("version", CATALOG)
+@pytest.mark.parametrize("version", [pytest.param(one, marks=LARGE) if one == "8.0.15" else one for one in CATALOG])
 def test_cold_and_warm_recovery(version: str, at: list[str], tmp_path: Path) -> None:
     runs = 2 if version == SEVERAL_TIMES else 1
     assert run(["crash-recovery", "--version", version, "--runs", str(runs), *at]) == 0
@@ -101,7 +101,7 @@ def test_a_server_of_one_s_own(at: list[str], tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    "version", ["5.7.22", "8.0.31", *(pytest.param(one, marks=LARGE) for one in ("5.6.24", "mariadb-10.11.5"))]
+    "version", ["5.7.22", *(pytest.param(one, marks=LARGE) for one in ("5.6.24", "8.0.31", "mariadb-10.11.5"))]
 )
 def test_a_clean_start_proves_that_nothing_was_recovered(version: str, at: list[str], tmp_path: Path) -> None:
     assert run(["clean-start", "--version", version, "--runs", "1", *at]) == 0
@@ -152,7 +152,9 @@ def test_the_floor(at: list[str], tmp_path: Path) -> None:
     assert floor["files"] == TABLES
     assert min(floor["one_thread_s"], floor["many_threads_s"], floor["open_s"]) > 0
     assert "--floor" in report["command"]
-    assert "Storage floor: plain reads of the same files" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+    assert (
+        "Storage floor: plain reads of the same files" in (tmp_path / "results" / "latest" / "report.txt").read_text()
+    )
 
 
 def test_a_server_that_cannot_start_ends_the_session_at_once(
@@ -245,7 +247,9 @@ def test_ctrl_c_keeps_the_finished_runs_and_stops_the_server(at: list[str], tmp_
     assert run(["cold-recovery", "--version", "5.7.22", "--runs", "1", *at]) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1, signal.SIGABRT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGQUIT, *(pytest.param(one, marks=LARGE) for one in (signal.SIGUSR1, signal.SIGABRT))]
+)
 def test_other_signals_that_end_a_process_stop_the_server(number: signal.Signals, at: list[str]) -> None:
     process = _command("cold-recovery", "--version", "5.7.22", "--runs", "50", *at)
     _read_until(process, "[1/50]")

@@ -79,7 +79,13 @@ def test_questions_and_dumps(at: list[str], tmp_path: Path, capsys: pytest.Captu
     assert re.search(r"8\.0\.31 needs .* for Q1", told)
 
 
-@pytest.mark.parametrize(("version", "files"), [("5.7.22", "*/mysql/s_*/*.frm"), ("8.0.31", "*/mysql/mysql.ibd")])
+@pytest.mark.parametrize(
+    ("version", "files"),
+    [
+        ("5.7.22", "*/mysql/s_*/*.frm"),
+        pytest.param("8.0.31", "*/mysql/mysql.ibd", marks=pytest.mark.on_demand("large")),
+    ],
+)
 def test_a_dictionary_that_stays_warm_is_found(
     version: str, files: str, at: list[str], data: Path, tmp_path: Path
 ) -> None:
@@ -157,6 +163,7 @@ def test_a_load_beside_a_poller(at: list[str], tmp_path: Path, capsys: pytest.Ca
     assert "5.7.22" in told
 
 
+@pytest.mark.on_demand("large")
 def test_writing_is_measured_by_commit_and_the_directory_stays_as_it_was(at: list[str], tmp_path: Path) -> None:
     sizes = ["--tables", "2", "--rows", "500", "--threads", "2", "--seconds", "3", "--warmup", "1"]
     options = ["--question", "scaling", "--workload", "update-nokey"]

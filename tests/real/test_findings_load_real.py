@@ -175,6 +175,7 @@ def test_questions_without_an_answer_and_an_option_out_of_reach(
     assert "No poll was answered" in silent.text
 
 
+@pytest.mark.on_demand("large")
 def test_values_that_come_to_the_same_are_not_measured_as_two(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,7 @@ def test_who_keeps_to_memory_reads_nothing_from_the_device(data: Path, tmp_path:
     assert one.measures["buffer_pool_reads_per_s"] * one.measures["elapsed_s"] < pages / 20
 
 
+@pytest.mark.on_demand("large")
 def test_larger_than_memory_is_read_in_pages_of_each_size(data: Path, tmp_path: Path) -> None:
     session = asked(NEW, "larger-than-memory compression", data, tmp_path, "--workload", "point-select")
     sizes = {"16k": "16384", "8k": "8192", "4k": "4096"}
@@ -110,6 +111,7 @@ def spun(one: Run, tmp_path: Path) -> float:
     return awake / (awake + asleep)
 
 
+@pytest.mark.on_demand("large")
 def test_the_schedule_of_locks_is_the_one_asked_for(data: Path, tmp_path: Path) -> None:
     session = asked(SCHEDULED, "lock-schedule", data, tmp_path)
     assert {value.lower() for value in in_effect(session, "innodb_lock_schedule_algorithm").values()} == {
@@ -131,6 +133,7 @@ def compressed(folder: Path, **settings: str) -> Iterator[tuple[DatadirBuilder, 
         yield DatadirBuilder(build, schema, target, LocalLauncher(), lambda _: None, settings=settings), target
 
 
+@pytest.mark.on_demand("large")
 def test_compressed_tables_of_an_old_server_are_compressed(tmp_path: Path) -> None:
     with compressed(tmp_path) as (ground, target):
         prepare_datadir(ground, progress=lambda *_: None)
