@@ -374,7 +374,7 @@ def parse_version(text: str) -> Version:
     ValueError for anything else."""
     match = _RELEASE.match(text.strip())
     if match is None:
-        raise ValueError(f"'{text}' is no server version")
+        raise ValueError(f"'{text}' is not a server version")
     rest = match["rest"] or ""
     if match["flavor"]:
         flavor = Flavor(match["flavor"])

@@ -164,7 +164,7 @@ SPINNING: dict[str, Any] = {"parts": "redo-spinning"}
 @pytest.mark.parametrize(("parts", "who"), [("redo-spinning", "MySQL 8.0.11"), ("lock-schedule", "MariaDB 10.2.3")])
 def test_a_question_that_no_version_supports_is_refused(parts: str, who: str) -> None:
     error = refused("write-scaling", versions=("5.7.22", "5.6.24"), parts=parts)
-    assert error.message == f"5.7.22 and 5.6.24 cannot be asked {parts}, and nothing else was requested"
+    assert error.message == f"5.7.22 and 5.6.24 does not support {parts}, and nothing else was requested"
     assert f"{parts} needs {who} or later" in error.hint
     assert asked("write-scaling", versions=("5.7.22",), parts=f"{parts} scaling").works
     assert asked("write-scaling", versions=("8.0",), **SPINNING).works, "which 8.0 it is, it tells when it is there"
@@ -174,14 +174,14 @@ def test_a_version_known_only_later_is_refused_before_anything_is_built() -> Non
     request = asked("write-scaling", image="mine", **SPINNING)
     assert request.versions == ()
     build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
-    with pytest.raises(UsageError, match=r"5\.7\.22 cannot be asked redo-spinning"):
+    with pytest.raises(UsageError, match=r"5\.7\.22 does not support redo-spinning"):
         prepare(request, (build,))
 
 
 def test_the_baseline_must_be_measured() -> None:
     versions = ("5.7.22", "8.0.31")
     error = refused("write-scaling", versions=versions, baseline="5.7.22", **SPINNING)
-    assert "the baseline 5.7.22 has no trial: it cannot be asked redo-spinning" in error.message
+    assert "the baseline 5.7.22 has no trial: it does not support redo-spinning" in error.message
     request = asked("write-scaling", versions=versions, baseline="8.0.31", **SPINNING)
     plan = make_plan([parse_version(one) for one in versions], request.measured, repeats=1, alternating=True)
     session = session_from_request(
@@ -195,7 +195,7 @@ def test_the_baseline_must_be_measured() -> None:
     assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
     assert session.notes == (
         "Nor is that.",
-        "redo-spinning is not asked of 5.7.22: it needs MySQL 8.0.11 or later.",
+        "redo-spinning is not measured with 5.7.22: it needs MySQL 8.0.11 or later.",
     )
 
 
@@ -209,7 +209,7 @@ def test_the_baseline_must_be_measured() -> None:
         ({"workload": ","}, "WORKLOAD=, has no value"),
         ({"load_tables": "0"}, "LOAD_TABLES=0 is not valid"),
         ({"memory_ratio": "0"}, "MEMORY_RATIO=0 is not valid"),
-        ({"options": ("=5",)}, "is no name of a server option"),
+        ({"options": ("=5",)}, "is not the name of a server option"),
         ({"workload": "/tmp"}, "there is no script /tmp"),
         ({"workload": "nowhere.lua"}, "there is no script nowhere.lua"),
         ({"seconds": "x"}, "SECONDS=x is not valid"),

@@ -52,7 +52,7 @@ def _program(path: Path, content: bytes) -> Path:
 
 @pytest.mark.parametrize("content", [b"", b"#!/bin/sh\necho Ver 5.7.22\n", b"\x7fEL"])
 def test_no_elf(tmp_path: Path, content: bytes) -> None:
-    assert "no mysqld: it is not a Linux program" in _own(_program(tmp_path / "mysqld", content)).message
+    assert "not a mysqld: it is not a Linux program" in _own(_program(tmp_path / "mysqld", content)).message
 
 
 @pytest.mark.parametrize(("machine", "order", "name"), [(40, "<", "arm"), (22, ">", "s390x"), (243, "<", "riscv64")])
@@ -73,7 +73,7 @@ def test_a_program_that_may_not_be_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", ["/bin/true", "/bin/ls", "/bin/cat"])
 def test_another_program_under_the_name(tmp_path: Path, program: str) -> None:
     shutil.copy(program, tmp_path / "mysqld")
-    assert "is no mysqld: asked for its version it says" in _own(tmp_path / "mysqld").message
+    assert "is not a mysqld: asked for its version it says" in _own(tmp_path / "mysqld").message
 
 
 def test_a_library_is_no_program(tmp_path: Path) -> None:

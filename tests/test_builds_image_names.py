@@ -31,13 +31,13 @@ def test_names_in_a_registry(text: str, registry: str | None, names: tuple[str, 
 
 @pytest.mark.parametrize("text", ["", "9", "9.7.4.1", "debian", "latest", "percona-9", "5.7.x"])
 def test_what_names_no_server(text: str) -> None:
-    with pytest.raises(UsageError, match="is no server version"):
+    with pytest.raises(UsageError, match="is not a server version"):
         parse_request(text)
 
 
 @pytest.mark.parametrize("registry", ["", "https://localhost:5000", "a b", "host/Name", "host//x"])
 def test_what_is_no_registry(registry: str) -> None:
-    with pytest.raises(UsageError, match="is no registry"):
+    with pytest.raises(UsageError, match="is not a registry"):
         check_registry(registry)
 
 

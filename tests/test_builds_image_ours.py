@@ -125,9 +125,9 @@ def test_removed_by_name_version_or_id(name: str) -> None:
     [
         ("mysql:8.0.31", "was not made here"),
         ("somebody/thing:1", "was not made here"),
-        ("x:1", "is no image on this"),
-        ("-", "is no image on this"),
-        ("", "is no image on this"),
+        ("x:1", "is not an image on this"),
+        ("-", "is not an image on this"),
+        ("", "is not an image on this"),
     ],
 )
 def test_what_was_not_made_here_stays(name: str, why: str) -> None:

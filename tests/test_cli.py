@@ -98,7 +98,7 @@ def test_what_says_nothing_to_a_command_is_refused(
     monkeypatch.setenv(f"RECOVERY_{name}", "1")
     code, said = complaint(capsys, command)
     assert code == 2
-    assert f"{name}=1 says nothing to {command}" in said
+    assert f"{name}=1 has no effect on {command}" in said
 
 
 def test_an_unknown_version_is_told_with_those_that_can_be_had(
@@ -106,7 +106,7 @@ def test_an_unknown_version_is_told_with_those_that_can_be_had(
 ) -> None:
     code, said = complaint(capsys, "cold-recovery", "--version", "five", "--data", str(tmp_path / "d"))
     assert code == 2
-    assert "'five' is no server version" in said
+    assert "'five' is not a server version" in said
     assert all(version in said for version in ("5.6.24", "8.0.31", "mariadb-10.11.5"))
 
 

@@ -11,7 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.errors import (
+    HostUnfitError,
+    RecoveryError,
+    ServerFailedError,
+    ServerKilledError,
+    StorageFailedError,
+    TrialVoidError,
+)
 from recovery.experiments.bench import Bench, Contents
 from recovery.experiments.experiment import LoadRecord, Measurement, Scenario, judge_recovery
 from recovery.linux.storage import DATA, WritableFolder
@@ -340,6 +347,23 @@ def test_an_unfit_host_ends_the_session_and_says_why(tmp_path: Path) -> None:
     assert session.status == "aborted"
     assert "the disk is full" in session.notes
     assert len(session.runs) == 1
+
+
+def test_a_file_that_the_storage_refuses_makes_the_trial_void_and_ends_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool itself may be the first to meet a full disk, before the server does."""
+    full = StorageFailedError("the disk is full", "make room")
+    monkeypatch.setattr("recovery.session.run.as_storage_error", lambda *_: full)
+    loop, _, _ = session_of(tmp_path, ["good", HostUnfitError("state.json cannot be written")])
+    with pytest.raises(StorageFailedError):
+        loop.run()
+    session = stored(tmp_path)
+    assert session.status == "aborted"
+    assert [(one.verdict, one.measure_again) for one in session.runs] == [
+        (Verdict.MEASURED, False),
+        (Verdict.VOID, True),
+    ]
 
 
 def test_the_floor_is_stored_with_the_variants_over_these_files(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ def test_what_is_shown_is_read_again() -> None:
     ],
 )
 def test_what_is_no_version_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no server version"):
+    with pytest.raises(ValueError, match="is not a server version"):
         parse_version(text)
 
 
 def test_what_is_no_version_is_refused_with_a_hint() -> None:
-    with pytest.raises(UsageError, match=r"'oracle-5\.7\.22' is no server version") as caught:
+    with pytest.raises(UsageError, match=r"'oracle-5\.7\.22' is not a server version") as caught:
         parse_request("oracle-5.7.22")
     assert "5.7.22" in caught.value.hint
 

@@ -260,7 +260,7 @@ def check_url(url: str, variable: str) -> None:
     """Raises UsageError unless the URL is an http or https address."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{variable}={url} is no web address", "it starts with http:// or https://")
+        raise UsageError(f"{variable}={url} is not a web address", "it starts with http:// or https://")
 
 
 def url_exists(url: str) -> bool:

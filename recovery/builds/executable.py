@@ -78,7 +78,7 @@ def check_elf(path: Path) -> None:
     with path.open("rb") as file:
         header = file.read(20)
     if len(header) < 20 or header[:4] != b"\x7fELF":
-        raise UsageError(f"{path} is no mysqld: it is not a Linux program (ELF)", _MYSQLD_HINT)
+        raise UsageError(f"{path} is not a mysqld: it is not a Linux program (ELF)", _MYSQLD_HINT)
     order = "little" if header[5] == 1 else "big"
     kind, machine = (int.from_bytes(header[at : at + 2], order) for at in (16, 18))  # type: ignore[arg-type]
     built_for = _MACHINES.get(machine, f"machine {machine}")
@@ -88,7 +88,7 @@ def check_elf(path: Path) -> None:
             f"get the {platform.machine()} build of this version, and give it as MYSQLD=",
         )
     if kind not in _EXECUTABLE_TYPES:
-        raise UsageError(f"{path} is no mysqld: it is not a program", _MYSQLD_HINT)
+        raise UsageError(f"{path} is not a mysqld: it is not a program", _MYSQLD_HINT)
     if not os.access(path, os.X_OK):
         raise UsageError(f"{path} may not be run", f"allow it: chmod +x {path}")
 
@@ -101,11 +101,11 @@ def query_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
     try:
         output = program_output(mysqld, "--no-defaults", "--version", environment=loader_environment(library_dirs))
     except NoAnswerError as error:
-        raise UsageError(f"{mysqld} is no mysqld: asked for its version, {error.message}", _MYSQLD_HINT) from None
+        raise UsageError(f"{mysqld} is not a mysqld: asked for its version, {error.message}", _MYSQLD_HINT) from None
     version = parse_version_output(output)
     if version is None or not _is_server(mysqld):
         first_line = output.partition("\n")[0][:160] or "nothing"
-        raise UsageError(f"{mysqld} is no mysqld: asked for its version it says: {first_line}", _MYSQLD_HINT)
+        raise UsageError(f"{mysqld} is not a mysqld: asked for its version it says: {first_line}", _MYSQLD_HINT)
     return version
 
 

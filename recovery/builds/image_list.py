@@ -127,7 +127,7 @@ def remove_image(client: docker.DockerClient, name: str) -> str:
     chosen = chosen or [row for row in ours if row.name == debian_image_name(name)]
     if not chosen:
         known = ", ".join(row.name for row in ours) or "none"
-        why = "was not made here: remove it by `docker rmi`" if image is not None else "is no image on this host"
+        why = "was not made here: remove it by `docker rmi`" if image is not None else "is not an image on this host"
         raise UsageError(f"{name} {why}", f"made here: {known}")
     if len(chosen) > 1:
         raise UsageError(f"{name} are several images", "say which: " + ", ".join(row.name for row in chosen))

@@ -27,7 +27,7 @@ class PullFailure(StrEnum):
     REFUSED = "is not there, or not for everybody"
     LIMITED = "was refused: too many pulls from here"
     UNREACHABLE = "cannot be asked for: the registry does not answer"
-    NO_SUCH_NAME = "is no name of an image"
+    NO_SUCH_NAME = "is not an image name"
     OTHER = "could not be pulled"
 
 

@@ -90,7 +90,7 @@ def check_registry(registry: str) -> str:
     plain = registry.strip().rstrip("/")
     if not _REGISTRY.fullmatch(plain):
         raise UsageError(
-            f"REGISTRY={registry} is no registry", "write it as images are named, without https://: localhost:5000"
+            f"REGISTRY={registry} is not a registry", "write it as images are named, without https://: localhost:5000"
         )
     return plain + "/"
 

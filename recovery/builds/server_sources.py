@@ -143,9 +143,7 @@ def _not_pinned_warning(url: str, algorithm: str) -> str:
     checksum."""
     on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
     name = urlsplit(url).path.rpartition("/")[2]
-    return (
-        f"{name} is not pinned by this tool: it equals the {ALGORITHM_NAMES[algorithm]} that lies beside it{on_the_way}"
-    )
+    return f"{name} is not pinned by this tool: it equals the {ALGORITHM_NAMES[algorithm]} next to it{on_the_way}"
 
 
 def _published_checksum(url: str, digits: int) -> str | None:

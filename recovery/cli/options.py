@@ -86,7 +86,7 @@ OPTIONS = (
     Option("tables", "Tables in each schema. [default: 200000]", "N", Kind.WHOLE, from_environment=True),
     Option("schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True),
     Option(
-        "layout", "Where tables lie: files, general (all in one file), partitioned or encrypted. [default: files]",
+        "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
     ),
     Option("columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False),
@@ -166,7 +166,7 @@ OPTIONS = (
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
     Option("no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG),
     Option(
-        "note", 'What no host can tell, in your own words, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
+        "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
     ),
     Option("keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG),
@@ -310,6 +310,6 @@ def refuse_unused_variables(environment: Mapping[str, str], command: click.Comma
         if one.variable in environment and one.variable not in known:
             name = one.name.upper()
             raise UsageError(
-                f"{name}={environment[one.variable]} says nothing to {command.name}",
+                f"{name}={environment[one.variable]} has no effect on {command.name}",
                 f"leave {name} out; `recovery {command.name} --help` has what it takes",
             )

@@ -78,14 +78,14 @@ class CrashParts:
     with_disk: str
     why_no_disk: Callable[[HostCapacity], str | None]
 
-    def selected(self, asked: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
+    def selected(self, requested: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
         """Returns the parts to run.
 
         Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
-        found = selected_parts(asked, self.names, self.experiment)
+        found = selected_parts(requested, self.names, self.experiment)
         if self.with_disk not in found or (why := self.why_no_disk(host)) is None:
             return found
-        if self.with_disk in asked.parts:
+        if self.with_disk in requested.parts:
             raise HostUnfitError(
                 f"{self.with_disk} needs a separate disk, and this host cannot provide one: {why}",
                 f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
@@ -93,9 +93,9 @@ class CrashParts:
             )
         return tuple(one for one in found if one != self.with_disk)
 
-    def skipped_notes(self, asked: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
+    def skipped_notes(self, requested: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
         """Returns a note for the report if the part is skipped by default on this host."""
-        why = None if asked.parts else self.why_no_disk(host)
+        why = None if requested.parts else self.why_no_disk(host)
         if why is None:
             return ()
         return (f"{self.with_disk} is skipped: it needs a separate disk, and this host cannot provide one: {why}",)

@@ -286,18 +286,18 @@ PARTS = CrashParts(
 )
 
 
-def works(asked: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    moments = PARTS.selected(asked, host)
+def works(requested: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    moments = PARTS.selected(requested, host)
     return tuple(
         VariantSpec(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
             cache=Cache.WARM,
-            task=Crash(moment, asked.seed, asked.depth),
+            task=Crash(moment, requested.seed, requested.depth),
             axes=((QUESTION_AXIS, moment), *options),
             settings=options,
         )
         for moment, options in product(
-            (one for one in CrashMoment if one in moments), option_combinations(asked, _VALUES)
+            (one for one in CrashMoment if one in moments), option_combinations(requested, _VALUES)
         )
     )
 

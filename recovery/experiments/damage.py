@@ -203,18 +203,20 @@ PARTS = CrashParts(
 )
 
 
-def works(asked: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    faults = PARTS.selected(asked, host)
-    return tuple(work for fault in FileFault if fault in faults for work in _works_for_fault(fault, asked))
+def works(requested: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    faults = PARTS.selected(requested, host)
+    return tuple(work for fault in FileFault if fault in faults for work in _works_for_fault(fault, requested))
 
 
-def _works_for_fault(fault: FileFault, asked: ExperimentRequest) -> Iterator[VariantSpec]:
+def _works_for_fault(fault: FileFault, requested: ExperimentRequest) -> Iterator[VariantSpec]:
     if fault is FileFault.FULL_DISK:
-        yield VariantSpec(fault, Cache.WARM, Damage(fault, written=True, seed=asked.seed), ((QUESTION_AXIS, fault),))
+        yield VariantSpec(
+            fault, Cache.WARM, Damage(fault, written=True, seed=requested.seed), ((QUESTION_AXIS, fault),)
+        )
         return
     for written, name in ((True, WRITTEN), (False, UNTOUCHED)):
         axes = ((QUESTION_AXIS, fault.value), (_FILE, name))
-        yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, asked.seed), axes)
+        yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, requested.seed), axes)
 
 
 DAMAGE = Scenario(

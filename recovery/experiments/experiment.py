@@ -97,9 +97,9 @@ MAX_COMBINATIONS = 10_000
 """A week, at a minute each."""
 
 
-def option_combinations(asked: ExperimentRequest, defaults: OptionValues) -> tuple[Pairs, ...]:
+def option_combinations(requested: ExperimentRequest, defaults: OptionValues) -> tuple[Pairs, ...]:
     """Returns every combination of the options' values. Values that the user gives replace the default ones."""
-    wanted = dict(defaults) | dict(asked.options)
+    wanted = dict(defaults) | dict(requested.options)
     check_combination_count(math.prod(map(len, wanted.values())))
     return tuple(tuple(zip(wanted, values, strict=True)) for values in product(*wanted.values()))
 
@@ -112,12 +112,12 @@ def check_combination_count(count: int) -> None:
         )
 
 
-def selected_parts(asked: ExperimentRequest, names: tuple[str, ...], experiment: str) -> tuple[str, ...]:
+def selected_parts(requested: ExperimentRequest, names: tuple[str, ...], experiment: str) -> tuple[str, ...]:
     """Returns the parts of this experiment that the user asked for, or all; raises UsageError for an unknown one."""
-    for name in asked.parts:
+    for name in requested.parts:
         if name not in names:
             raise UsageError(f"{experiment} has no question '{name}'", f"there are: {', '.join(names)}")
-    return asked.parts or names
+    return requested.parts or names
 
 
 @dataclass(frozen=True)

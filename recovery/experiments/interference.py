@@ -26,8 +26,8 @@ _CACHE_HEADROOM = 1.125
 the load fit into the cache."""
 
 
-def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    return name_variants(_variants(asked, schema, _CacheLimits(host.open_files, host.instances, asked.pollers)))
+def plan(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    return name_variants(_variants(requested, schema, _CacheLimits(host.open_files, host.instances, requested.pollers)))
 
 
 @dataclass(frozen=True)
@@ -58,20 +58,20 @@ class _CacheLimits:
         return self.needed(1, threads) <= self.most(threads)
 
 
-def _variants(asked: ExperimentRequest, schema: Schema, room: _CacheLimits) -> Iterator[VariantSpec]:
-    clients = asked.threads or (_THREADS,)
-    used = asked.load_tables or (min(_default_tables(clients, room), schema.tables),)
-    caches = dict(asked.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
+def _variants(requested: ExperimentRequest, schema: Schema, room: _CacheLimits) -> Iterator[VariantSpec]:
+    clients = requested.threads or (_THREADS,)
+    used = requested.load_tables or (min(_default_tables(clients, room), schema.tables),)
+    caches = dict(requested.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
     crossed = product(
-        asked.workloads or (_WORKLOAD,),
+        requested.workloads or (_WORKLOAD,),
         clients,
         used,
-        option_combinations(asked, ((_CACHE, caches),)),
+        option_combinations(requested, ((_CACHE, caches),)),
         (OFF, ON),
     )
     for workload, threads, tables, options, poll in crossed:
-        polls = Poll(asked.pollers if poll == ON else 0, asked.every_s, _poll_statements(asked))
-        load = make_load(asked, workload, threads=threads, tables=tables, rows=schema.rows, poll=polls)
+        polls = Poll(requested.pollers if poll == ON else 0, requested.every_s, _poll_statements(requested))
+        load = make_load(requested, workload, threads=threads, tables=tables, rows=schema.rows, poll=polls)
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
         yield load_variant(load, axes, options)
 
@@ -103,8 +103,8 @@ def _most_threads(threads: int, room: _CacheLimits) -> int:
     return next(filter(room.fits, range(threads, 1, -1)), 1)
 
 
-def _poll_statements(asked: ExperimentRequest) -> tuple[str, ...]:
-    return tuple(statement for _, statement in asked.queries) or (FOREIGN_KEY_QUERY,)
+def _poll_statements(requested: ExperimentRequest) -> tuple[str, ...]:
+    return tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
 
 
 INTERFERENCE = load_scenario(

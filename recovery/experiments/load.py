@@ -512,17 +512,17 @@ def load_scenario(
 
     Its `works` raise UsageError if the host has too little memory or too few file descriptors for the loads."""
 
-    def works(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-        variants = plan(asked, schema, host)
-        check_memory(variants, asked, schema, host)
+    def works(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+        variants = plan(requested, schema, host)
+        check_memory(variants, requested, schema, host)
         check_clients(variants, host)
-        if asked.memory_ratio is None:
+        if requested.memory_ratio is None:
             return variants
         return tuple(replace(one, fixed=tuple(dict.fromkeys((*one.fixed, *POOL_OPTIONS)))) for one in variants)
 
-    def settings(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
-        clients = max_simultaneous_clients(plan(asked, schema, host))
-        return load_settings(asked, schema, host, clients=clients)
+    def settings(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
+        clients = max_simultaneous_clients(plan(requested, schema, host))
+        return load_settings(requested, schema, host, clients=clients)
 
     experiment = Experiment(
         figure="qps",

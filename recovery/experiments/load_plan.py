@@ -68,10 +68,12 @@ def pool_options(size: int) -> dict[str, str]:
     }
 
 
-def check_memory(works: Iterable[VariantSpec], asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> None:
+def check_memory(
+    works: Iterable[VariantSpec], requested: ExperimentRequest, schema: Schema, host: HostCapacity
+) -> None:
     """Raises UsageError if this host has too little memory for the data of a load, or for the requested ratio."""
-    if asked.memory_ratio is not None:
-        _check_ratio(asked.memory_ratio, schema, host)
+    if requested.memory_ratio is not None:
+        _check_ratio(requested.memory_ratio, schema, host)
         return
     for work in works:
         if isinstance(work.task, Load) and POOL not in dict(work.settings):
@@ -151,7 +153,7 @@ DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
 
 
 def make_load(
-    asked: ExperimentRequest,
+    requested: ExperimentRequest,
     workload: str,
     *,
     threads: int,
@@ -162,7 +164,9 @@ def make_load(
 ) -> Load:
     """Returns a load of the requested length. Its rows are distributed as sysbench does by default, but explicitly, so
     that the command in the report shows it."""
-    return Load(resolve_script(workload), threads, tables, rows, asked.seconds, asked.warmup_s, (distribution,), poll)
+    return Load(
+        resolve_script(workload), threads, tables, rows, requested.seconds, requested.warmup_s, (distribution,), poll
+    )
 
 
 def load_variant(load: Load, axes: Pairs, options: Pairs = ()) -> VariantSpec:
@@ -220,10 +224,12 @@ def _name_part(axis: str, value: str) -> str:
     return f"{axis.rpartition('_')[2]}-{value}"
 
 
-def load_settings(asked: ExperimentRequest, schema: Schema, host: HostCapacity, *, clients: int) -> Mapping[str, str]:
+def load_settings(
+    requested: ExperimentRequest, schema: Schema, host: HostCapacity, *, clients: int
+) -> Mapping[str, str]:
     """Returns the server options that all compared servers share, whatever their defaults, for this many clients."""
     return {
-        **pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio)),
+        **pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio)),
         "loose_innodb_redo_log_capacity": str(_REDO_BYTES),
         # Data that does not fit into the buffer pool must not be in the host's page cache instead.
         "innodb_flush_method": "O_DIRECT",

@@ -16,12 +16,14 @@ SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
 PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
 
 
-def works(asked: ExperimentRequest, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
+def works(requested: ExperimentRequest, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
     """Returns one work for each query and dump; before each, the server is restarted and the cache is emptied."""
-    return tuple(VariantSpec(name, Cache.COLD, task, ((QUESTION_AXIS, name),)) for name, task in _tasks(asked, schema))
+    return tuple(
+        VariantSpec(name, Cache.COLD, task, ((QUESTION_AXIS, name),)) for name, task in _tasks(requested, schema)
+    )
 
 
-def _tasks(asked: ExperimentRequest, schema: Schema) -> Iterator[tuple[str, Task]]:
+def _tasks(requested: ExperimentRequest, schema: Schema) -> Iterator[tuple[str, Task]]:
     one = schema.database_names[0]
     yield (
         SIZES,
@@ -35,12 +37,12 @@ def _tasks(asked: ExperimentRequest, schema: Schema) -> Iterator[tuple[str, Task
             "select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"
         ),
     )
-    for name, statement in asked.queries:
+    for name, statement in requested.queries:
         yield name, StatementTask(statement)
     yield PLAIN_DUMP, DumpTask()
     yield UNLOCKED_DUMP, DumpTask(("--skip-lock-tables",))
-    if asked.published_build is not None:
-        yield PUBLISHED_BUILD, CreateTask(asked.published_build)
+    if requested.published_build is not None:
+        yield PUBLISHED_BUILD, CreateTask(requested.published_build)
 
 
 def settings(_: ExperimentRequest, __: Schema, host: HostCapacity) -> Mapping[str, str]:

@@ -26,19 +26,19 @@ _OPTIONS = ((INSTANCES, ("1", "8", "16")),)
 _MOST_TABLES = 3
 
 
-def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    return name_variants(_variants(asked, schema, host))
+def plan(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    return name_variants(_variants(requested, schema, host))
 
 
-def _variants(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+def _variants(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     crossed = product(
-        asked.workloads or _WORKLOADS,
-        option_combinations(asked, _OPTIONS),
-        asked.load_tables or tuple(range(1, min(_MOST_TABLES, schema.tables) + 1)),
-        asked.threads or powers_of_two(THREADS_PER_CPU * host.cpus),
+        requested.workloads or _WORKLOADS,
+        option_combinations(requested, _OPTIONS),
+        requested.load_tables or tuple(range(1, min(_MOST_TABLES, schema.tables) + 1)),
+        requested.threads or powers_of_two(THREADS_PER_CPU * host.cpus),
     )
     for workload, options, tables, threads in crossed:
-        load = make_load(asked, workload, threads=threads, tables=tables, rows=schema.rows)
+        load = make_load(requested, workload, threads=threads, tables=tables, rows=schema.rows)
         axes = ((WORKLOAD, workload), *options, (TABLES, str(tables)), (THREADS, str(threads)))
         yield load_variant(load, axes, options)
 

@@ -148,23 +148,25 @@ PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
 LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
-def plan(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    parts = selected_parts(asked, PART_NAMES, "write-scaling")
+def plan(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    parts = selected_parts(requested, PART_NAMES, "write-scaling")
     return name_variants(
-        variant for part in PARTS if part.name in parts for variant in _variants(part, asked, schema, host)
+        variant for part in PARTS if part.name in parts for variant in _variants(part, requested, schema, host)
     )
 
 
-def _variants(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
-    given = (*part.fixed, *(_smaller_pool(asked, schema, host) if part.larger else ()))
+def _variants(part: Part, requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+    given = (*part.fixed, *(_smaller_pool(requested, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
-    crossed = product(_workloads(part, asked), option_combinations(asked, part.options), _threads(part, asked, host))
+    crossed = product(
+        _workloads(part, requested), option_combinations(requested, part.options), _threads(part, requested, host)
+    )
     for workload, options, threads in crossed:
         load = make_load(
-            asked,
+            requested,
             workload,
             threads=threads,
-            tables=1 if part.rows else max(asked.load_tables, default=schema.tables),
+            tables=1 if part.rows else max(requested.load_tables, default=schema.tables),
             rows=min(part.rows or schema.rows, schema.rows),
             distribution=UNIFORM if part.rows or part.larger else SPECIAL,
         )
@@ -174,28 +176,28 @@ def _variants(part: Part, asked: ExperimentRequest, schema: Schema, host: HostCa
         yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, figure=part.figure)
 
 
-def _smaller_pool(asked: ExperimentRequest, schema: Schema, host: HostCapacity) -> Pairs:
+def _smaller_pool(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Pairs:
     """Returns the options of a buffer pool smaller than the data that differ from the usual ones.
 
     The size is always among them, so that the reader sees it. Raises UsageError for a MEMORY_RATIO of 1 or less."""
-    if asked.memory_ratio is not None and asked.memory_ratio <= 1:
+    if requested.memory_ratio is not None and requested.memory_ratio <= 1:
         raise UsageError(
-            f"MEMORY_RATIO={asked.memory_ratio:g} leaves no data that is larger than memory",
+            f"MEMORY_RATIO={requested.memory_ratio:g} leaves no data that is larger than memory",
             f"give more than 1, or QUESTION= without {' and '.join(LARGER_PARTS)}",
         )
-    usual = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio))
-    found = pool_options(pool_bytes(schema, host, ratio=asked.memory_ratio or _DATA_TO_POOL_RATIO))
+    usual = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio))
+    found = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio or _DATA_TO_POOL_RATIO))
     return tuple((name, value) for name, value in found.items() if name == POOL or value != usual[name])
 
 
-def _workloads(part: Part, asked: ExperimentRequest) -> tuple[str, ...]:
-    if not asked.workloads:
+def _workloads(part: Part, requested: ExperimentRequest) -> tuple[str, ...]:
+    if not requested.workloads:
         return part.workloads
-    return tuple(name for name in asked.workloads if part.writes in (None, name not in _READERS))
+    return tuple(name for name in requested.workloads if part.writes in (None, name not in _READERS))
 
 
-def _threads(part: Part, asked: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
-    every = asked.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
+def _threads(part: Part, requested: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
+    every = requested.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
     ends = tuple(dict.fromkeys((1, max(every))))
     return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]
 

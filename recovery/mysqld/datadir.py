@@ -420,7 +420,7 @@ class DataDirs:
 
     def _path(self, key: str) -> Path:
         if not _KEY_PATTERN.fullmatch(key):
-            raise UsageError(f"'{key}' is no name of a data directory", "`recovery datadirs` lists them")
+            raise UsageError(f"'{key}' is not the name of a data directory", "`recovery datadirs` lists them")
         return self.root / key
 
     def _lock_path(self, key: str) -> Path:

@@ -244,7 +244,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
         # A dot is refused: servers ignore the text before it, so that `x.port` means `port`.
         if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
             raise UsageError(
-                f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
+                f"'{name}' is not the name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
             )
         _refuse_reserved(name)
         switch, rest = _split_switch(name)
@@ -265,7 +265,9 @@ def _refuse_reserved(name: str) -> None:
     """Raises UsageError for a reserved option in any spelling, and for any other spelling of
     `innodb_force_recovery`."""
     if not (meant := base_name(name)):
-        raise UsageError(f"'{name}' is no name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000")
+        raise UsageError(
+            f"'{name}' is not the name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
+        )
     full = next(
         (full for full in sorted(RESERVED_OPTIONS | TIMED_ONLY_OPTIONS) if base_name(full).startswith(meant)), None
     )

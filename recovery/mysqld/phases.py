@@ -55,8 +55,8 @@ class Generation(Enum):
     """What a server does with every file when it starts after a crash, and at which point."""
 
     BEFORE_REDO = "opens every file before redo, by itself"
-    SILENT = "reads every file after redo, and says nothing"
-    DICTIONARY = "scans before redo and validates after it, and says so"
+    SILENT = "reads every file after redo, without a log line"
+    DICTIONARY = "scans before redo and validates after it, with log lines"
     NONE = "opens the files that the redo log names"
 
 

@@ -196,7 +196,7 @@ def server_failure(life: ServerProcess, what: str) -> ServerFailedError:
     exited = life.exited()
     tail = last_lines(life.launch.log)
     if exited is None and is_stopped_by_others(life.pid):
-        hint = "whoever did that should leave it alone while it is timed"
+        hint = "do not touch the server while it is timed"
         return ServerKilledError(f"{what}; somebody has stopped it (SIGSTOP)", hint, log_tail=tail)
     if exited is None or exited.signal != signal.SIGKILL:
         return ServerFailedError(what, log_tail=tail)

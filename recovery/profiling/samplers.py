@@ -29,12 +29,12 @@ _TRIAL_RECORDING_S = "0.1"
 
 def usable_programs(wanted: str) -> tuple[str, ...]:
     """Returns the wanted programs that can take stack traces, best first; raises HostUnfitError if there are none."""
-    asked = PROGRAMS if wanted == AUTO else (wanted,)
-    here = [name for name in asked if all(map(shutil.which, _NEEDS[name]))]
+    requested = PROGRAMS if wanted == AUTO else (wanted,)
+    here = [name for name in requested if all(map(shutil.which, _NEEDS[name]))]
     if not here:
         raise HostUnfitError(
-            f"stacks cannot be taken: there is no {', no '.join(asked)}",
-            f"{install_advice(_PACKAGES[asked[0]])}; or leave --stacks out",
+            f"stacks cannot be taken: there is no {', no '.join(requested)}",
+            f"{install_advice(_PACKAGES[requested[0]])}; or leave --stacks out",
         )
     with _idle_process() as pid:
         complaints = {name: _trial_error(name, pid) for name in here}

@@ -46,8 +46,8 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
 def _between_sessions(*, many: bool) -> str:
     if not many:
         return (
-            "Runs of one session share what that session met. Several sessions of each side, separated by commas, show "
-            "how far sessions lie apart."
+            "Runs of one session share its conditions. Give several sessions for each side, separated by commas, to "
+            "see how much they differ."
         )
     return "Means and intervals are of the sessions' means, which are the sample here."
 

@@ -343,7 +343,7 @@ def unsupported_questions(versions: Sequence[Version], variants: Sequence[Varian
         name: [str(one) for one in versions if not is_supported_by(variant, one)] for name, variant in needs.items()
     }
     return tuple(
-        f"{name} is not asked of {' and '.join(found)}: it needs {capability_versions(str(needs[name].needs))}."
+        f"{name} is not measured with {' and '.join(found)}: it needs {capability_versions(str(needs[name].needs))}."
         for name, found in without.items()
         if found
     )
@@ -356,12 +356,12 @@ def check_any_trial_left(versions: Sequence[Version], variants: Sequence[Variant
     needs = _restricted_questions(variants)
     if not datadir_specs(versions, variants):
         raise UsageError(
-            f"{' and '.join(map(str, versions))} cannot be asked {' or '.join(needs)}, and nothing else was requested",
+            f"{' and '.join(map(str, versions))} does not support {' or '.join(needs)}, and nothing else was requested",
             "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
         )
     if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
-            f"the baseline {baseline} has no trial: it cannot be asked {' or '.join(needs)}",
+            f"the baseline {baseline} has no trial: it does not support {' or '.join(needs)}",
             "name another BASELINE, or none",
         )
 

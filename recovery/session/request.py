@@ -278,13 +278,13 @@ def check_layouts(request: Request) -> None:
     """Raises UsageError for a layout with the user's own template, or tables that cannot be divided among schemas.
 
     Layouts apply to the tool's own tables only. Variants must have the same number of tables to be comparable."""
-    asked = request.schema
-    layouts = {asked.layout, *(variant.layout or asked.layout for variant in request.variants)}
-    if asked.template is not None and layouts != {Layout.FILES}:
+    requested = request.schema
+    layouts = {requested.layout, *(variant.layout or requested.layout for variant in request.variants)}
+    if requested.template is not None and layouts != {Layout.FILES}:
         raise UsageError("your own template determines the layout of its tables", "leave out one of the two")
     for variant in request.variants:
-        for tables in request.points or (asked.tables,):
-            total = tables * asked.databases
+        for tables in request.points or (requested.tables,):
+            total = tables * requested.databases
             if variant.schemas and total % variant.schemas:
                 raise UsageError(
                     f"the variant '{variant.label}' cannot divide {total:,} tables among {variant.schemas:,} schemas",
@@ -448,16 +448,16 @@ def _check_varied_option(request: Request, given: _UserOption) -> None:
 
 def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
     """Raises OptionConflictError if the variant changes the schema or layout of tables that a task names."""
-    asked = request.schema
-    spread = asked if variant.schemas is None else asked.spread_over(variant.schemas)
-    otherwise = spread != asked or variant.layout not in (None, asked.layout)
+    requested = request.schema
+    spread = requested if variant.schemas is None else requested.spread_over(variant.schemas)
+    otherwise = spread != requested or variant.layout not in (None, requested.layout)
     if otherwise and any(isinstance(work.task, Load) for work in request.works):
         raise OptionConflictError(
             f"the variant '{variant.label}' changes the layout, but a load uses tables of one schema, each "
             "in its own file",
             "leave layout= and schemas= out of it",
         )
-    first = asked.database_names[0]
+    first = requested.database_names[0]
     if first not in spread.database_names:
         raise OptionConflictError(
             f"the variant '{variant.label}' has no schema {first}, which {request.scenario} queries",

@@ -303,9 +303,11 @@ class TrialLoop:
         storage = bench.datadir.storage
         try:
             outcome = self.setup.scenario.measure(bench, trial.variant)
-        except (ServerFailedError, TrialVoidError) as error:
+        except (ServerFailedError, TrialVoidError, HostUnfitError) as error:
             if (storage_error := as_storage_error(error, storage, temporary_folder())) is not None:
                 return failed_run(trial, storage_error), None, storage_error
+            if isinstance(error, HostUnfitError):
+                raise
             if (paused := clock.pause()) is not None:
                 # This includes trials that were aborted because of the standstill: error.message says so.
                 return failed_run(trial, PausedError(f"{paused}; {error.message}")), None, None

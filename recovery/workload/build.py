@@ -157,7 +157,7 @@ class DatadirBuilder:
         except ServerFailedError as error:
             self.target.wipe()
             raise UsageError(
-                f"with the options asked for, {error.message}",
+                f"with the requested options, {error.message}",
                 "see --set and --variant, and the server's manual of this version",
             ) from error
         self._compare(found)
@@ -171,7 +171,7 @@ class DatadirBuilder:
                 self.target.wipe()
                 values = " and ".join(map(str, alike))
                 raise UsageError(
-                    f"{self.build.version} makes no difference between two of the settings asked for: {values} in both",
+                    f"{self.build.version} makes no difference between two of the requested settings: {values} in both",
                     f"give values that it does not change; {one['@open_files_limit']} open files are allowed it "
                     "(ulimit -n)",
                 )
@@ -235,7 +235,7 @@ class BuildInterruptedError(InterruptedByUserError):
 
     def __init__(self, done: int) -> None:
         super().__init__(
-            f"the build was interrupted after {done} statements", "run the same command again: it goes on from there"
+            f"the build was interrupted after {done} statements", "run the same command again: it continues from there"
         )
         self.done = done
 
@@ -480,8 +480,8 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
     if schema.layout is not Layout.COMPRESSED:
         return
     table = sysbench_tables(schema)[0]
-    asked = "SELECT row_format FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-    found = scalar(connection, asked, tuple(table.split(".")))
+    requested = "SELECT row_format FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    found = scalar(connection, requested, tuple(table.split(".")))
     if str(found).lower() != "compressed":
         raise DatadirMismatchError(
             f"{table} is of row format {found} instead of compressed", "leave out QUESTION=compression for this server"
@@ -490,16 +490,16 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
 
 def _check_counts(schema: Schema, *, tables: int, files: int) -> None:
     """Raises DatadirMismatchError if the number of tables or .ibd files differs from what was asked for."""
-    asked = schema.total_tables
+    requested = schema.total_tables
     where = ", ".join(schema.database_names[:3]) + (" …" if schema.databases > 3 else "")
-    if tables != asked:
+    if tables != requested:
         raise DatadirMismatchError(
-            f"the build made {tables:,} tables in {where} instead of {asked:,}",
+            f"the build made {tables:,} tables in {where} instead of {requested:,}",
             "a template of your own must create its tables in the schemas that `databases` names, and drop none",
         )
     # A user's template may make partitioned tables, with one file for each partition.
     if files < schema.files or (files > schema.files and schema.template is None):
         raise DatadirMismatchError(
-            f"{where} has {files:,} .ibd files for {asked:,} tables instead of {schema.files:,}",
+            f"{where} has {files:,} .ibd files for {requested:,} tables instead of {schema.files:,}",
             "a template of your own must leave each table in a file of its own (InnoDB, innodb_file_per_table)",
         )

@@ -119,12 +119,12 @@ def _load_counter(looks: Sequence[Point], beside: PollerCounters, number: int) -
     }
     is_whole = sum(one.is_last for one in reports) == beside.pollers
     known_s = math.inf if is_whole else min(points[-1][0] for points in parts.values())
-    asked = sum(points[-1][1] for points in parts.values())
+    requested = sum(points[-1][1] for points in parts.values())
     points = _running_maximum([
         *(look for look in looks if look[0] < reports[0].at_s),
         *((one.at_s, one.all[number] - sum(_interpolate(part, one.at_s) for part in parts.values())) for one in reports
           if one.at_s <= known_s),
-        *((at_s, value - asked) for at_s, value in looks if is_whole and at_s > reports[-1].at_s),
+        *((at_s, value - requested) for at_s, value in looks if is_whole and at_s > reports[-1].at_s),
     ])  # fmt: skip
     for at_s, value in looks:
         if is_whole and at_s >= beside.over_s:

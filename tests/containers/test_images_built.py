@@ -171,7 +171,7 @@ def test_listed_and_removed_by_the_label(client: docker.DockerClient, tmp_path: 
     try:
         foreign = subprocess.run(command("remove", "nobody/knows:1"), capture_output=True, text=True, check=False)
         assert foreign.returncode == 2
-        assert "is no image on this host" in foreign.stderr
+        assert "is not an image on this host" in foreign.stderr
         done = subprocess.run(command("remove", name), capture_output=True, text=True, check=True).stdout
         assert done == f"removed {name}\n"
         assert image_id(client, name) is None

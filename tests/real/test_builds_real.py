@@ -279,7 +279,7 @@ def test_an_own_executable_folder_tarball_and_url(
 
 def test_a_client_is_no_server() -> None:
     build = resolve_server("mariadb-10.11.5", Sources(), _quiet)
-    with pytest.raises(RecoveryError, match="is no mysqld"):
+    with pytest.raises(RecoveryError, match="is not a mysqld"):
         resolve_server(None, Sources(mysqld=str(build.basedir / "bin" / "mariadb-dump")), _quiet)
 
 

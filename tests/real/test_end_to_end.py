@@ -176,7 +176,7 @@ def test_an_option_that_the_server_refuses_is_told_before_the_tables_are_built(
     arguments = ["--version", "5.7.22", "--database", "unbuilt", "--set", "innodb_flush_method=none"]
     assert run(["cold-recovery", *arguments, *at]) == 2
     said = capsys.readouterr().err
-    assert "with the options asked for" in said
+    assert "with the requested options" in said
     assert "Unrecognized value none for innodb_flush_method" in said
     assert "tables, 2 connections" not in said
     assert not list(data.glob("*-unbuilt-*")), "nothing half-made is kept"

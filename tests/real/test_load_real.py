@@ -155,7 +155,7 @@ def test_an_interrupted_build_goes_on(version: str, stage: Callable[..., DataDir
     told: list[int] = []
     target = stage(version, schema, progress=lambda done, total: told.append(done))
     assert (target.state.status, target.state.tables) == ("whole", schema.tables)
-    assert min(told) == done, "it goes on from there"
+    assert min(told) == done, "it continues from there"
 
 
 def test_ctrl_c_in_a_build(stage: Callable[..., DataDir]) -> None:

@@ -76,7 +76,7 @@ def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> Non
     [
         ("skip_skip_networkin=1", "is reserved for the tool itself"),
         ("skip_networkin=0", "is reserved for the tool itself"),
-        ("x.port=3306", "is no name of a server option"),
+        ("x.port=3306", "is not the name of a server option"),
         ("loose_innodb_io_cap=9", "no such option in 5.6.24, mariadb-10.11.5"),
         ("innodb_io_capcity=9", "did you mean innodb_io_capacity?"),
         ("innodb_redo_log_capcity=9", "no such option in 5.6.24, mariadb-10.11.5"),
