@@ -17,6 +17,7 @@ from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
 from recovery.builds.packages import provide_tool
 from recovery.cli.measure import request_from_arguments, request_to_resume, run_and_show
+from recovery.cli.options import BY_NAME
 from recovery.cli.parse import host_capacity, newest_session_folder
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
@@ -49,7 +50,7 @@ Say = Callable[[str], None]
 
 # --- The scales
 
-SCALES = ("quick", "standard", "published")
+SCALES = BY_NAME["scale"].values
 _LOADS = {
     "quick": {"seconds": 5, "warmup": 2, "runs": 1},
     "standard": {"seconds": 10, "warmup": 3, "runs": 3},

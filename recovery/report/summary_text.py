@@ -51,6 +51,8 @@ class _Context:
     session: Session
     summaries: tuple[Summary, ...]
     measured: dict[Cell, tuple[Run, ...]]
+    phases: dict[Cell, dict[str, float]]
+    """Mean seconds of each phase of a start."""
 
     @property
     def less_is_better(self) -> bool:
@@ -73,7 +75,7 @@ def answers(session: Session) -> tuple[str, ...]:
         return tuple(damage_answers(session))
     if is_crash_session(session):
         return tuple(crash_answers(session))
-    context = _Context(session, summarise(session), measured_runs_by_cell(session))
+    context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
     found: list[str] = []
     for version in session.versions:
@@ -361,9 +363,8 @@ def _startup_clauses(context: _Context, version: str) -> Iterator[str]:
     if not starts:
         return
     first = next((one for one in starts if Cache.COLD.begins(one.variant)), starts[0])
-    means = phase_means(context.session).get((version, first.variant), {})
     clauses = [
-        *_phases(means),
+        *_phases(context.phases.get((version, first.variant), {})),
         *_tablespaces(context.measured[version, first.variant]),
         *_floor(context.session, first),
     ]
