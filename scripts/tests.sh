@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests: `tests.sh VENV` all but those on demand, `tests.sh VENV --on-demand=GROUP` those of one group.
-# Programs are installed and an engine is started first. All tests run in five lanes at once; then those run by themselves
-# that empty the host's caches, or need them.
+# Programs are installed and an engine is started first. Two workers run at once: one the tests of local servers, the other
+# those of containers and the pure ones. Then those run alone that empty the host's caches, or need them.
 set -u
 here=$(dirname "$0")
 pytest="$1/bin/python -m pytest"
@@ -11,7 +11,7 @@ running=
 engine=
 failed=0
 
-finish() {
+remove_all() {
     if [ -n "$engine" ]; then
         kill "$engine"
         wait "$engine" 2>/dev/null
@@ -32,16 +32,16 @@ start_engine() {
     echo "dockerd does not answer: tests of containers are skipped" >&2
 }
 
-# As root a lane has processes and mounts of its own: what its killed sessions leave behind no other lane clears away.
-# Containers belong to the host's engine, so their lane stays on the host. Where there are no namespaces, the lanes run
-# one after the other.
-isolated="unshare --pid --fork --kill-child --mount-proc --propagation slave sh -c '\"\$@\"; exit \$?' lane"
+# As root a pytest has processes and mounts of its own: what its killed sessions leave behind no other one cleans up.
+# Containers belong to the host's engine, so their tests stay on the host. Where there are no namespaces, one pytest runs
+# after the other.
+isolated="unshare --pid --fork --kill-child --mount-proc --propagation slave sh -c '\"\$@\"; exit \$?' isolated"
 unshare --pid --fork --mount-proc true 2>/dev/null || isolated=
 
 children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 
 # unshare ignores signals, and so does the first process of its namespace: they go to pytest itself.
-end_lanes() {
+end_tests() {
     for process in $running; do
         case $(readlink "/proc/$process/exe") in
             */unshare) for first in $(children "$process"); do process=$(children "$first"); done ;;
@@ -53,27 +53,27 @@ end_lanes() {
 # Until they have ended: a test of interrupted builds may take the first signal for its own.
 interrupted() {
     trap '' INT TERM HUP
-    { while sleep 20; do end_lanes; done; } >/dev/null 2>&1 &
+    { while sleep 20; do end_tests; done; } >/dev/null 2>&1 &
     repeat=$!
     [ -z "$running" ] || wait $running
     kill -KILL $repeat
     exit 130
 }
 trap interrupted INT
-trap 'end_lanes; interrupted' TERM HUP
-trap finish EXIT
+trap 'end_tests; interrupted' TERM HUP
+trap remove_all EXIT
 
-lane() { # NAME PREFIX PYTEST-ARGUMENT...
+start_tests() { # NAME PREFIX PYTEST-ARGUMENT...
     name=$1 prefix=$2
     shift 2
     eval "exec $prefix $pytest \"\$@\"" 2>&1 &
     running="$running $!"
     eval "pid_$name=$!"
-    [ -n "$isolated" ] || ended "$name"
+    [ -n "$isolated" ] || wait_for "$name"
 }
 
-# Only the first call for a lane waits: a shell forgets the result that it has told.
-ended() { # NAME
+# Only the first call for a name waits: a shell forgets an exit status that it has returned.
+wait_for() { # NAME
     eval "pid=\$pid_$1 pid_$1="
     [ -z "$pid" ] || wait "$pid" || failed=1
 }
@@ -82,37 +82,27 @@ case ${1:-} in
     --on-demand=*)
         sh "$here/test_programs.sh" $([ "$1" != --on-demand=browser ] || echo chromium:chromium)
         start_engine
-        lane group "" "$@"
-        ended group
+        start_tests group "" "$@"
+        wait_for group
         exit "$failed"
         ;;
 esac
 
 sh "$here/test_programs.sh"
 start_engine
-# Local servers wait more than they compute. What is in neither list is in the third lane.
-loads="tests/real/test_experiments_real.py tests/real/test_write_scaling_real.py tests/real/test_findings_load_real.py
-    tests/real/test_sysbench_real.py tests/real/test_sampler_real.py"
-builds="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_trace_real.py
-    tests/real/test_layouts_real.py tests/real/test_crash_real.py tests/real/test_scale_real.py
-    tests/real/test_limits_real.py"
-local="real and not containers and not alone"
-lane fast "$isolated" -m "not real and not containers and not alone" >"$folder/fast"
-# What one lane drops from the cache the other would read again, and what is warm there would never stay warm.
+# What one worker drops from the cache the other would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
-lane containers "" -m "containers and not alone" >"$folder/containers"
-lane loads "$isolated" -m "$local" $loads >"$folder/loads"
-lane builds "$isolated" -m "$local" $builds >"$folder/builds"
-lane rest "$isolated" -m "$local" $(printf -- '--ignore=%s ' $loads $builds)
-ended rest
-for name in loads builds containers fast; do
-    ended "$name"
-    printf '\nLane %s:\n' "$name"
-    cat "$folder/$name"
-done
+start_tests local "$isolated" -m "real and not containers and not alone" >"$folder/local"
+start_tests containers "" -m "containers and not alone"
+wait_for containers
+start_tests pure "$isolated" -m "not real and not containers and not alone"
+wait_for pure
+wait_for local
+printf '\nTests of local servers:\n'
+cat "$folder/local"
 unset TESTS_KEEP_CACHES
 printf '\nTests that run alone:\n'
 running=
-lane alone "" -m alone
-ended alone
+start_tests alone "" -m alone
+wait_for alone
 exit "$failed"
