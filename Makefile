@@ -7,7 +7,7 @@ SHELL := /bin/sh
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
-# A path of the user's: to the environment as it stands, to no shell.
+# Exported unexpanded, and never parsed by a shell.
 PYTHON ?= python3
 override PYTHON := $(value PYTHON)
 export PYTHON
@@ -16,13 +16,13 @@ RECOVERY := $(VENV)/bin/recovery
 
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS \
     UNPRIVILEGED
-# These are too common in environments to be meant for us there: a terminal's COLUMNS, say.
+# Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
 GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
     POLLERS EVERY QUESTION SEED DEPTH ONLY PUBLISHED_BUILD PROFILE WAITS SCALE
 # For those who test the tool itself.
 OF_TESTERS := EXECUTIONS KILLS MINUTES
-# As text from here on: make would expand a `$$(shell …)` in it before it hands it to a recipe's environment.
+# As text: otherwise make would expand a `$$(shell …)` in the value for a recipe's environment.
 define pass_on
 ifneq ($(filter $(2),$(origin $(1))),)
 override $(1) := $$(value $(1))
@@ -61,7 +61,7 @@ help: ## this page
 	@echo "tables lie: files, general, partitioned, encrypted), DATA (where data directories live: the volume under test),"
 	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
 	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
-	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (your words for what no host tells: io2, 5000 IOPS), NO_PROBE=1 (do not"
+	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (a note for the report: io2, 5000 IOPS), NO_PROBE=1 (do not"
 	@echo "try the storage beforehand), UNPRIVILEGED=1 (take no step that needs root), ARGS (passed on as they"
 	@echo "are). For loads: SECONDS (60, of each), THREADS, WORKLOAD, OPTION (one of the server's and its values:"
 	@echo "table_open_cache=400,4000), MEMORY_RATIO (data over buffer pool)."
@@ -94,7 +94,7 @@ table-cache: env ## what instances of the table cache gain, by tables and client
 write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 	@$(RECOVERY) write-scaling $(ARGS)
 
-crash-matrix: env ## does it keep its word, killed while it writes, changes tables, recovers or shuts down: RUNS=20 kills a cell
+crash-matrix: env ## what survives kills during writes, DDL, recovery and shutdown: RUNS=20 kills a cell
 	@$(RECOVERY) crash-matrix $(ARGS)
 
 damage: env ## what does it do and say, started after a kill on a full disk, or over a missing, cut or flipped file?
@@ -109,7 +109,7 @@ resume: env ## resume the newest session that ended early, or ARGS=SESSION
 status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)
 
-versions: env ## which servers can be had, from where, and which are in the cache
+versions: env ## the available servers, from where, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)
 
 doctor: env ## is this host suitable for measurements? Every check: ARGS=-v

@@ -295,7 +295,7 @@ class VariantSpec:
     needs: str | None = None
     """Name of a capability that the server must have. Servers without it are not measured this way."""
     figure: str | None = None
-    """Name of the figure that is measured, if it differs from that of the scenario."""
+    """Name of the figure that is measured, if it differs from that of the experiment."""
 
 
 def startup_specs(caches: Iterable[Cache]) -> tuple[VariantSpec, ...]:
@@ -333,7 +333,7 @@ class Variant:
     needs: str | None = None
     """Name of a capability. A server without it is not measured with this variant."""
     figure: str | None = None
-    """Name of the figure that is measured, if it differs from that of the scenario."""
+    """Name of the figure that is measured, if it differs from that of the experiment."""
 
 
 class ExtraRun(StrEnum):
@@ -904,12 +904,23 @@ class Finding:
     """Name of this kind of finding: `slow-first-run`."""
 
 
+class Status(StrEnum):
+    """State of a session."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    ABORTED = "aborted"
+    KILLED = "killed"
+    """Set by the reader of a status file, never by the session itself."""
+
+
 @dataclass(frozen=True)
 class Session:
     """All data of a report. `settings` holds what was requested; `servers` what each server reported about itself."""
 
     scenario: str
-    """Name of the scenario: `crash-recovery`, `cold-recovery`, `warm-recovery`, `clean-start`, `scale` …"""
+    """Name of the experiment: `crash-recovery`, `cold-recovery`, `warm-recovery`, `clean-start`, `scale` …"""
     question: str
     """The question that the session answers, as text."""
     command: str
@@ -939,8 +950,8 @@ class Session:
     """Version of the tool that measured."""
     title: str = "Startup after SIGKILL"
     """What was timed, as text."""
-    status: str = "running"
-    """`running`, `finished`, `interrupted`, or `aborted` (with the reason in the notes)."""
+    status: str = Status.RUNNING.value
+    """A `Status`; the reason for `aborted` is in the notes."""
     figure: str = STARTUP_METRIC
     """The figure that is measured: `startup_s` of a run, or one of its `measures`."""
     axes: tuple[Axis, ...] = ()

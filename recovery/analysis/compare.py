@@ -83,7 +83,7 @@ class Comparison:
 
 
 Side = Sequence[Session]
-"""Sessions of the same metric and scenario."""
+"""Sessions of the same metric and experiment."""
 
 
 def compare(one: Side, other: Side) -> Comparison:

@@ -17,7 +17,7 @@ from recovery.builds.resolve import (
     Sources,
     available_versions,
     check_registry,
-    parse_request_or_list,
+    parse_version_option,
     registry_names,
     resolve_server,
 )
@@ -32,7 +32,7 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     """Returns the requested server in an image of this host's engine, and reports each step in one line."""
     if sources.registry is not None:
         check_registry(sources.registry)
-    wanted = None if version is None else parse_request_or_list(version)
+    wanted = None if version is None else parse_version_option(version)
     with docker_engine.engine_errors():
         return _find_or_make_image(wanted, sources, say, client)
 

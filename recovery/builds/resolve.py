@@ -200,7 +200,7 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
         raise as_storage_error(unfit, WritableFolder(CACHE, cache_dir())) or unfit from error
 
 
-def parse_request_or_list(text: str) -> ServerRequest:
+def parse_version_option(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
         return parse_request(text)
@@ -212,7 +212,7 @@ def parse_request_or_list(text: str) -> ServerRequest:
 
 def parse_release(text: str) -> Version:
     """Parses a VERSION that names one release, as servers on this host require. Raises UsageError otherwise."""
-    wanted = parse_request_or_list(text)
+    wanted = parse_version_option(text)
     if wanted.release is None:
         raise UsageError(
             f"{text} names no one release: only containers know it (ENGINE=docker)",

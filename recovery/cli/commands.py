@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from recovery.cli.options import click_option, options_of
-from recovery.experiments import EXPERIMENTS, find_scenario
+from recovery.experiments import EXPERIMENTS, find_experiment
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -56,10 +56,12 @@ class MeasuringCommand(click.Command):
     def describe(self) -> None:
         """Adds the experiment's question and its defaults to the help."""
         measure = import_module("recovery.cli.measure")
-        self.help = measure.help_of(find_scenario(str(self.name)))
+        self.help = measure.help_of(find_experiment(str(self.name)))
         for parameter in self.params:
             if isinstance(parameter, click.Option):
-                parameter.help = measure.option_help(find_scenario(str(self.name)), str(parameter.name), parameter.help)
+                parameter.help = measure.option_help(
+                    find_experiment(str(self.name)), str(parameter.name), parameter.help
+                )
 
 
 class RecoveryGroup(click.Group):

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from recovery.analysis.compare import cells_without_interval, incomplete_reason, worse_than_baseline
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.resolve import Sources, available_servers, parse_release, parse_request_or_list, resolve_server
+from recovery.builds.resolve import Sources, available_servers, parse_release, parse_version_option, resolve_server
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import print_line
@@ -29,8 +29,8 @@ from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
-from recovery.experiments import find_scenario
-from recovery.experiments.experiment import ExperimentRequest, Scenario
+from recovery.experiments import find_experiment
+from recovery.experiments.experiment import Experiment, ExperimentOptions
 from recovery.experiments.scale import SCALE
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.linux.files import expand_path
@@ -38,7 +38,7 @@ from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.linux.storage import free_space
-from recovery.model import ExtraRun, Layout, Schema, Session, Version
+from recovery.model import ExtraRun, Layout, Schema, Session, Status, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import merge
 from recovery.profiling.samplers import usable_programs
@@ -50,11 +50,11 @@ from recovery.session import progress as session_progress
 from recovery.session.datadirs import can_alternate, check_schema_supported
 from recovery.session.engine import IN_CONTAINERS, LOCAL, choose_engine, describe_engine
 from recovery.session.estimate import duration_text, version_seconds
+from recovery.session.option_checks import check_table_open_cache
 from recovery.session.plan import datadir_specs, is_measured_over, unsupported_questions
-from recovery.session.prepare import check_table_open_cache
 from recovery.session.progress import Progress
 from recovery.session.request import DEFAULT_POINTS, Request
-from recovery.session.resume import FINISHED, Unfinished, check_not_running, find_unfinished, sweep_results
+from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
 from recovery.session.run import run_session
 from recovery.workload.schema import check_template, disk_need
 
@@ -81,8 +81,8 @@ def print_plan(request: Request, console: Console) -> None:
 
 
 def _plan_lines(request: Request) -> Iterator[str]:
-    scenario = find_scenario(request.scenario)
-    wanted = [parse_request_or_list(text) for text in request.versions]
+    experiment = find_experiment(request.scenario)
+    wanted = [parse_version_option(text) for text in request.versions]
     if request.engine == LOCAL:
         for text in request.versions:
             parse_release(text)
@@ -91,17 +91,17 @@ def _plan_lines(request: Request) -> Iterator[str]:
     if not versions:  # not known before the server is there: the default version is assumed
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
-    variants = request.measured
+    variants = request.all_variants
     places = datadir_specs(versions, variants)
     room = free_space(request.data)
     runs = request.runs + len(request.extras)
     run_by = describe_engine(request)
-    yield scenario.question
+    yield experiment.question
     yield f"  servers run {run_by}"
     for name in names.values():
         yield f"  the version of {name} is determined at the start"
     known = [one for one in versions if one not in names]
-    for note in (*request.unasked, *unsupported_questions(known, variants)):
+    for note in (*request.unavailable, *unsupported_questions(known, variants)):
         yield f"  {note}"
     schemas = [place.schema(request.schema) for place in places]
     given = dict(request.settings)
@@ -168,24 +168,24 @@ _DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
 _VARIANT_HELP = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
 
 
-def help_of(scenario: Scenario) -> str:
-    how = "" if scenario.experiment else f"Measured with {' and '.join(scenario.caches)} cache. "
-    return f"{scenario.question}\n\n{how}Results go to --results, one folder each."
+def help_of(experiment: Experiment) -> str:
+    how = "" if experiment.load else f"Measured with {' and '.join(experiment.caches)} cache. "
+    return f"{experiment.question}\n\n{how}Results go to --results, one folder each."
 
 
-def option_help(scenario: Scenario, name: str, text: str | None) -> str | None:
+def option_help(experiment: Experiment, name: str, text: str | None) -> str | None:
     """Returns the help of an option with the default of this experiment."""
-    experiment = scenario.experiment
+    load = experiment.load
     usual: Mapping[str, object]
-    if experiment is None:
-        usual = {"tables": " ".join(DEFAULT_POINTS)} if scenario is SCALE else {}
+    if load is None:
+        usual = {"tables": " ".join(DEFAULT_POINTS)} if experiment is SCALE else {}
     else:
-        schema = experiment.schema
+        schema = load.schema
         usual = {
-            "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": experiment.runs,
-            "seconds": experiment.seconds, "warmup": ExperimentRequest.warmup_s, **experiment.defaults,
+            "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": load.runs,
+            "seconds": load.seconds, "warmup": ExperimentOptions.warmup_s, **load.defaults,
         }  # fmt: skip
-        if experiment.template is not None:  # all tables of a load have one schema and one layout
+        if load.template is not None:  # all tables of a load have one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
     return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
 
@@ -263,7 +263,7 @@ def _show_ended_early(folder: Path, json_to: str | None, say: Callable[[str], No
     kept = False
     with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
         kept = (folder / REPORT_FILE).is_file()
-        if kept and _show_session(folder, json_to, say).status == FINISHED:
+        if kept and _show_session(folder, json_to, say).status == Status.FINISHED:
             return None
     return _resume_hint(folder) if kept else None
 
@@ -277,7 +277,7 @@ def _resume_hint(folder: Path) -> str:
 def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     progress = Progress(
         scenario=request.scenario,
-        figure=find_scenario(request.scenario).figure,
+        figure=find_experiment(request.scenario).figure,
         versions=request.versions,
         command=request.command,
         results=str(request.results),

@@ -118,14 +118,14 @@ OPTIONS = (
         from_environment=True,
     ),
     Option(
-        "read_bps", "Limit it to so many bytes read a second, like 100m (k, m and g are powers of 1024).", "BYTES",
+        "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE, from_environment=True,
     ),
     Option(
-        "memory", "Limit it to so much memory, like 2g, page cache included.", "BYTES", Kind.WHOLE,
+        "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
         from_environment=True,
     ),
-    Option("cpus", "Limit it to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True),
+    Option("cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True),
     Option("set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True),
     Option(
         "variant", "Settings to compare under a name, layout=NAME and schemas=N among them; repeated for each. NAME: "
@@ -139,7 +139,7 @@ OPTIONS = (
         Kind.WHOLE, common=False,
     ),
     Option(
-        "as_published", "Leave in the cache what the insert script warmed, as was published.", kind=Kind.FLAG,
+        "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
     ),
     Option(
@@ -183,26 +183,26 @@ OPTIONS = (
     ),
     # Options of single experiments.
     Option(
-        "seconds", "Of each measured load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True
+        "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True
     ),
-    Option("warmup", "Seconds of the same load before it. [default: 10]", "N", Kind.WHOLE, common=False),
+    Option("warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False),
     Option("threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False),
     Option(
-        "workload", "What they do: point-select, read-only, read-write, update-nokey …, or your own sysbench script.",
-        "NAME...", common=False,
+        "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
+        "script.", "NAME...", common=False,
     ),
-    Option("load_tables", "How many of the tables the load uses.", "N...", Kind.WHOLE, common=False),
+    Option("load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False),
     Option(
-        "memory_ratio", "Data so many times as large as the buffer pool: 0.5, or 4. [default: it fits]", "X",
+        "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
     ),
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
     ),
-    Option("question", "Ask only these of the experiment's questions.", "NAME...", parameter="parts", common=False),
+    Option("question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False),
     Option(
-        "seed", "Chooses everything random: the same seed repeats the same moments. [default: 1]", "N", Kind.WHOLE,
+        "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
         common=False,
     ),
     Option("only", "Repeat the run of this number in each cell.", "N", Kind.WHOLE, common=False),
@@ -211,16 +211,18 @@ OPTIONS = (
         common=False,
     ),
     Option(
-        "queries", "A file of your own questions, SQL statements with a semicolon each; `-- NAME` above one names it.",
+        "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
         kind=Kind.PATH, common=False,
     ),
     Option(
-        "published_build", "Also create N tables as was published: one client, one by one. The time for all is "
-        "extrapolated from them.", "N", Kind.WHOLE, common=False,
+        "published_build", "Also create N tables in the published way, by one client, and extrapolate the time for all.",
+        "N", Kind.WHOLE, common=False,
     ),
-    Option("pollers", "Clients that ask while the load runs. [default: 1]", "N", Kind.WHOLE, common=False),
     Option(
-        "every", "Pause between an answer and the next question. [default: 0]", "SECONDS", Kind.NUMBER, common=False
+        "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False
+    ),
+    Option(
+        "every", "Pause of such a client between two queries. [default: 0]", "SECONDS", Kind.NUMBER, common=False
     ),
     Option(
         "profile", "One more run of every variant, in no mean, with a profile of the server by perf.", kind=Kind.FLAG,

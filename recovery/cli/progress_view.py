@@ -21,7 +21,7 @@ from typing import TextIO
 
 from recovery.analysis.summary import metric_value
 from recovery.errors import InterruptedByUserError, escape_control
-from recovery.model import STARTUP_METRIC, Run, Trial, metric
+from recovery.model import STARTUP_METRIC, Run, Status, Trial, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, seconds, with_unit
@@ -31,7 +31,6 @@ from recovery.session.progress import (
     Progress,
     ProgressSnapshot,
     SessionEstimate,
-    Status,
     to_json,
 )
 
@@ -290,7 +289,7 @@ class Screen:
             return
 
         def stop(number: int, _: FrameType | None) -> None:
-            with self._lock:  # held until the process continues: no thread may draw between `leave` and the stop
+            with self._lock:  # held until the process continues: no thread may draw between `clear` and the stop
                 self.clear()
                 signal.signal(number, signal.SIG_DFL)
                 signal.raise_signal(number)

@@ -18,6 +18,7 @@ from recovery.cli.output import print_line
 from recovery.cli.parse import requested_schema
 from recovery.errors import RecoveryError, UsageError, escape_control
 from recovery.linux.files import default_data_dir, expand_path
+from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
 from recovery.report.exports import FORMATS, render_as, schema_text
@@ -167,7 +168,7 @@ def _rewrite_reports(folder: Path) -> None:
     All of them are written, so that they agree. The report.json of a session that a killed tool left behind does not
     change, because the session can be resumed."""
     store = SessionStore.resume(folder)
-    if store.session.status == "running":
+    if store.session.status == Status.RUNNING:
         store.release_lock()
     else:
         store.finish(store.session)

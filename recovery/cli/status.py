@@ -15,9 +15,9 @@ from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.procfs import is_owner_gone, is_stopped
-from recovery.model import STARTUP_METRIC
+from recovery.model import STARTUP_METRIC, Status
 from recovery.session import progress
-from recovery.session.progress import ProgressSnapshot, Status, from_json
+from recovery.session.progress import ProgressSnapshot, from_json
 
 FORMAT = 1
 _INTERVAL_S = 1.0

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recovery.builds.resolve import parse_request_or_list
+from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import (
     BY_NAME,
     DEFAULT_RESULTS,
@@ -192,7 +192,7 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
-    versions = [parse_request_or_list(text).like for text in suite.versions]
+    versions = [parse_version_option(text).like for text in suite.versions]
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
     estimates = [estimate_session(request, versions) for request in requests]
     total = short_duration_text(sum(seconds for seconds, _ in estimates))

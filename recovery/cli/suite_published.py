@@ -100,7 +100,7 @@ class Publication:
     """A published experiment."""
 
     name: str
-    """Name of the scenario that repeats it."""
+    """Name of the experiment that repeats it."""
     label: str
     title: str
     question: str

@@ -40,7 +40,7 @@ class ExperimentRecord:
     """The record of one experiment: its command and its outcome."""
 
     name: str
-    """Name of its scenario."""
+    """Name of its experiment."""
     command: str | None = None
     """Command that measures it alone. None in records of older versions, which left some experiments out."""
     took_s: float | None = None

@@ -16,9 +16,10 @@ from typing import Any
 from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
 from recovery.builds.packages import provide_tool
+from recovery.cli.load_options import host_capacity
 from recovery.cli.measure import request_from_arguments, request_to_resume, run_and_show
 from recovery.cli.options import BY_NAME
-from recovery.cli.parse import host_capacity, newest_session_folder
+from recovery.cli.parse import newest_session_folder
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
     RECORD_FILE,
@@ -31,7 +32,7 @@ from recovery.cli.suite_report import (
     write_suite_reports,
 )
 from recovery.errors import HostUnfitError, InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
-from recovery.experiments import find_scenario
+from recovery.experiments import find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
@@ -203,14 +204,14 @@ def estimate_session(request: Request, versions: Sequence[Version]) -> tuple[flo
     """Returns rough estimates of the seconds and the disk space of a session that has to build all of its data
     directories."""
     seconds, need = _SESSION_OVERHEAD_S, NO_SPACE
-    for place in datadir_specs(versions, request.measured):
+    for place in datadir_specs(versions, request.all_variants):
         schema = place.schema(request.schema)
         need += estimate_space(place.version, schema, {**dict(request.settings), **dict(place.settings)})
         seconds += _DATADIR_OVERHEAD_S + version_seconds(
             place.version,
             schema,
             runs=request.runs,
-            variants=[variant for variant in request.measured if is_measured_over(variant, place)],
+            variants=[variant for variant in request.all_variants if is_measured_over(variant, place)],
             read_iops=request.limits.read_iops,
             settings=request.lasting_settings,
         )
@@ -222,13 +223,13 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
 
     A missing server is an error, because nothing can be measured. A missing program is ignored here: the experiment
     that needs it reports it."""
-    programs = dict.fromkeys(name for request in requests for name in find_scenario(request.scenario).programs)
+    programs = dict.fromkeys(name for request in requests for name in find_experiment(request.scenario).programs)
     needs: dict[str, DiskSpace] = {}
     with refuse_steps(requests[0].refused), host_lock():
         engine, builds = resolve_builds(requests[0], choose_engine(requests[0], say), say)
         for request in requests:
             check_options(request, engine, builds, say)
-            specs = datadir_specs([build.version for build in builds], request.measured)
+            specs = datadir_specs([build.version for build in builds], request.all_variants)
             required = required_datadirs(
                 specs, builds, requested=request.schema, data=request.data, settings=dict(request.settings)
             )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from recovery.errors import UsageError
 
 if TYPE_CHECKING:
-    from recovery.experiments.experiment import Scenario
+    from recovery.experiments.experiment import Experiment
 
 
 _STARTS = (
@@ -49,10 +49,10 @@ EXPERIMENTS = {
 }
 
 
-def find_scenario(name: str) -> Scenario:
+def find_experiment(name: str) -> Experiment:
     """Imports and returns the experiment of this name."""
     if name not in EXPERIMENTS:
         raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
     module, _, attribute = EXPERIMENTS[name].location.partition(":")
-    found: Scenario = getattr(import_module(f"{__name__}.{module}"), attribute)
+    found: Experiment = getattr(import_module(f"{__name__}.{module}"), attribute)
     return found

@@ -252,7 +252,7 @@ _DEFAULT_VARIANT = Variant("", Cache.COLD)
 
 
 class Bench:
-    """One server and its data directory during a session, with all operations that scenarios use."""
+    """One server and its data directory during a session, with all operations that experiments use."""
 
     def __init__(self, server: Server, datadir: DataDir, schema: Schema, *, conditions: Conditions) -> None:
         self.server = server

@@ -1,10 +1,10 @@
-"""The scenario clean-start: how long a start takes without a crash, as the baseline for crash recovery."""
+"""The experiment clean-start: how long a start takes without a crash, as the baseline for crash recovery."""
 
 from __future__ import annotations
 
 from recovery.experiments.bench import Bench
 from recovery.experiments.crash_recovery import measure_restart
-from recovery.experiments.experiment import Judgement, Measurement, Scenario, judge_contents
+from recovery.experiments.experiment import Experiment, Judgement, Measurement, judge_contents
 from recovery.model import Cache, Variant, Verdict
 
 
@@ -20,7 +20,7 @@ def judge(measured: Measurement) -> Judgement:
     return judge_contents(measured)
 
 
-CLEAN_START = Scenario(
+CLEAN_START = Experiment(
     "clean-start",
     "How long does this server take to start after a clean shutdown?",
     "Clean start",

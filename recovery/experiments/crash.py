@@ -1,4 +1,4 @@
-"""What the scenarios crash-matrix and damage share: a server over a copy of its data directory, killed while it writes.
+"""Parts of crash-matrix and damage: a server over a copy of its data directory, killed while it writes.
 
 The original is never started, so that no crash can damage it, and every run begins with the same files."""
 
@@ -13,7 +13,13 @@ from random import Random
 from recovery.builds.packages import SYSBENCH
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
-from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, WorkPlanner, selected_parts
+from recovery.experiments.experiment import (
+    ExperimentOptions,
+    HostCapacity,
+    LoadExperiment,
+    VariantPlanner,
+    selected_parts,
+)
 from recovery.experiments.writers import JournalWriter, Writer
 from recovery.linux.privileges import RootStep
 from recovery.linux.storage import device_of
@@ -78,7 +84,7 @@ class CrashParts:
     with_disk: str
     why_no_disk: Callable[[HostCapacity], str | None]
 
-    def selected(self, requested: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
+    def selected(self, requested: ExperimentOptions, host: HostCapacity) -> tuple[str, ...]:
         """Returns the parts to run.
 
         Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
@@ -93,7 +99,7 @@ class CrashParts:
             )
         return tuple(one for one in found if one != self.with_disk)
 
-    def skipped_notes(self, requested: ExperimentRequest, host: HostCapacity) -> tuple[str, ...]:
+    def skipped_notes(self, requested: ExperimentOptions, host: HostCapacity) -> tuple[str, ...]:
         """Returns a note for the report if the part is skipped by default on this host."""
         why = None if requested.parts else self.why_no_disk(host)
         if why is None:
@@ -102,23 +108,23 @@ class CrashParts:
 
 
 def crash_experiment(
-    works: WorkPlanner,
+    variant_specs: VariantPlanner,
     parts: CrashParts,
     settings: Mapping[str, str],
     *,
     runs: int,
     bases: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
-) -> Experiment:
-    return Experiment(
+) -> LoadExperiment:
+    return LoadExperiment(
         figure=RECOVERY_METRIC,
-        works=works,
+        variant_specs=variant_specs,
         settings=lambda _, __, ___: settings,
         schema=Schema(tables=20, columns=1),
         programs=(SYSBENCH,),
         bases=bases or {},
         runs=runs,
         inserts=100,
-        unasked=parts.skipped_notes,
+        unavailable=parts.skipped_notes,
         defaults={"parts": "all of them", **(defaults or {})},
     )

@@ -1,4 +1,4 @@
-"""The scenario crash-matrix: kills a server at random moments and checks what it has kept.
+"""The experiment crash-matrix: kills a server at random moments and checks what it has kept.
 
 A server is killed during inserts, a load, DDL statements, its own recovery or a shutdown, or loses its power. It runs
 over a copy of the data directory. After its recovery, rows, tables, files and log are checked against its promises."""
@@ -28,10 +28,10 @@ from recovery.experiments.crash import (
 )
 from recovery.experiments.crash_findings import CrashFindings, broken_promises, crash_metrics
 from recovery.experiments.experiment import (
-    ExperimentRequest,
+    Experiment,
+    ExperimentOptions,
     HostCapacity,
     Measurement,
-    Scenario,
     judge_recovery,
     option_combinations,
 )
@@ -273,7 +273,7 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
     return _Kill(killed_at_s, into_s, is_late)
 
 
-# --- The scenario
+# --- The experiment
 
 _DOUBLEWRITE = "innodb_doublewrite"
 _VALUES = ((_FLUSH, ("1", "2", "0")), (_DOUBLEWRITE, ("1", "0")))
@@ -286,7 +286,7 @@ PARTS = CrashParts(
 )
 
 
-def works(requested: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     moments = PARTS.selected(requested, host)
     return tuple(
         VariantSpec(
@@ -302,7 +302,7 @@ def works(requested: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[
     )
 
 
-CRASH_MATRIX = Scenario(
+CRASH_MATRIX = Experiment(
     "crash-matrix",
     "Does this server keep its promises when it is killed at a random moment?",
     "What survives a crash",
@@ -310,7 +310,7 @@ CRASH_MATRIX = Scenario(
     measure,
     judge_recovery,
     crash_experiment(
-        works,
+        variant_specs,
         PARTS,
         # Small, so that within seconds pages are written back and the log wraps around.
         {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},

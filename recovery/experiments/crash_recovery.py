@@ -1,4 +1,4 @@
-"""The scenarios cold-recovery, warm-recovery and crash-recovery: how long a server takes to start after a SIGKILL.
+"""The experiments cold-recovery, warm-recovery and crash-recovery: how long a server takes to start after a SIGKILL.
 
 Also contains what all experiments with timed starts share: one trial, and the repetition of warm starts."""
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
 from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.experiment import Measurement, Scenario, judge_recovery
+from recovery.experiments.experiment import Experiment, Measurement, judge_recovery
 from recovery.model import Cache, Startup, Variant, WarmProof
 
 # --- Warm starts
@@ -97,7 +97,7 @@ def measure_restart(
     )
 
 
-# --- The scenarios
+# --- The experiments
 
 TITLE = "Startup after SIGKILL"
 QUESTION = "How long does this server take to start after a crash, on this storage?"
@@ -107,6 +107,6 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     return measure_restart(bench, variant, bench.kill, flush=True)
 
 
-COLD = Scenario("cold-recovery", QUESTION, TITLE, (Cache.COLD,), measure, judge_recovery)
-WARM = Scenario("warm-recovery", QUESTION, TITLE, (Cache.WARM,), measure, judge_recovery)
-BOTH = Scenario("crash-recovery", QUESTION, TITLE, (Cache.COLD, Cache.WARM), measure, judge_recovery)
+COLD = Experiment("cold-recovery", QUESTION, TITLE, (Cache.COLD,), measure, judge_recovery)
+WARM = Experiment("warm-recovery", QUESTION, TITLE, (Cache.WARM,), measure, judge_recovery)
+BOTH = Experiment("crash-recovery", QUESTION, TITLE, (Cache.COLD, Cache.WARM), measure, judge_recovery)

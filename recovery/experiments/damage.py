@@ -1,4 +1,4 @@
-"""The scenario damage: what a server does and logs if it finds a full disk or a damaged file after a crash.
+"""The experiment damage: what a server does and logs if it finds a full disk or a damaged file after a crash.
 
 The server is killed under a load over a copy of its data directory. One file of the copy is damaged, or its disk is
 filled, and the server is started again."""
@@ -27,7 +27,7 @@ from recovery.experiments.crash import (
     running_on_copy,
 )
 from recovery.experiments.crash_findings import count_text
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, Measurement, Scenario, accept
+from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, Measurement, accept
 from recovery.experiments.writers import LOAD_DATABASE, Writer
 from recovery.model import (
     QUESTION_AXIS,
@@ -190,7 +190,7 @@ def _check_after_repair(bench: Bench, writer: Writer, killed_at_s: float) -> str
     return f"{how}; {' and '.join(wrong)} of {of_all}" if wrong else f"{how}; all {of_all} there"
 
 
-# --- The scenario
+# --- The experiment
 
 _FILE = "file"
 WRITTEN, UNTOUCHED = "written to", "untouched"
@@ -203,12 +203,12 @@ PARTS = CrashParts(
 )
 
 
-def works(requested: ExperimentRequest, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     faults = PARTS.selected(requested, host)
-    return tuple(work for fault in FileFault if fault in faults for work in _works_for_fault(fault, requested))
+    return tuple(spec for fault in FileFault if fault in faults for spec in _specs_for_fault(fault, requested))
 
 
-def _works_for_fault(fault: FileFault, requested: ExperimentRequest) -> Iterator[VariantSpec]:
+def _specs_for_fault(fault: FileFault, requested: ExperimentOptions) -> Iterator[VariantSpec]:
     if fault is FileFault.FULL_DISK:
         yield VariantSpec(
             fault, Cache.WARM, Damage(fault, written=True, seed=requested.seed), ((QUESTION_AXIS, fault),)
@@ -219,7 +219,7 @@ def _works_for_fault(fault: FileFault, requested: ExperimentRequest) -> Iterator
         yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, requested.seed), axes)
 
 
-DAMAGE = Scenario(
+DAMAGE = Experiment(
     "damage",
     "What does this server do and log when it starts after a crash with a full disk or a damaged file?",
     "Damaged files after a SIGKILL",
@@ -227,7 +227,7 @@ DAMAGE = Scenario(
     measure,
     accept,
     crash_experiment(
-        works,
+        variant_specs,
         PARTS,
         # The redo log holds all changes of the load when the server is killed.
         {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},

@@ -1,6 +1,6 @@
-"""Data types of scenarios: what the user asked for, what an experiment consists of, and what a trial returns.
+"""Data types of experiments: what the user asked for, what an experiment consists of, and what a trial returns.
 
-A scenario is a value: a question, the cache states it compares, a function that measures, and one that judges."""
+An experiment is a value: a question, the cache states it compares, a function that measures, and one that judges."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from recovery.model import (
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
 
-# --- Experiments: servers that are given work
+# --- Experiments that load a server, or crash it in a series
 
 _NOT_TRIED = "it was not tried"
 
 
 @dataclass(frozen=True)
-class ExperimentRequest:
+class ExperimentOptions:
     """What the user asked of an experiment; where a field is None or empty, the experiment uses its default."""
 
     seconds: int = 60
@@ -90,14 +90,14 @@ class HostCapacity:
     """Numbers of table cache instances of the servers; each server divides its entries among them."""
 
 
-WorkPlanner = Callable[[ExperimentRequest, Schema, HostCapacity], tuple[VariantSpec, ...]]
+VariantPlanner = Callable[[ExperimentOptions, Schema, HostCapacity], tuple[VariantSpec, ...]]
 Pairs = tuple[tuple[str, str], ...]
 OptionValues = tuple[tuple[str, tuple[str, ...]], ...]
 MAX_COMBINATIONS = 10_000
 """A week, at a minute each."""
 
 
-def option_combinations(requested: ExperimentRequest, defaults: OptionValues) -> tuple[Pairs, ...]:
+def option_combinations(requested: ExperimentOptions, defaults: OptionValues) -> tuple[Pairs, ...]:
     """Returns every combination of the options' values. Values that the user gives replace the default ones."""
     wanted = dict(defaults) | dict(requested.options)
     check_combination_count(math.prod(map(len, wanted.values())))
@@ -112,7 +112,7 @@ def check_combination_count(count: int) -> None:
         )
 
 
-def selected_parts(requested: ExperimentRequest, names: tuple[str, ...], experiment: str) -> tuple[str, ...]:
+def selected_parts(requested: ExperimentOptions, names: tuple[str, ...], experiment: str) -> tuple[str, ...]:
     """Returns the parts of this experiment that the user asked for, or all; raises UsageError for an unknown one."""
     for name in requested.parts:
         if name not in names:
@@ -121,14 +121,14 @@ def selected_parts(requested: ExperimentRequest, names: tuple[str, ...], experim
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """What a scenario that gives a server work consists of: the works, their tables, options and programs."""
+class LoadExperiment:
+    """What an experiment other than a timed start consists of: variants, tables, server options and programs."""
 
     figure: str
     """Name of the main metric, a key of `model.METRICS`."""
-    works: WorkPlanner
-    settings: Callable[[ExperimentRequest, Schema, HostCapacity], Mapping[str, str]]
-    """Server options for all works; options of the user take precedence."""
+    variant_specs: VariantPlanner
+    settings: Callable[[ExperimentOptions, Schema, HostCapacity], Mapping[str, str]]
+    """Server options for all variants; options of the user take precedence."""
     schema: Schema
     """Schema that is built unless the user asks for another."""
     template: str | None = None
@@ -143,7 +143,7 @@ class Experiment:
     seconds: int = 60
     inserts: int = 0
     """Number of rows in the insert script."""
-    unasked: Callable[[ExperimentRequest, HostCapacity], tuple[str, ...]] = lambda _, __: ()
+    unavailable: Callable[[ExperimentOptions, HostCapacity], tuple[str, ...]] = lambda _, __: ()
     """Returns a note for each part that this host cannot run, with the reason."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
@@ -199,7 +199,7 @@ Judgement = tuple[Verdict, str | None]
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Experiment:
     """A question that users can ask by name, with the functions that measure and judge its trials."""
 
     name: str
@@ -208,18 +208,18 @@ class Scenario:
     caches: tuple[Cache, ...]
     measure: Callable[[Bench, Variant], Measurement]
     judge: Callable[[Measurement], Judgement]
-    experiment: Experiment | None = None
-    """The work that the server is given; None if its starts are timed."""
+    experiment: LoadExperiment | None = None
+    """None if starts are timed."""
 
     @property
     def figure(self) -> str:
         """Name of the main metric."""
-        return STARTUP_METRIC if self.experiment is None else self.experiment.figure
+        return STARTUP_METRIC if self.load is None else self.load.figure
 
     @property
     def programs(self) -> tuple[str, ...]:
         """Names of client programs that must be available."""
-        return () if self.experiment is None else self.experiment.programs
+        return () if self.load is None else self.load.programs
 
 
 def judge_recovery(measured: Measurement) -> Judgement:

@@ -1,4 +1,4 @@
-"""The scenario interference: how much slower a load is while other clients query information_schema."""
+"""The experiment interference: how much slower a load is while other clients query information_schema."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, option_combinations
-from recovery.experiments.load import load_scenario
+from recovery.experiments.experiment import ExperimentOptions, HostCapacity, option_combinations
+from recovery.experiments.load import load_experiment
 from recovery.experiments.load_plan import TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
 from recovery.model import Poll, Schema, VariantSpec
 from recovery.mysqld.options import max_open_tables, needed_cache_entries, needed_connections
@@ -26,7 +26,7 @@ _CACHE_HEADROOM = 1.125
 the load fit into the cache."""
 
 
-def plan(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     return name_variants(_variants(requested, schema, _CacheLimits(host.open_files, host.instances, requested.pollers)))
 
 
@@ -58,7 +58,7 @@ class _CacheLimits:
         return self.needed(1, threads) <= self.most(threads)
 
 
-def _variants(requested: ExperimentRequest, schema: Schema, room: _CacheLimits) -> Iterator[VariantSpec]:
+def _variants(requested: ExperimentOptions, schema: Schema, room: _CacheLimits) -> Iterator[VariantSpec]:
     clients = requested.threads or (_THREADS,)
     used = requested.load_tables or (min(_default_tables(clients, room), schema.tables),)
     caches = dict(requested.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
@@ -103,11 +103,11 @@ def _most_threads(threads: int, room: _CacheLimits) -> int:
     return next(filter(room.fits, range(threads, 1, -1)), 1)
 
 
-def _poll_statements(requested: ExperimentRequest) -> tuple[str, ...]:
+def _poll_statements(requested: ExperimentOptions) -> tuple[str, ...]:
     return tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
 
 
-INTERFERENCE = load_scenario(
+INTERFERENCE = load_experiment(
     "interference",
     "How much throughput does a load lose while another client queries foreign keys in information_schema?",
     "A load with concurrent information_schema queries",

@@ -24,12 +24,12 @@ from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, Tr
 from recovery.experiments.bench import SCRATCH_SCHEMA, TIMED_LOG, Bench
 from recovery.experiments.experiment import (
     Experiment,
-    ExperimentRequest,
+    ExperimentOptions,
     HostCapacity,
+    LoadExperiment,
     LoadRecord,
     Measurement,
-    Scenario,
-    WorkPlanner,
+    VariantPlanner,
     accept,
 )
 from recovery.experiments.load_plan import (
@@ -493,26 +493,26 @@ def with_poll_rates(timeline: LoadTimeline, polled: Sequence[tuple[float, float]
     return replace(timeline, series=(*timeline.series, Series("polls_per_s", values)))
 
 
-# --- Scenarios
+# --- Experiments
 
 
-def load_scenario(
+def load_experiment(
     name: str,
     question: str,
     title: str,
-    plan: WorkPlanner,
+    plan: VariantPlanner,
     *,
     tables: int,
     rows: int,
     bases: Mapping[str, str],
     defaults: Mapping[str, str],
     foreign_keys: int = 0,
-) -> Scenario:
-    """Returns a scenario that compares queries per second over sysbench tables, for the variants of `plan`.
+) -> Experiment:
+    """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`.
 
-    Its `works` raise UsageError if the host has too little memory or too few file descriptors for the loads."""
+    Its `variant_specs` raise UsageError if the host has too little memory or too few file descriptors for the loads."""
 
-    def works(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+    def variant_specs(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
         variants = plan(requested, schema, host)
         check_memory(variants, requested, schema, host)
         check_clients(variants, host)
@@ -520,13 +520,13 @@ def load_scenario(
             return variants
         return tuple(replace(one, fixed=tuple(dict.fromkeys((*one.fixed, *POOL_OPTIONS)))) for one in variants)
 
-    def settings(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
+    def settings(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
         clients = max_simultaneous_clients(plan(requested, schema, host))
         return load_settings(requested, schema, host, clients=clients)
 
-    experiment = Experiment(
+    load = LoadExperiment(
         figure="qps",
-        works=works,
+        variant_specs=variant_specs,
         settings=settings,
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
@@ -534,4 +534,4 @@ def load_scenario(
         bases=bases,
         defaults=defaults,
     )
-    return Scenario(name, question, title, (Cache.WARM,), measure, accept, experiment)
+    return Experiment(name, question, title, (Cache.WARM,), measure, accept, load)

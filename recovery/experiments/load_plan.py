@@ -10,7 +10,7 @@ from itertools import islice
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
     MAX_COMBINATIONS,
-    ExperimentRequest,
+    ExperimentOptions,
     HostCapacity,
     Pairs,
     check_combination_count,
@@ -69,15 +69,15 @@ def pool_options(size: int) -> dict[str, str]:
 
 
 def check_memory(
-    works: Iterable[VariantSpec], requested: ExperimentRequest, schema: Schema, host: HostCapacity
+    variant_specs: Iterable[VariantSpec], requested: ExperimentOptions, schema: Schema, host: HostCapacity
 ) -> None:
     """Raises UsageError if this host has too little memory for the data of a load, or for the requested ratio."""
     if requested.memory_ratio is not None:
         _check_ratio(requested.memory_ratio, schema, host)
         return
-    for work in works:
-        if isinstance(work.task, Load) and POOL not in dict(work.settings):
-            _check_load_fits(work.task, host)
+    for spec in variant_specs:
+        if isinstance(spec.task, Load) and POOL not in dict(spec.settings):
+            _check_load_fits(spec.task, host)
 
 
 def _check_ratio(ratio: float, schema: Schema, host: HostCapacity) -> None:
@@ -153,7 +153,7 @@ DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
 
 
 def make_load(
-    requested: ExperimentRequest,
+    requested: ExperimentOptions,
     workload: str,
     *,
     threads: int,
@@ -225,7 +225,7 @@ def _name_part(axis: str, value: str) -> str:
 
 
 def load_settings(
-    requested: ExperimentRequest, schema: Schema, host: HostCapacity, *, clients: int
+    requested: ExperimentOptions, schema: Schema, host: HostCapacity, *, clients: int
 ) -> Mapping[str, str]:
     """Returns the server options that all compared servers share, whatever their defaults, for this many clients."""
     return {

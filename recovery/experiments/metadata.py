@@ -1,11 +1,11 @@
-"""The scenario metadata: how long information_schema queries and dumps take with very many tables."""
+"""The experiment metadata: how long information_schema queries and dumps take with very many tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from recovery.builds.packages import DUMP
-from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, Scenario, accept
+from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, LoadExperiment, accept
 from recovery.experiments.load import measure
 from recovery.model import QUESTION_AXIS, Cache, CreateTask, DumpTask, Schema, StatementTask, Task, VariantSpec
 
@@ -16,14 +16,14 @@ SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
 PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
 
 
-def works(requested: ExperimentRequest, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
-    """Returns one work for each query and dump; before each, the server is restarted and the cache is emptied."""
+def variant_specs(requested: ExperimentOptions, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
+    """Returns one variant for each query and dump; before each, the server is restarted and the cache is emptied."""
     return tuple(
         VariantSpec(name, Cache.COLD, task, ((QUESTION_AXIS, name),)) for name, task in _tasks(requested, schema)
     )
 
 
-def _tasks(requested: ExperimentRequest, schema: Schema) -> Iterator[tuple[str, Task]]:
+def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, Task]]:
     one = schema.database_names[0]
     yield (
         SIZES,
@@ -45,7 +45,7 @@ def _tasks(requested: ExperimentRequest, schema: Schema) -> Iterator[tuple[str, 
         yield PUBLISHED_BUILD, CreateTask(requested.published_build)
 
 
-def settings(_: ExperimentRequest, __: Schema, host: HostCapacity) -> Mapping[str, str]:
+def settings(_: ExperimentOptions, __: Schema, host: HostCapacity) -> Mapping[str, str]:
     """Returns the published settings.
 
     The two options for statistics make the server ask the storage engine for current values instead of cached ones;
@@ -59,16 +59,16 @@ def settings(_: ExperimentRequest, __: Schema, host: HostCapacity) -> Mapping[st
     }
 
 
-METADATA = Scenario(
+METADATA = Experiment(
     "metadata",
     "How long do information_schema queries and dumps of all definitions take with very many tables?",
     "information_schema and dumps",
     (Cache.COLD,),
     measure,
     accept,
-    Experiment(
+    LoadExperiment(
         figure="elapsed_s",
-        works=works,
+        variant_specs=variant_specs,
         settings=settings,
         # The queries should read statistics, not be the first to compute them.
         schema=Schema(tables=10_000, databases=100, columns=1, database="s", statistics=True),

@@ -1,12 +1,12 @@
-"""The scenario table-cache: what several table cache instances gain, by number of tables and of clients."""
+"""The experiment table-cache: what several table cache instances gain, by number of tables and of clients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.experiments.experiment import ExperimentRequest, HostCapacity, option_combinations
-from recovery.experiments.load import load_scenario
+from recovery.experiments.experiment import ExperimentOptions, HostCapacity, option_combinations
+from recovery.experiments.load import load_experiment
 from recovery.experiments.load_plan import (
     DEFAULT_THREADS_TEXT,
     TABLES,
@@ -26,11 +26,11 @@ _OPTIONS = ((INSTANCES, ("1", "8", "16")),)
 _MOST_TABLES = 3
 
 
-def plan(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     return name_variants(_variants(requested, schema, host))
 
 
-def _variants(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     crossed = product(
         requested.workloads or _WORKLOADS,
         option_combinations(requested, _OPTIONS),
@@ -43,7 +43,7 @@ def _variants(requested: ExperimentRequest, schema: Schema, host: HostCapacity) 
         yield load_variant(load, axes, options)
 
 
-TABLE_CACHE = load_scenario(
+TABLE_CACHE = load_experiment(
     "table-cache",
     "How much throughput do several table cache instances add, by workload, tables and clients?",
     "sysbench by table cache instances",

@@ -1,4 +1,4 @@
-"""The scenario write-scaling: how InnoDB scales with the number of clients, mainly when writing.
+"""The experiment write-scaling: how InnoDB scales with the number of clients, mainly when writing.
 
 It consists of several parts, each with a separate question, over the same sysbench tables."""
 
@@ -11,14 +11,14 @@ from typing import Literal
 
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
-    ExperimentRequest,
+    ExperimentOptions,
     HostCapacity,
     OptionValues,
     Pairs,
     option_combinations,
     selected_parts,
 )
-from recovery.experiments.load import load_scenario
+from recovery.experiments.load import load_experiment
 from recovery.experiments.load_plan import (
     DEFAULT_THREADS_TEXT,
     PAGES,
@@ -68,7 +68,7 @@ _READERS, _WRITERS = ("point-select", "read-only"), ("read-write", "update-nokey
 
 @dataclass(frozen=True)
 class Part:
-    """One question of the scenario, and the loads that answer it."""
+    """One question of the experiment, and the loads that answer it."""
 
     name: str
     workloads: tuple[str, ...]
@@ -148,14 +148,14 @@ PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
 LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
-def plan(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     parts = selected_parts(requested, PART_NAMES, "write-scaling")
     return name_variants(
         variant for part in PARTS if part.name in parts for variant in _variants(part, requested, schema, host)
     )
 
 
-def _variants(part: Part, requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+def _variants(part: Part, requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     given = (*part.fixed, *(_smaller_pool(requested, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
     crossed = product(
@@ -176,7 +176,7 @@ def _variants(part: Part, requested: ExperimentRequest, schema: Schema, host: Ho
         yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, figure=part.figure)
 
 
-def _smaller_pool(requested: ExperimentRequest, schema: Schema, host: HostCapacity) -> Pairs:
+def _smaller_pool(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Pairs:
     """Returns the options of a buffer pool smaller than the data that differ from the usual ones.
 
     The size is always among them, so that the reader sees it. Raises UsageError for a MEMORY_RATIO of 1 or less."""
@@ -190,19 +190,19 @@ def _smaller_pool(requested: ExperimentRequest, schema: Schema, host: HostCapaci
     return tuple((name, value) for name, value in found.items() if name == POOL or value != usual[name])
 
 
-def _workloads(part: Part, requested: ExperimentRequest) -> tuple[str, ...]:
+def _workloads(part: Part, requested: ExperimentOptions) -> tuple[str, ...]:
     if not requested.workloads:
         return part.workloads
     return tuple(name for name in requested.workloads if part.writes in (None, name not in _READERS))
 
 
-def _threads(part: Part, requested: ExperimentRequest, host: HostCapacity) -> tuple[int, ...]:
+def _threads(part: Part, requested: ExperimentOptions, host: HostCapacity) -> tuple[int, ...]:
     every = requested.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
     ends = tuple(dict.fromkeys((1, max(every))))
     return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]
 
 
-WRITE_SCALING = load_scenario(
+WRITE_SCALING = load_experiment(
     "write-scaling",
     "How does InnoDB scale with the number of clients, especially when they write, and what limits it?",
     "InnoDB under load",

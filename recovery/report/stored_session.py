@@ -26,7 +26,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import locks
 from recovery.linux.files import STORED_FORMAT, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
-from recovery.model import STARTUP_METRIC, Run, Session, exceeded_limit
+from recovery.model import STARTUP_METRIC, Run, Session, Status, exceeded_limit
 
 REPORT_FILE = "report.json"
 LATEST_LINK = "latest"
@@ -65,8 +65,9 @@ def to_json(session: Session) -> bytes:
 def load_session(folder: Path) -> Session:
     """Returns the stored session, including runs that are not in its report because the tool was killed."""
     session = read_session(folder)
-    if session.status == "running" and (folder / LOCK_FILE).exists() and locks.lock_holder(folder / LOCK_FILE) is None:
-        session = replace(session, status="aborted", notes=(*session.notes, _KILLED_NOTE))
+    lock = folder / LOCK_FILE
+    if session.status == Status.RUNNING and lock.exists() and locks.lock_holder(lock) is None:
+        session = replace(session, status=Status.ABORTED.value, notes=(*session.notes, _KILLED_NOTE))
     return rename_second_starts(replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs)))
 
 

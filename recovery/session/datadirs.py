@@ -141,7 +141,7 @@ def check_combined_disk_space(requirements: Sequence[DatadirRequirement], room: 
 def can_alternate(needs: Iterable[DiskSpace], room: DiskSpace, *, growing: bool) -> bool:
     """Returns whether all directories that are still to be built fit on the disk together, with room to spare.
 
-    With `growing` they cannot alternate: a directory that grows to the next number of tables loses the previous one."""
+    Growing directories cannot alternate: each number of tables replaces the smaller one."""
     return not growing and sum(needs, NO_SPACE).fits(room, share=MAX_USED_SHARE)
 
 
@@ -160,6 +160,8 @@ class DatadirPool:
         *,
         engine: Engine,
         reporter: ProgressReporter,
+        dropper: CacheDropper | None,
+        scratch: Path,
         group: LimitGroup | None = None,
         samplers: tuple[str, ...] = (),
         programs: Mapping[str, Tool] | None = None,
@@ -174,6 +176,8 @@ class DatadirPool:
         self.requirements = {requirement.spec: requirement for requirement in requirements}
         self.engine = engine
         self.reporter = reporter
+        self.dropper = dropper
+        self.scratch = scratch
         self.group = group
         """Control group for all measured servers; the caller that created it removes it."""
         self._open: dict[DatadirSpec, Bench] = {}
@@ -188,12 +192,11 @@ class DatadirPool:
         self._no_longer_needed = list(no_longer_needed)
         """Those of `_built` that are no longer needed, oldest first."""
         self._can_grow: set[str] = set()
-        """Those of `_done_with` that can grow, because their server was shut down cleanly."""
+        """Those of `_no_longer_needed` that can grow, because their server was shut down cleanly."""
 
-    def bench(self, spec: DatadirSpec, dropper: CacheDropper | None, scratch: Path) -> Bench:
+    def bench(self, spec: DatadirSpec) -> Bench:
         if spec not in self._open:
-            requirement = self.requirements[spec]
-            self._open[spec] = self._make_bench(requirement, self._conditions(requirement, dropper), scratch)
+            self._open[spec] = self._make_bench(self.requirements[spec])
         return self._open[spec]
 
     def check_encryption(self, specs: Sequence[DatadirSpec]) -> None:
@@ -220,8 +223,8 @@ class DatadirPool:
     def set_aside(self, spec: DatadirSpec) -> str | None:
         """Keeps a directory on which the server did not come back, and returns a message that says where.
 
-        The next trial then gets a newly built directory. Returns None if the directory stays in use: it cannot be kept,
-        this session has kept one already, or there is no space for all that is still to be built."""
+        The next trial then gets a newly built directory. Returns None, and leaves the directory in place, if it cannot
+        be kept, this session has kept one already, or there is no space for all that is still to be built."""
         bench, requirement = self._open[spec], self.requirements[spec]
         bench.server.close()
         estimate = [other.need for at, other in self.requirements.items() if not other.whole and at not in self._open]
@@ -259,12 +262,12 @@ class DatadirPool:
                 stack.callback(bench.server.close)
             self._open.clear()
 
-    def _conditions(self, requirement: DatadirRequirement, dropper: CacheDropper | None) -> Conditions:
+    def _conditions(self, requirement: DatadirRequirement) -> Conditions:
         requested = self.request
         return Conditions(
             insert_statements(requirement.schema, count=requested.inserts, template=requested.insert_template),
             as_published=requested.as_published,
-            dropper=dropper,
+            dropper=self.dropper,
             timed_settings=requested.timed_settings,
             trace=requested.trace,
             samplers=self.samplers,
@@ -272,7 +275,7 @@ class DatadirPool:
             session=self.session,
         )
 
-    def _make_bench(self, requirement: DatadirRequirement, conditions: Conditions, scratch: Path) -> Bench:
+    def _make_bench(self, requirement: DatadirRequirement) -> Bench:
         directories = DataDirs(self.request.data)
         smaller = None if requirement.whole else self._growable(requirement)
         if smaller is not None:
@@ -293,9 +296,9 @@ class DatadirPool:
             if self.request.limits.memory_bytes is not None:
                 # Cached pages that other processes have read are charged to them: the server would get them in addition
                 # to its memory limit.
-                flush_caches(datadir.mysql, conditions.dropper)
-            server = undo.enter_context(self._server(requirement, datadir, scratch))
-            bench = Bench(server, datadir, requirement.schema, conditions=conditions)
+                flush_caches(datadir.mysql, self.dropper)
+            server = undo.enter_context(self._server(requirement, datadir))
+            bench = Bench(server, datadir, requirement.schema, conditions=self._conditions(requirement))
             server.follower, bench.on_step = self.reporter.follow, self.reporter.doing
             if bench.mark_in_use():
                 self.reporter.say(
@@ -331,13 +334,13 @@ class DatadirPool:
             datadir.save(replace(datadir.state, status="building", statements_done=done))
             directories.rename(datadir, requirement.key)
 
-    def _server(self, requirement: DatadirRequirement, datadir: DataDir, scratch: Path) -> Server:
+    def _server(self, requirement: DatadirRequirement, datadir: DataDir) -> Server:
         return Server(
             self.engine.launcher,
             requirement.build,
             datadir.mysql,
             device=device_of(datadir.mysql),
-            logdir=scratch / requirement.key,
+            logdir=self.scratch / requirement.key,
             settings=merge(
                 experiment_settings(requirement.build.version),
                 adapt_redo_capacity(requirement.build.version, self.request.lasting_settings),
@@ -374,7 +377,7 @@ class DatadirPool:
 
     def _later_settings(self, requirement: DatadirRequirement) -> list[dict[str, str]]:
         """Returns the different settings of later starts over these files, without the test's own settings."""
-        here = [variant for variant in self.request.measured if is_measured_over(variant, requirement.spec)]
+        here = [variant for variant in self.request.all_variants if is_measured_over(variant, requirement.spec)]
         usual = adapt_redo_capacity(requirement.build.version, self.request.lasting_settings)
         own = (adapt_redo_capacity(requirement.build.version, dict(variant.settings)) for variant in here)
         wanted = [merge(usual, every_start_settings(settings)) for settings in own]

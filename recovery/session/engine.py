@@ -66,8 +66,8 @@ def choose_engine(request: Request, say: Say) -> Engine:
 def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
     """Returns the builds of the servers and the engine that runs them.
 
-    With ENGINE=auto, local processes are used if the engine cannot get an image of a server. If there is no such local
-    server either, the engine's error is raised."""
+    With ENGINE=auto, falls back to local processes if an image cannot be had. If that fails too, raises the first
+    error."""
     wanted: Sequence[str | None] = request.versions or (None,)
     try:
         return chosen, tuple(map(chosen.resolve, wanted))
@@ -83,7 +83,7 @@ def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, 
 
 
 def describe_engine(request: Request) -> str:
-    """Returns in words where the servers would run, without starting any; raises the same errors as `choose`."""
+    """Returns in words where the servers would run, without starting any; raises the same errors as `choose_engine`."""
     if request.engine == LOCAL:
         return "as local processes"
     reached = _connect_engine(request)
@@ -132,12 +132,12 @@ def _local_engine(request: Request, say: Say) -> Engine:
         LOCAL,
         lambda version: resolve_server(version, sources, say),
         LocalLauncher(),
-        lambda _: direct_cache_dropper() or _any_dropper(),
+        lambda _: direct_cache_dropper() or _container_cache_dropper(),
         cache(executable.query_options),
     )
 
 
-def _any_dropper() -> CacheDropper | None:
+def _container_cache_dropper() -> CacheDropper | None:
     """Returns a dropper that uses a container, if there is an engine and an image; otherwise None.
 
     A user with access to an engine may drop the host's caches, wherever the servers run. Images of this tool come

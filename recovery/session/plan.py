@@ -123,7 +123,7 @@ def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:
     if before.inserts != now.inserts:
         yield "the insert script has changed"
     if before.servers == now.servers and before.directories != now.directories:
-        yield "the tables are made differently now: their template or the options that shape them have changed"
+        yield "the schema template, or options that shape the files, have changed"
 
 
 def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:
@@ -233,31 +233,31 @@ NOTHING_DONE = PlanProgress()
 
 
 def build_variants(
-    works: Iterable[VariantSpec],
+    specs: Iterable[VariantSpec],
     named: Sequence[NamedSettings] = (),
     points: Sequence[int] = (),
     *,
     common: NamedSettings = UNNAMED,
 ) -> tuple[Variant, ...]:
-    """Returns a variant for each combination of work, named settings and number of tables."""
-    ways = tuple(works)
+    """Returns a variant for each combination of specification, named settings and number of tables."""
+    ways = tuple(specs)
     return tuple(
         Variant(
-            name="-".join(map(str, filter(None, (work.name, own.label, tables)))),
-            cache=work.cache,
-            settings=tuple((dict(work.settings) | dict(own.settings)).items()),
-            label=" ".join(filter(None, (own.label, *(f"{name}={value}" for name, value in work.settings)))),
+            name="-".join(map(str, filter(None, (spec.name, own.label, tables)))),
+            cache=spec.cache,
+            settings=tuple((dict(spec.settings) | dict(own.settings)).items()),
+            label=" ".join(filter(None, (own.label, *(f"{name}={value}" for name, value in spec.settings)))),
             tables=tables,
-            layout=own.layout or work.layout,
+            layout=own.layout or spec.layout,
             schemas=own.schemas,
-            task=work.task,
-            needs=work.needs,
-            figure=work.figure,
-            axes=(*work.axes, *(((SETTINGS_AXIS, own.label),) if own.label else ())),
+            task=spec.task,
+            needs=spec.needs,
+            figure=spec.figure,
+            axes=(*spec.axes, *(((SETTINGS_AXIS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)
         for own in (_without_common(one, common) for one in named or (UNNAMED,))
-        for work in ways
+        for spec in ways
     )
 
 
@@ -303,10 +303,10 @@ def make_plan(
 ) -> Plan:
     """Returns the plan of the trials. Raises UsageError if a report could not show that many.
 
-    A block is every variant over one data directory, once: cold, then warm. In an alternating plan, block n of every
-    directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the other. Extra
-    blocks follow the counted ones. `first` is the number of the first block: random choices in its trials depend on
-    this number."""
+    A block is one trial of each variant over one data directory, for example cold, then warm. In an alternating plan,
+    block n of every directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the
+    other. Extra blocks follow the counted ones. `first` is the number of the first block: random choices in its trials
+    depend on this number."""
     specs = datadir_specs(versions, variants)
     beyond = first + repeats
     turns = range(first, beyond + len(extras))

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from recovery.analysis.summary import metric_value
 from recovery.linux.files import parse_json, read_untrusted
-from recovery.model import STARTUP_METRIC, Run, Trial, Verdict
+from recovery.model import STARTUP_METRIC, Run, Status, Trial, Verdict
 from recovery.mysqld.phases import CurrentPhase
 
 
@@ -29,15 +29,6 @@ class Stage(StrEnum):
     BUILDING = "building"
     MEASURING = "measuring"
     ENDED = "ended"
-
-
-class Status(StrEnum):
-    RUNNING = "running"
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    ABORTED = "aborted"
-    KILLED = "killed"
-    """Set by the reader of a status file, never by the session itself."""
 
 
 @dataclass(frozen=True)

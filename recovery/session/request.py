@@ -1,44 +1,32 @@
-"""Defines the request for a session, and parses and checks the values that the user gave for it.
-
-All checks happen once, before anything is touched. They include clashes between the user's server options and those
-that an experiment varies or needs."""
+"""Defines the request for a session, and parses and checks the values that the user gave for it."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.errors import OptionConflictError, UsageError
-from recovery.experiments.experiment import ExperimentRequest
-from recovery.experiments.load_plan import POOL_OPTIONS
+from recovery.errors import UsageError
+from recovery.experiments.experiment import ExperimentOptions
 from recovery.linux.privileges import NO_STEPS, Steps
 from recovery.model import (
     NO_LIMITS,
-    QUESTION_AXIS,
     ExtraRun,
     Layout,
     Limits,
-    Load,
     NamedSettings,
     Schema,
     Variant,
     VariantSpec,
     Version,
-    can,
 )
 from recovery.mysqld.options import (
-    REDO_CAPACITY,
-    REDO_FILE_OPTIONS,
     TIMED_ONLY_OPTIONS,
-    adapt_redo_capacity,
-    base_name,
     canonical_name,
     check_user_settings,
     every_start_settings,
-    hint_if_unknown,
     merge,
     timed_only_settings,
 )
@@ -68,8 +56,8 @@ class Request:
     """Describes one session as the user asked for it."""
 
     scenario: str
-    works: tuple[VariantSpec, ...]
-    """Each way to measure a server, as the scenario defines it."""
+    variant_specs: tuple[VariantSpec, ...]
+    """Each way to measure a server, as the experiment defines it."""
     versions: tuple[str, ...]
     schema: Schema
     runs: int
@@ -92,7 +80,7 @@ class Request:
     """Program that takes stacks in one extra run of every variant, or `auto`. None: no stacks."""
     waits: bool = False
     """Count what the server's threads wait for, in one extra run of every variant."""
-    variants: tuple[NamedSettings, ...] = ()
+    named_settings: tuple[NamedSettings, ...] = ()
     """Settings to compare, under the names that the user gave them."""
     points: tuple[int, ...] = ()
     """Numbers of tables to measure at, ascending; the last is the schema's. Empty: only the number of the schema."""
@@ -114,19 +102,19 @@ class Request:
     """The user's description of what the host does not report, such as the type of a cloud disk."""
     probe: bool = True
     """Measure the speed of the storage before anything is built."""
-    work: ExperimentRequest | None = None
+    experiment_options: ExperimentOptions | None = None
     """Options of an experiment. None if starts are timed."""
     own_settings: tuple[tuple[str, str], ...] = ()
     """Server options that the experiment sets; the user's options take precedence."""
-    unasked: tuple[str, ...] = ()
+    unavailable: tuple[str, ...] = ()
     """Messages that say which questions of the experiment this host cannot measure, and why."""
     command: str = ""
 
     @property
-    def measured(self) -> tuple[Variant, ...]:
+    def all_variants(self) -> tuple[Variant, ...]:
         """Returns all variants of the session."""
         common = NamedSettings("", self.settings, self.schema.layout, self.schema.databases)
-        return build_variants(self.works, self.variants, self.points, common=common)
+        return build_variants(self.variant_specs, self.named_settings, self.points, common=common)
 
     @property
     def extras(self) -> tuple[ExtraRun, ...]:
@@ -135,7 +123,7 @@ class Request:
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
     def plan(self, versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool) -> Plan:
-        first = (self.work and self.work.only) or 1
+        first = (self.experiment_options and self.experiment_options.only) or 1
         return make_plan(
             versions, variants, repeats=self.runs, alternating=alternating, extras=self.extras, first=first
         )
@@ -279,10 +267,10 @@ def check_layouts(request: Request) -> None:
 
     Layouts apply to the tool's own tables only. Variants must have the same number of tables to be comparable."""
     requested = request.schema
-    layouts = {requested.layout, *(variant.layout or requested.layout for variant in request.variants)}
+    layouts = {requested.layout, *(variant.layout or requested.layout for variant in request.named_settings)}
     if requested.template is not None and layouts != {Layout.FILES}:
         raise UsageError("your own template determines the layout of its tables", "leave out one of the two")
-    for variant in request.variants:
+    for variant in request.named_settings:
         for tables in request.points or (requested.tables,):
             total = tables * requested.databases
             if variant.schemas and total % variant.schemas:
@@ -302,197 +290,3 @@ def variant_text(variant: NamedSettings) -> str:
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Splits `VERSION="5.6.24 5.7.22"` and repeated options into versions, each of them once."""
     return tuple(dict.fromkeys(version for text in texts for version in text.replace(",", " ").split()))
-
-
-# --- Clashes between the user's options and those that an experiment varies or needs
-#
-# A cell is named after the values that were requested for it. If an option of the user's replaced such a value, or
-# was replaced by it, two cells would measure the same thing, or a cell something else than its name says. No figure
-# would show this.
-
-
-@dataclass(frozen=True)
-class _UserOption:
-    """Represents a server option as the user gave it."""
-
-    name: str
-    value: str
-    by: str
-    """What precedes its name on the command line, such as `--set `."""
-
-    @property
-    def text(self) -> str:
-        return f"{self.by}{self.name}={self.value}" if self.value else f"{self.by}{self.name}"
-
-
-def check_option_clashes(request: Request) -> None:
-    """Raises OptionConflictError for the first option of the user's that clashes with the experiment.
-
-    Options that the experiment neither varies nor needs are free: `--set` replaces a value that the experiment would
-    set for all variants, `OPTION=` replaces an axis or adds one."""
-    if request.work is None:
-        return
-    options = _axis_options(request)
-    _check_spellings(request, options)
-    own = {base_name(one.name): one.text for one in options}
-    for one in (*_options_from_set(request), *_variant_options(request.variants)):
-        if base_name(one.name) in own:
-            raise OptionConflictError(
-                f"{one.text}: {own[base_name(one.name)]} already gives its values",
-                "leave out one of the two",
-            )
-        _check_fixed_option(request, one, varied=True)
-        _check_varied_option(request, one)
-    for one in options:
-        _check_fixed_option(request, one, varied=False)
-    for variant in request.variants:
-        _check_variant_layout(request, variant)
-
-
-def check_redo_log_options(versions: Iterable[Version], request: Request) -> None:
-    """Raises OptionConflictError if the size of the redo log's files is varied, and a server ignores it.
-
-    A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
-    given = [
-        one
-        for one in (*_axis_options(request), *_variant_options(request.variants))
-        if base_name(one.name) in REDO_FILE_OPTIONS
-    ]
-    for version in versions if given else ():
-        usual = adapt_redo_capacity(version, request.lasting_settings)
-        if can(version, "redo_log_capacity") and REDO_CAPACITY in map(base_name, usual):
-            raise OptionConflictError(
-                f"{given[0].text} has no effect on {version}: {REDO_CAPACITY} sets the size of its redo log",
-                f"vary {REDO_CAPACITY} instead, the size of the whole log: for servers before 8.0.30 "
-                "it is translated to the size of their files",
-            )
-
-
-def user_options(request: Request) -> tuple[_UserOption, ...]:
-    """Returns all server options that the user gave."""
-    return (*_options_from_set(request), *_variant_options(request.variants), *_axis_options(request))
-
-
-def check_options_known(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
-    """Raises UsageError for the first option that a server does not list; one that lists no options is not checked."""
-    for one in user_options(request):
-        hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
-        lacking = [version for version, hint in hints.items() if hint]
-        if lacking:
-            raise UsageError(f"{one.text}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
-
-
-def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
-    """Returns what to write instead, or an empty text if the server has the option or the one it is translated to."""
-    names = [name for value in given.value.split(",") for name in adapt_redo_capacity(version, {given.name: value})]
-    return next(filter(None, (hint_if_unknown(name, listed) for name in names)), "")
-
-
-def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
-    return tuple(_UserOption(name, value, "--set ") for name, value in request.settings)
-
-
-def _axis_options(request: Request) -> tuple[_UserOption, ...]:
-    options = () if request.work is None else request.work.options
-    return tuple(_UserOption(name, ",".join(values), "--option ") for name, values in options)
-
-
-def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]:
-    for variant in variants:
-        yield from (_UserOption(name, value, f"--variant {variant.label}:") for name, value in variant.settings)
-
-
-def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
-    """Raises OptionConflictError for two spellings of one axis, as `loose_max_connections` and `max_connections`."""
-    for one in options:
-        name = base_name(one.name)
-        if [base_name(other.name) for other in options].count(name) > 1:
-            raise OptionConflictError(
-                f"{one.text}: {name} is named twice", f"give all its values at once: --option {name}=A,B"
-            )
-        axes = {axis for work in request.works for axis, _ in work.axes}
-        if any(base_name(axis) == name for axis in axes - {one.name}):
-            raise OptionConflictError(
-                f"{one.text}: {request.scenario} varies {name} itself",
-                f"write it without a prefix to replace these values: OPTION={name}=…",
-            )
-
-
-def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -> None:
-    """Raises OptionConflictError if the experiment sets the option itself.
-
-    With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
-    name, work = base_name(given.name), request.work
-    if work is not None and work.memory_ratio is not None and name in POOL_OPTIONS:
-        raise OptionConflictError(
-            f"{given.text}: MEMORY_RATIO={work.memory_ratio:g} sets the size of the buffer pool",
-            "leave out one of the two",
-        )
-    found = [one for one in request.works if name in one.fixed]
-    if found:
-        too = [one for one in request.works if varied and name in _axis_names(one)]
-        text = f"{given.text}: {request.scenario} sets {name} itself{_in_questions(found)}"
-        raise OptionConflictError(text, f"leave it out{_other_questions_hint(request, [*found, *too])}")
-
-
-def _check_varied_option(request: Request, given: _UserOption) -> None:
-    name = base_name(given.name)
-    found = [one for one in request.works if name in _axis_names(one)]
-    if found:
-        raise OptionConflictError(
-            f"{given.text}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
-            f"give the values, like OPTION={name}={_example_values(given)}; or leave it "
-            f"out{_other_questions_hint(request, found)}",
-        )
-
-
-def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
-    """Raises OptionConflictError if the variant changes the schema or layout of tables that a task names."""
-    requested = request.schema
-    spread = requested if variant.schemas is None else requested.spread_over(variant.schemas)
-    otherwise = spread != requested or variant.layout not in (None, requested.layout)
-    if otherwise and any(isinstance(work.task, Load) for work in request.works):
-        raise OptionConflictError(
-            f"the variant '{variant.label}' changes the layout, but a load uses tables of one schema, each "
-            "in its own file",
-            "leave layout= and schemas= out of it",
-        )
-    first = requested.database_names[0]
-    if first not in spread.database_names:
-        raise OptionConflictError(
-            f"the variant '{variant.label}' has no schema {first}, which {request.scenario} queries",
-            "with schemas=1 the schema has another name: give more than one, or only SCHEMAS=1",
-        )
-
-
-def _example_values(given: _UserOption) -> str:
-    """Returns example values for the hint: both for an option that its name switches (`skip_` and the like)."""
-    switched = not given.value or given.name.startswith(("skip_", "loose_skip_", "disable_", "loose_disable_"))
-    return "1,0" if switched else f"{given.value},…"
-
-
-def _axis_names(work: VariantSpec) -> set[str]:
-    return {base_name(name) for name, _ in work.axes}
-
-
-def _questions(works: Iterable[VariantSpec]) -> list[str]:
-    return list(dict.fromkeys(dict(work.axes)[QUESTION_AXIS] for work in works if QUESTION_AXIS in dict(work.axes)))
-
-
-def _in_questions(works: Iterable[VariantSpec]) -> str:
-    names = _questions(works)
-    return f" in {_join_names(names)}" if names else ""
-
-
-def _other_questions_hint(request: Request, works: Iterable[VariantSpec]) -> str:
-    """Returns the end of a hint: which questions to ask instead; empty if the works belong to no question."""
-    names = _questions(works)
-    rest = [name for name in _questions(request.works) if name not in names]
-    if not names:
-        return ""
-    return f'; or ask QUESTION="{" ".join(rest)}" alone' if rest else "; or ask another QUESTION="
-
-
-def _join_names(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -17,7 +17,7 @@ from recovery.linux import locks
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import read_stored, why_not_trusted
 from recovery.linux.procfs import boot_id
-from recovery.model import Session
+from recovery.model import Session, Status
 from recovery.report.stored_session import (
     LATEST_LINK,
     LOCK_FILE,
@@ -44,8 +44,6 @@ from recovery.workload.inserts import insert_statements
 
 # --- Sessions that ended early, and their leftovers
 
-FINISHED, INTERRUPTED = "finished", "interrupted"
-
 
 @dataclass(frozen=True)
 class Unfinished:
@@ -63,7 +61,7 @@ class Unfinished:
         """Returns whether the session came to the end of its plan and no run is to be measured again.
 
         Failed runs count as done."""
-        return self.session.status == FINISHED and not any(run.measure_again for run in self.session.runs)
+        return self.session.status == Status.FINISHED and not any(run.measure_again for run in self.session.runs)
 
     def plan(self) -> StoredPlan:
         """Returns the stored plan.
@@ -85,7 +83,8 @@ class Unfinished:
 def find_unfinished(results: Path, name: str | None) -> Unfinished:
     """Returns the session of this name, or without a name the newest one that is not complete."""
     if name is not None:
-        return _load_unfinished(find_session(results, name))
+        folder = find_session(results, name)
+        return Unfinished(folder, load_session(folder))
     found = next((unfinished for unfinished in _all_sessions(results) if not unfinished.has_ended), None)
     if found is None:
         raise UsageError(
@@ -109,10 +108,6 @@ def check_not_running(unfinished: Unfinished) -> None:
         raise still_running_error(unfinished.folder)
 
 
-def _load_unfinished(folder: Path) -> Unfinished:
-    return Unfinished(folder, load_session(folder))
-
-
 def sweep_results(results: Path) -> None:
     """Removes the drafts and locks that killed processes left in this results folder and in its sessions."""
     sweep_drafts(results, DRAFT_NAMES)
@@ -126,7 +121,7 @@ def sweep_results(results: Path) -> None:
 def _unlock_ended(folder: Path) -> None:
     """Removes the lock of an ended session: its tool was killed between the last write and the removal."""
     with suppress(RecoveryError, OSError):
-        has_ended = load_session(folder).status in (FINISHED, INTERRUPTED)
+        has_ended = load_session(folder).status in (Status.FINISHED, Status.INTERRUPTED)
         if has_ended and (lock := locks.take_lock(folder / LOCK_FILE, mode=0o644)) is not None:
             lock.release(unlink=True)
 
@@ -145,9 +140,9 @@ _MEMORY_TOLERANCE = 0.01
 """Tolerated relative change of `memory_bytes`: the kernel reserves slightly more or less at each boot."""
 _MAX_DIFFERENCES = 3
 _END_TEXTS = {
-    "running": "The tool was killed",
-    "interrupted": "The session was interrupted",
-    "aborted": "The session ended early",
+    Status.RUNNING: "The tool was killed",
+    Status.INTERRUPTED: "The session was interrupted",
+    Status.ABORTED: "The session ended early",
 }
 
 
@@ -177,7 +172,7 @@ class ResumedSession:
                 f"{self.store.folder.name} cannot be resumed: {'; '.join(found[:_MAX_DIFFERENCES])}",
                 "new runs would not be comparable with the stored ones: measure again; its runs stay stored",
             )
-        return replace(before, status="running", notes=(*before.notes, *self._notes(before, planned)))
+        return replace(before, status=Status.RUNNING.value, notes=(*before.notes, *self._notes(before, planned)))
 
     def _notes(self, before: Session, planned: StoredPlan) -> Iterator[str]:
         wrote = datetime.fromtimestamp((self.store.folder / REPORT_FILE).stat().st_mtime, UTC)

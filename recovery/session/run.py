@@ -9,7 +9,7 @@ from pathlib import Path
 
 import recovery
 from recovery.builds.packages import Tool, provide_tool, provide_tools
-from recovery.builds.resolve import parse_request_or_list
+from recovery.builds.resolve import parse_version_option
 from recovery.errors import (
     HostUnfitError,
     InterruptedByUserError,
@@ -20,7 +20,7 @@ from recovery.errors import (
     StorageFailedError,
     TrialVoidError,
 )
-from recovery.experiments import find_scenario
+from recovery.experiments import find_experiment
 from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.experiments.experiment import Measurement
 from recovery.linux import cleanup
@@ -35,7 +35,7 @@ from recovery.linux.procfs import peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
-from recovery.model import Run, Trial, Verdict
+from recovery.model import Run, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
 from recovery.profiling.samplers import usable_programs
@@ -43,8 +43,9 @@ from recovery.report.stored_session import STACKS_FOLDER, writing_results
 from recovery.session.datadirs import DatadirPool, check_schema_supported
 from recovery.session.engine import Engine, resolve_builds
 from recovery.session.estimate import estimate_session
+from recovery.session.option_checks import check_options, check_table_open_cache
 from recovery.session.plan import NOTHING_DONE, DatadirSpec, datadir_spec, datadir_specs, unsupported_questions
-from recovery.session.prepare import RunSetup, check_options, check_table_open_cache, choose_dropper, prepare
+from recovery.session.prepare import RunSetup, choose_dropper, prepare
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.session.resume import ResumedSession, Unfinished, current_plan, open_resumed, sweep_results
@@ -138,7 +139,6 @@ class TrialLoop:
         setup: RunSetup,
         *,
         pool: DatadirPool,
-        scratch: Path,
         reporter: ProgressReporter,
         resumed: ResumedSession | None = None,
     ) -> None:
@@ -146,14 +146,13 @@ class TrialLoop:
         self.request = request
         self.setup = setup
         self.pool = pool
-        self.scratch = scratch
         self.reporter = reporter
         self.session = session_from_request(
             request,
-            setup.scenario,
+            setup.experiment,
             setup.plan,
             environment=collect_host_facts(request.data)
-            | dict(setup.storage)
+            | dict(setup.probe_facts)
             | dict(pool.engine.facts)
             | {"cold_means": cold_method(setup.dropper)},
             engine=pool.engine.name,
@@ -176,14 +175,14 @@ class TrialLoop:
         return self._store
 
     def run(self) -> SessionStore:
-        status, note = "aborted", None
+        status, note = Status.ABORTED, None
         try:
             with storage_errors(WritableFolder(DATA, self.request.data), temporary_folder()):
                 self._begin()
                 self._trials()
-            status = "finished"
+            status = Status.FINISHED
         except (KeyboardInterrupt, InterruptedByUserError):
-            status = "interrupted"
+            status = Status.INTERRUPTED
             raise
         except (RecoveryError, OSError) as error:
             note = str(error)
@@ -191,7 +190,7 @@ class TrialLoop:
         finally:
             # A second Ctrl-C is deferred: without this write the session would look like one with a killed tool.
             # If the write fails as well, the user sees the error that ended the session, not this one.
-            with defer_signals(), nullcontext() if status == "finished" else suppress(RecoveryError):
+            with defer_signals(), nullcontext() if status is Status.FINISHED else suppress(RecoveryError):
                 self._end(status, note)
         return self.store
 
@@ -216,7 +215,7 @@ class TrialLoop:
             self.planned = replace(self.planned, built=(*self.planned.built, key))
             self.store.store_plan(self.planned)
 
-    def _end(self, status: str, note: str | None) -> None:
+    def _end(self, status: Status, note: str | None) -> None:
         if self._store is None:
             return
         if not self._has_started:
@@ -225,7 +224,7 @@ class TrialLoop:
             return
         notes = (*self.session.notes, note) if note else self.session.notes
         host = self.session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
-        self.session = replace(self.session, status=status, notes=notes, environment=host)
+        self.session = replace(self.session, status=status.value, notes=notes, environment=host)
         self.store.finish(self.session)
 
     def _trials(self) -> None:
@@ -233,7 +232,7 @@ class TrialLoop:
         if plan.alternating:
             # All directories are built before the first trial: a build in between would disturb the next trials.
             for requirement in self.setup.needed:
-                self._bench(requirement.spec)
+                self.pool.bench(requirement.spec)
         for trial in plan.trials:
             spec, is_last = datadir_spec(trial.version, trial.variant), plan.is_last(trial)
             if spec not in self._abandoned:
@@ -241,7 +240,7 @@ class TrialLoop:
                     self._run_trial(trial, spec)
                 is_there = spec not in self._abandoned
                 if is_last and is_there and self.request.floor and not self._has_floor(spec):
-                    self._floor(trial, self._bench(spec))
+                    self._floor(trial, self.pool.bench(spec))
             if is_last and not plan.alternating:
                 self.pool.release(spec)
 
@@ -250,11 +249,8 @@ class TrialLoop:
         over = self.setup.plan.variants_over(spec)
         return any((floor.version, floor.variants) == (str(spec.version), over) for floor in self.session.floors)
 
-    def _bench(self, spec: DatadirSpec) -> Bench:
-        return self.pool.bench(spec, self.setup.dropper, self.scratch)
-
     def _run_trial(self, trial: Trial, spec: DatadirSpec) -> None:
-        bench = self._bench(spec)
+        bench = self.pool.bench(spec)
         if spec != self._last_spec:
             bench.invalidate_cache_baseline()
         self._last_spec = spec
@@ -269,23 +265,7 @@ class TrialLoop:
         run, outcome, storage_error = self._measure(trial, bench, clock)
         # The trial has ended: a Ctrl-C from now on must not lose its result.
         with defer_signals():
-            set_s = clock.clock_set_s()
-            if set_s is not None:
-                # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
-                run = replace(run, ready_lag_s=None)
-            try:
-                run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
-                kept = None
-                if run.verdict is Verdict.FAILED and not bench.came_back:
-                    kept = self.pool.set_aside(spec)
-                    run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
-                self._store_facts(trial, bench, outcome, clock_set_s=set_s)
-                self.store.append(replace(run, started_at=started_at))
-            except HostUnfitError:
-                # The run could not be stored, but the user should still see its result.
-                self.reporter.trial_ended(run, len(self.setup.plan.trials))
-                raise
-        self.reporter.trial_ended(run, len(self.setup.plan.trials))
+            kept = self._store_result(trial, bench, replace(run, started_at=started_at), outcome, clock.clock_set_s())
         if storage_error is not None:
             raise storage_error
         if kept is not None:
@@ -293,6 +273,26 @@ class TrialLoop:
         elif not run.verdict.as_asked:
             # The ledger of acknowledged rows and the files may disagree now, which must not affect the next trial.
             self._recover_state(bench, trial, spec)
+
+    def _store_result(
+        self, trial: Trial, bench: Bench, run: Run, outcome: Measurement | None, clock_set_s: float | None
+    ) -> str | None:
+        """Stores and shows the run, and returns where its data directory was set aside, if it was."""
+        kept = None
+        try:
+            if clock_set_s is not None:
+                # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
+                run = replace(run, ready_lag_s=None)
+            run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
+            if run.verdict is Verdict.FAILED and not bench.came_back:
+                kept = self.pool.set_aside(datadir_spec(trial.version, trial.variant))
+                run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
+            self._store_facts(trial, bench, outcome, clock_set_s=clock_set_s)
+            self.store.append(run)
+        finally:
+            # Shown even if it could not be stored.
+            self.reporter.trial_ended(run, len(self.setup.plan.trials))
+        return kept
 
     def _measure(
         self, trial: Trial, bench: Bench, clock: ClockGuard
@@ -302,7 +302,7 @@ class TrialLoop:
         If the storage fails, the trial is void instead of failed: the server is not to blame."""
         storage = bench.datadir.storage
         try:
-            outcome = self.setup.scenario.measure(bench, trial.variant)
+            outcome = self.setup.experiment.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError, HostUnfitError) as error:
             if (storage_error := as_storage_error(error, storage, temporary_folder())) is not None:
                 return failed_run(trial, storage_error), None, storage_error
@@ -314,7 +314,7 @@ class TrialLoop:
             return failed_run(trial, error), None, None
         run, paused = run_from_measurement(trial, outcome), clock.pause()
         doubt = paused or limit_violation(bench.server.group, run)
-        verdict, reason = (Verdict.VOID, doubt) if doubt else self.setup.scenario.judge(outcome)
+        verdict, reason = (Verdict.VOID, doubt) if doubt else self.setup.experiment.judge(outcome)
         storage_error = None
         if verdict is Verdict.FAILED:
             storage_error = as_storage_error(ServerFailedError(reason or verdict.value), storage, temporary_folder())
@@ -347,7 +347,7 @@ class TrialLoop:
         *,
         clock_set_s: float | None,
     ) -> None:
-        """Stores the notes and server facts that a trial brought.
+        """Stores the notes and server facts that a trial produced.
 
         They are stored before the run: if the tool is killed in between, the run is measured again."""
         before = self.session
@@ -402,23 +402,19 @@ class TrialLoop:
 def run_session(
     request: Request, *, engine: Engine, reporter: ProgressReporter, unfinished: Unfinished | None = None
 ) -> SessionStore:
-    """Runs a new session, or the missing runs of the interrupted session `goes_on`, and returns its store.
+    """Runs a new session, or the missing runs of the session `unfinished`, and returns its store.
 
     An error that ends the session early is raised; the runs that ended before it are stored."""
-    with refuse_steps(request.refused):
-        return _run_locked(request, engine=engine, reporter=reporter, unfinished=unfinished)
-
-
-def _run_locked(
-    request: Request, *, engine: Engine, reporter: ProgressReporter, unfinished: Unfinished | None
-) -> SessionStore:
-    samplers = _preflight(request, reporter)
-    with host_lock(), reporter.active(), ExitStack() as stack:
+    with ExitStack() as stack:
+        stack.enter_context(refuse_steps(request.refused))
+        samplers = _preflight(request, reporter)
+        stack.enter_context(host_lock())
+        stack.enter_context(reporter.active())
         resumed = stack.enter_context(open_resumed(unfinished))
         _remove_leftovers(reporter, request.data)
         # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
         stack.callback(cleanup.sweep_temp_folders)
-        # Before the builds, which can take an hour: a limit that cannot be set is refused at once.
+        # Created before the builds, so that a limit which cannot be set is reported before an hour of building.
         group = stack.enter_context(server_limits(request.limits, request.data))
         engine, setup, programs_at_work = _set_up(request, engine, reporter, resumed=resumed)
         reporter.planned(estimate_session(request, setup.plan, setup.needed))
@@ -433,6 +429,8 @@ def _run_locked(
                 setup.requirements,
                 engine=engine,
                 reporter=reporter,
+                dropper=setup.dropper,
+                scratch=scratch,
                 group=group,
                 samplers=samplers,
                 programs=programs_at_work,
@@ -440,7 +438,7 @@ def _run_locked(
                 no_longer_needed=[requirement.key for requirement in setup.no_longer_needed],
             )
         )
-        loop = TrialLoop(request, setup, pool=pool, scratch=scratch, reporter=reporter, resumed=resumed)
+        loop = TrialLoop(request, setup, pool=pool, reporter=reporter, resumed=resumed)
         pool.check_encryption([requirement.spec for requirement in setup.needed])
         return loop.run()
 
@@ -451,11 +449,11 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
     check_template(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     releases = [
-        release for version in request.versions if (release := parse_request_or_list(version).release) is not None
+        release for version in request.versions if (release := parse_version_option(version).release) is not None
     ]
-    for spec in datadir_specs(releases, request.measured):
+    for spec in datadir_specs(releases, request.all_variants):
         check_schema_supported(spec.version, spec.schema(request.schema))
-    if request.work is not None and request.stacks is not None:
+    if request.experiment_options is not None and request.stacks is not None:
         provide_tool(request.stacks, offline=request.offline, say=reporter.warn)
     samplers = usable_programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
@@ -467,7 +465,7 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
 def _remove_leftovers(reporter: ProgressReporter, data: Path) -> None:
     """Removes what killed runs left behind: it would compete with the timed servers for the host.
 
-    Control groups and servers are found for all results and data folders, copies in `data` and wherever mounted."""
+    Control groups and servers of every killed run are found, copies only in `data` or where one is mounted."""
     for name in remove_orphaned_groups():
         reporter.say(f"removed the control group {name}, which a killed run had left behind")
     for pid in kill_orphaned_servers():
@@ -483,7 +481,7 @@ def _remove_leftovers(reporter: ProgressReporter, data: Path) -> None:
 def _set_up(
     request: Request, engine: Engine, reporter: ProgressReporter, *, resumed: ResumedSession | None
 ) -> tuple[Engine, RunSetup, dict[str, Tool]]:
-    """Returns the engine that has the servers, the prepared session, and the programs that put load on a server."""
+    """Returns the engine that runs the servers, the prepared session, and the programs that put load on a server."""
     sweep_results(request.results)
     reporter.doing("getting the servers")
     engine, builds = resolve_builds(request, engine, reporter.warn)
@@ -492,17 +490,20 @@ def _set_up(
             reporter.warn(f"warning: {build.version}: {warning}")
     check_options(request, engine, builds, reporter.warn)
     dropper = choose_dropper(request, engine, builds, reporter.warn)
-    at_work = find_scenario(request.scenario).programs
+    at_work = find_experiment(request.scenario).programs
     programs_at_work = provide_tools(at_work, offline=request.offline, say=reporter.warn)
-    # Before the builds: after them the storage would still be busy with our writes. A resumed session has the facts.
+    # Before the builds: after them the storage is still busy with our writes. A resumed session has stored results.
     reporter.doing("trying the storage")
     is_tried = request.probe and resumed is None
     clock = ClockGuard()
     tried = probe_reads(request.data, effort_for(request.most_tables)) if is_tried else NOT_PROBED
     if is_tried and (paused := clock.pause()) is not None:
         tried = replace(NOT_PROBED, why_not=paused)
-    for text in (*request.unasked, *unsupported_questions([build.version for build in builds], request.measured)):
+    for text in (
+        *request.unavailable,
+        *unsupported_questions([build.version for build in builds], request.all_variants),
+    ):
         reporter.warn(text)
     earlier = NOTHING_DONE if resumed is None else resumed.earlier
-    setup = prepare(request, builds, earlier)
-    return engine, replace(setup, dropper=dropper, storage=tried.facts()), programs_at_work
+    setup = prepare(request, builds, earlier, dropper=dropper, probe_facts=tried.facts())
+    return engine, setup, programs_at_work

@@ -18,7 +18,7 @@ from typing import Any
 from recovery.analysis.stacks import hottest_functions, parse_folded
 from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
 from recovery.experiments.bench import Contents
-from recovery.experiments.experiment import LoadRecord, Measurement, Scenario
+from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text, limits_to_settings
 from recovery.linux.cleanup import sweep_drafts
@@ -43,6 +43,7 @@ from recovery.model import (
     Session,
     StackSamples,
     Startup,
+    Status,
     Trial,
     Verdict,
     WarmProof,
@@ -138,7 +139,7 @@ class SessionStore:
 
         The lock file of a killed session stays: it is what marks the session as killed."""
         if self._lock is not None:
-            self._lock.release(unlink=self._session.status != "running")
+            self._lock.release(unlink=self._session.status != Status.RUNNING)
 
     def discard(self) -> None:
         """Removes the folder of a session in which nothing was measured."""
@@ -178,7 +179,7 @@ class SessionStore:
         """Stores the final state: a session that was neither interrupted nor aborted is finished."""
         written = False
         try:
-            self.update(replace(session, status="finished") if session.status == "running" else session)
+            self.update(replace(session, status=Status.FINISHED.value) if session.status == Status.RUNNING else session)
             written = True
         finally:
             # If the write failed, the lock file stays: it shows that the stored state is not the final one.
@@ -362,7 +363,7 @@ def floor_from_reads(last: Trial, plan: Plan, reads: FloorTimes) -> ReadFloor:
 
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
-    notes = [*request.unasked, *unsupported_questions(plan.versions, request.measured)]
+    notes = [*request.unavailable, *unsupported_questions(plan.versions, request.all_variants)]
     if request.limits:
         notes.append(f"The server was limited to {limits_text(request.limits)}.")
     reclaimed = environment.get("idle_pageout")
@@ -375,7 +376,7 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
 
 def session_from_request(
     request: Request,
-    scenario: Scenario,
+    experiment: Experiment,
     plan: Plan,
     *,
     environment: Mapping[str, str | int | float | None],
@@ -384,9 +385,9 @@ def session_from_request(
 ) -> Session:
     baseline = request.exact_baseline(plan.versions)
     return Session(
-        scenario=scenario.name,
-        question=scenario.question,
-        title=scenario.title,
+        scenario=experiment.name,
+        question=experiment.question,
+        title=experiment.title,
         command=request.command,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),
@@ -413,7 +414,7 @@ def session_from_request(
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
             "predict": request.predict,
-            "variants": shlex.join(map(variant_text, request.variants)) or None,
+            "variants": shlex.join(map(variant_text, request.named_settings)) or None,
             **limits_to_settings(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
             "note": request.note,
@@ -424,8 +425,8 @@ def session_from_request(
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
         tool_version=tool_version,
-        figure=scenario.figure,
-        axes=_axes(scenario, plan),
+        figure=experiment.figure,
+        axes=_axes(experiment, plan),
         cells={trial.variant.name: dict(trial.variant.axes) for trial in plan.trials if trial.variant.axes},
         figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
@@ -445,22 +446,22 @@ def _schema_settings(schema: Schema) -> dict[str, str | int | None]:
 
 def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:
     """Returns the settings that describe how an experiment was set up; its axes describe the variants."""
-    if (work := request.work) is None:
+    if (given := request.experiment_options) is None:
         return {}
-    options = shlex.join(f"{name}={','.join(values)}" for name, values in work.options)
+    options = shlex.join(f"{name}={','.join(values)}" for name, values in given.options)
     # Only the server and the clients of a load get dedicated CPUs.
     apart = any(isinstance(one.variant.task, Load) for one in plan.trials)
     return {
-        "seconds": work.seconds,
-        "warmup_s": work.warmup_s,
-        "server_cpus": work.server_cpus if apart else None,
-        "client_cpus": work.client_cpus if apart else None,
+        "seconds": given.seconds,
+        "warmup_s": given.warmup_s,
+        "server_cpus": given.server_cpus if apart else None,
+        "client_cpus": given.client_cpus if apart else None,
         "options": options or None,
-        "pollers": work.pollers,
-        "every_s": work.every_s,
-        "queries": "; ".join(f"{name}: {statement}" for name, statement in work.queries) or None,
-        "memory_ratio": work.memory_ratio,
-        "published_build": work.published_build,
+        "pollers": given.pollers,
+        "every_s": given.every_s,
+        "queries": "; ".join(f"{name}: {statement}" for name, statement in given.queries) or None,
+        "memory_ratio": given.memory_ratio,
+        "published_build": given.published_build,
         "waits": request.waits,
     }
 
@@ -470,13 +471,13 @@ def without_dedicated_cpus(session: Session) -> Session:
     return replace(session, settings={**session.settings, "server_cpus": None, "client_cpus": None})
 
 
-def _axes(scenario: Scenario, plan: Plan) -> tuple[Axis, ...]:
+def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
     """Returns the axes in the order in which the trials name them, with the values that occur in the plan."""
     values: dict[str, dict[str, None]] = {}
     for trial in plan.trials:
         for name, value in trial.variant.axes:
             values.setdefault(name, {})[value] = None
-    bases = scenario.experiment.bases if scenario.experiment else {}
+    bases = experiment.load.bases if experiment.load else {}
     return tuple(
         Axis(name, tuple(found), bases.get(name) if bases.get(name) in found else None)
         for name, found in values.items()

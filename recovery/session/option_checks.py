@@ -1,0 +1,277 @@
+"""Checks the server options that the user gave.
+
+The servers must know them, they must not clash with those of the experiment, and they must have an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from recovery.errors import OptionConflictError, UsageError
+from recovery.experiments.load_plan import POOL_OPTIONS
+from recovery.model import QUESTION_AXIS, Build, Load, NamedSettings, VariantSpec, Version, can
+from recovery.mysqld.launcher import open_files_limit
+from recovery.mysqld.options import (
+    DEFAULT_CONNECTIONS,
+    REDO_CAPACITY,
+    REDO_FILE_OPTIONS,
+    adapt_redo_capacity,
+    base_name,
+    hint_if_unknown,
+    max_open_tables,
+    needed_open_files,
+)
+from recovery.session.engine import Engine, Say
+from recovery.session.request import Request
+
+# --- Clashes with options that an experiment varies or needs
+#
+# A cell is named after the values that were requested for it. If an option of the user's replaced such a value, or
+# was replaced by it, two cells would measure the same thing, or a cell something else than its name says. No figure
+# would show this.
+
+
+@dataclass(frozen=True)
+class _UserOption:
+    """Represents a server option as the user gave it."""
+
+    name: str
+    value: str
+    by: str
+    """What precedes its name on the command line, such as `--set `."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.by}{self.name}={self.value}" if self.value else f"{self.by}{self.name}"
+
+
+def check_option_clashes(request: Request) -> None:
+    """Raises OptionConflictError for the first option of the user's that clashes with the experiment.
+
+    Options that the experiment neither varies nor needs are free: `--set` replaces a value that the experiment would
+    set for all variants, `OPTION=` replaces an axis or adds one."""
+    if request.experiment_options is None:
+        return
+    options = _axis_options(request)
+    _check_spellings(request, options)
+    own = {base_name(one.name): one.text for one in options}
+    for one in (*_options_from_set(request), *_variant_options(request.named_settings)):
+        if base_name(one.name) in own:
+            raise OptionConflictError(
+                f"{one.text}: {own[base_name(one.name)]} already gives its values",
+                "leave out one of the two",
+            )
+        _check_fixed_option(request, one, varied=True)
+        _check_varied_option(request, one)
+    for one in options:
+        _check_fixed_option(request, one, varied=False)
+    for variant in request.named_settings:
+        _check_variant_layout(request, variant)
+
+
+def check_redo_log_options(versions: Iterable[Version], request: Request) -> None:
+    """Raises OptionConflictError if the size of the redo log's files is varied, and a server ignores it.
+
+    A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
+    given = [
+        one
+        for one in (*_axis_options(request), *_variant_options(request.named_settings))
+        if base_name(one.name) in REDO_FILE_OPTIONS
+    ]
+    for version in versions if given else ():
+        usual = adapt_redo_capacity(version, request.lasting_settings)
+        if can(version, "redo_log_capacity") and REDO_CAPACITY in map(base_name, usual):
+            raise OptionConflictError(
+                f"{given[0].text} has no effect on {version}: {REDO_CAPACITY} sets the size of its redo log",
+                f"vary {REDO_CAPACITY} instead, the size of the whole log: for servers before 8.0.30 "
+                "it is translated to the size of their files",
+            )
+
+
+def user_options(request: Request) -> tuple[_UserOption, ...]:
+    """Returns all server options that the user gave."""
+    return (*_options_from_set(request), *_variant_options(request.named_settings), *_axis_options(request))
+
+
+def check_options_known(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
+    """Raises UsageError for the first option that a server does not list; one that lists no options is not checked."""
+    for one in user_options(request):
+        hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
+        lacking = [version for version, hint in hints.items() if hint]
+        if lacking:
+            raise UsageError(f"{one.text}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
+
+
+def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
+    """Returns what to write instead, or an empty text if the server has the option or the one it is translated to."""
+    names = [name for value in given.value.split(",") for name in adapt_redo_capacity(version, {given.name: value})]
+    return next(filter(None, (hint_if_unknown(name, listed) for name in names)), "")
+
+
+def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
+    return tuple(_UserOption(name, value, "--set ") for name, value in request.settings)
+
+
+def _axis_options(request: Request) -> tuple[_UserOption, ...]:
+    options = () if request.experiment_options is None else request.experiment_options.options
+    return tuple(_UserOption(name, ",".join(values), "--option ") for name, values in options)
+
+
+def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]:
+    for variant in variants:
+        yield from (_UserOption(name, value, f"--variant {variant.label}:") for name, value in variant.settings)
+
+
+def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
+    """Raises OptionConflictError for two spellings of one axis, as `loose_max_connections` and `max_connections`."""
+    for one in options:
+        name = base_name(one.name)
+        if [base_name(other.name) for other in options].count(name) > 1:
+            raise OptionConflictError(
+                f"{one.text}: {name} is named twice", f"give all its values at once: --option {name}=A,B"
+            )
+        axes = {axis for spec in request.variant_specs for axis, _ in spec.axes}
+        if any(base_name(axis) == name for axis in axes - {one.name}):
+            raise OptionConflictError(
+                f"{one.text}: {request.scenario} varies {name} itself",
+                f"write it without a prefix to replace these values: OPTION={name}=…",
+            )
+
+
+def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -> None:
+    """Raises OptionConflictError if the experiment sets the option itself.
+
+    With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
+    name, options = base_name(given.name), request.experiment_options
+    if options is not None and options.memory_ratio is not None and name in POOL_OPTIONS:
+        raise OptionConflictError(
+            f"{given.text}: MEMORY_RATIO={options.memory_ratio:g} sets the size of the buffer pool",
+            "leave out one of the two",
+        )
+    found = [one for one in request.variant_specs if name in one.fixed]
+    if found:
+        too = [one for one in request.variant_specs if varied and name in _axis_names(one)]
+        text = f"{given.text}: {request.scenario} sets {name} itself{_in_questions(found)}"
+        raise OptionConflictError(text, f"leave it out{_other_questions_hint(request, [*found, *too])}")
+
+
+def _check_varied_option(request: Request, given: _UserOption) -> None:
+    name = base_name(given.name)
+    found = [one for one in request.variant_specs if name in _axis_names(one)]
+    if found:
+        raise OptionConflictError(
+            f"{given.text}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
+            f"give the values, like OPTION={name}={_example_values(given)}; or leave it "
+            f"out{_other_questions_hint(request, found)}",
+        )
+
+
+def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
+    """Raises OptionConflictError if the variant changes the schema or layout of tables that a task names."""
+    requested = request.schema
+    spread = requested if variant.schemas is None else requested.spread_over(variant.schemas)
+    otherwise = spread != requested or variant.layout not in (None, requested.layout)
+    if otherwise and any(isinstance(spec.task, Load) for spec in request.variant_specs):
+        raise OptionConflictError(
+            f"the variant '{variant.label}' changes the layout, but a load uses tables of one schema, each "
+            "in its own file",
+            "leave layout= and schemas= out of it",
+        )
+    first = requested.database_names[0]
+    if first not in spread.database_names:
+        raise OptionConflictError(
+            f"the variant '{variant.label}' has no schema {first}, which {request.scenario} queries",
+            "with schemas=1 the schema has another name: give more than one, or only SCHEMAS=1",
+        )
+
+
+def _example_values(given: _UserOption) -> str:
+    """Returns example values for the hint: both for an option that its name switches (`skip_` and the like)."""
+    switched = not given.value or given.name.startswith(("skip_", "loose_skip_", "disable_", "loose_disable_"))
+    return "1,0" if switched else f"{given.value},…"
+
+
+def _axis_names(spec: VariantSpec) -> set[str]:
+    return {base_name(name) for name, _ in spec.axes}
+
+
+def _questions(specs: Iterable[VariantSpec]) -> list[str]:
+    return list(dict.fromkeys(dict(spec.axes)[QUESTION_AXIS] for spec in specs if QUESTION_AXIS in dict(spec.axes)))
+
+
+def _in_questions(specs: Iterable[VariantSpec]) -> str:
+    names = _questions(specs)
+    return f" in {_join_names(names)}" if names else ""
+
+
+def _other_questions_hint(request: Request, specs: Iterable[VariantSpec]) -> str:
+    """Returns the end of a hint: which questions to ask instead; empty if the specs belong to no question."""
+    names = _questions(specs)
+    rest = [name for name in _questions(request.variant_specs) if name not in names]
+    if not names:
+        return ""
+    return f'; or ask QUESTION="{" ".join(rest)}" alone' if rest else "; or ask another QUESTION="
+
+
+def _join_names(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+# --- Options that will not take effect as requested
+
+_TABLE_OPEN_CACHE = "table_open_cache"
+_MAX_CONNECTIONS = "max_connections"
+
+
+def check_table_open_cache(request: Request, *, say: Callable[[str], None], open_files: int | None = None) -> None:
+    """Warns about values of `table_open_cache` that servers will lower because of the limit on open files.
+
+    Raises UsageError if several such values would be lowered to the same one: that would measure one experiment twice.
+    If one of the servers may keep the values, there are only warnings: the value in effect is read after its start."""
+    files = open_files or open_files_limit()
+    beyond: dict[str, int] = {}
+    for settings in _relevant_settings(request):
+        connections = _number(settings, _MAX_CONNECTIONS) or DEFAULT_CONNECTIONS
+        most, wished = max_open_tables(files, connections=connections), _number(settings, _TABLE_OPEN_CACHE)
+        if wished is not None and wished > most:
+            beyond[settings[_TABLE_OPEN_CACHE]] = needed_open_files(wished, connections=connections)
+            who = "most servers" if _may_keep_value(request) else "servers"
+            text = f"with {files:,} open files {who} lower it to about {most:,}"
+            hint = f"give {most} at most; for more than that {max(beyond.values()):,} files must be allowed (ulimit -n)"
+            if len(beyond) > 1 and not _may_keep_value(request):
+                values = " and ".join(beyond)
+                raise UsageError(f"{_TABLE_OPEN_CACHE}={values} would be measured as the same value: {text}", hint)
+            say(f"warning: {_TABLE_OPEN_CACHE}={wished} will not be in effect: {text}; {hint}")
+
+
+def _may_keep_value(request: Request) -> bool:
+    """Returns whether one of the servers may keep a value that others lower.
+
+    MariaDB 10.2.11 keeps it, 10.11.5 does not. The behaviour of the user's own server is unknown."""
+    return bool(request.mysqld or request.image) or any(one.startswith("mariadb") for one in request.versions)
+
+
+def _relevant_settings(request: Request) -> Iterator[Mapping[str, str]]:
+    """Yields the relevant settings of the variants, without duplicates."""
+    seen: dict[tuple[tuple[str, str], ...], None] = {}
+    for one in request.all_variants:
+        merged = {**request.lasting_settings, **dict(one.settings)}
+        bare = {name.removeprefix("loose_"): value for name, value in merged.items()}
+        seen[tuple((name, bare[name]) for name in (_TABLE_OPEN_CACHE, _MAX_CONNECTIONS) if name in bare)] = None
+    yield from map(dict, seen)
+
+
+def _number(settings: Mapping[str, str], name: str) -> int | None:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def check_options(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> None:
+    """Raises UsageError for an option of the user's that a server does not list."""
+    if not user_options(request):
+        return
+    listed = {build.version: engine.options(build) for build in builds}
+    for version in (version for version, names in listed.items() if not names):
+        say(f"warning: {version} does not list its options: their names are not checked")
+    check_options_known(request, listed)
