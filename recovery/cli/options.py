@@ -215,7 +215,7 @@ OPTIONS = (
         kind=Kind.PATH, common=False,
     ),
     Option(
-        "published_build", "Also create N tables in the published way, by one client, and extrapolate the time for all.",
+        "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
     ),
     Option(
