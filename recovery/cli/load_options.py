@@ -17,10 +17,10 @@ from recovery.linux import procfs
 from recovery.linux.files import read_limited, template_dir
 from recovery.linux.loop_device import why_no_loop_disk, why_no_power_cut
 from recovery.linux.procfs import memory_bytes
-from recovery.model import Limits, Schema
+from recovery.model import MAX_RUNS, Limits, Schema
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES, check_user_settings, table_cache_instances
 from recovery.profiling.samplers import PERF
-from recovery.session.request import MAX_RUNS, MAX_SCHEMAS, MAX_TABLES, parse_count, parse_settings
+from recovery.session.request import MAX_SCHEMAS, MAX_TABLES, parse_count, parse_settings
 from recovery.workload.schema import split_script
 
 _QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)

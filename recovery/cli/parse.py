@@ -31,7 +31,7 @@ from recovery.experiments.scale import SCALE
 from recovery.linux.cgroups import format_bytes, parse_limits
 from recovery.linux.files import default_data_dir, expand_path, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.model import Cache, Layout, Limits, Schema, VariantSpec, startup_specs
+from recovery.model import MAX_RUNS, Cache, Layout, Limits, Schema, VariantSpec, startup_specs
 from recovery.mysqld.options import (
     datadir_settings,
 )
@@ -44,7 +44,6 @@ from recovery.session.request import (
     DEFAULT_TABLES,
     MAX_COLUMNS,
     MAX_INSERTS,
-    MAX_RUNS,
     MAX_SCHEMAS,
     MAX_TABLES,
     Request,

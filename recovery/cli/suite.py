@@ -51,8 +51,9 @@ from recovery.errors import UsageError
 from recovery.linux.cgroups import parse_limits
 from recovery.linux.files import expand_path
 from recovery.linux.storage import NO_SPACE, free_space
+from recovery.model import MAX_RUNS
 from recovery.report.console import ReportConsole, print_tables
-from recovery.session.request import MAX_RUNS, MAX_TABLES, Request, parse_count
+from recovery.session.request import MAX_TABLES, Request, parse_count
 
 DEFAULT_SCALE = "quick"
 _MAX_SECONDS = 86_400
