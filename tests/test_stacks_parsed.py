@@ -203,7 +203,7 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
     fake(tmp_path, "perf")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     server = SimpleNamespace(
-        life=SimpleNamespace(pid=os.getpid()),
+        process=SimpleNamespace(pid=os.getpid()),
         device=Device(),
         group=None,
         connect=partial(connect, tmp_path / "no.sock"),

@@ -334,15 +334,15 @@ class Bench:
         tracer = self._tracer
         self.on_step("timed start")
         try:
-            startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
+            startup = start() if tracer is None else tracer.traced(start, lambda: self.server.process.pid)
         except ServerFailedError as error:
             self.came_back = isinstance(error, ServerKilledError)
             raise
         self.last_read_bytes = startup.usage.read_bytes
         self._collect_samples = None
         if sampling is not None:
-            life = self.server.life
-            self._collect_samples = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
+            process = self.server.process
+            self._collect_samples = partial(sampling.seen, process.pid, since=process.started_at, phases=startup.phases)
         return startup
 
     def samples(self) -> StackSamples | None:

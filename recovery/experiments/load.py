@@ -164,7 +164,7 @@ class TaskMonitor:
         self.seconds = 0.0
         """Length of the measured interval."""
         connect = partial(self._server.connect, timeout_s=_SAMPLE_TIMEOUT_S)
-        self.sampler = Sampler(connect, self._server.life.pid, self._server.device, clients=self.cpu_of_clients)
+        self.sampler = Sampler(connect, self._server.process.pid, self._server.device, clients=self.cpu_of_clients)
 
     def cpu_of_clients(self) -> float:
         """Returns the CPU seconds that all clients have used so far."""
@@ -186,7 +186,7 @@ class TaskMonitor:
     @contextmanager
     def measured(self) -> Iterator[None]:
         """Measures the time, resource usage and background load of the block, and takes stacks in a run for stacks."""
-        pid, device = self._server.life.pid, self._server.device
+        pid, device = self._server.process.pid, self._server.device
         clients_s = self.cpu_of_clients()
         self.sampler.begin()
         meter, surroundings = UsageMeter(pid, device, self._server.group), BackgroundLoadMeter(pid, device)
@@ -217,7 +217,7 @@ class TaskMonitor:
             return None
         phases = (Phase(name, 0.0, self.seconds),)
         try:
-            return self._sampling.seen(self._server.life.pid, since=self._began_s, phases=phases)
+            return self._sampling.seen(self._server.process.pid, since=self._began_s, phases=phases)
         except TrialVoidError as error:
             note = f"{error.message}, in {self.seconds:.3g} s of {name}"
             return StackSamples(self._sampling.program, 0, (), "", note=note)
@@ -292,7 +292,7 @@ def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
 def _pin_apart(bench: Bench) -> frozenset[int] | None:
     """Pins the server to some of the CPUs and returns those of the clients; None if they share all CPUs."""
     apart = split_cores(own_cores())
-    if apart is not None and (refused := pin_process(bench.server.life.pid, apart.server)):
+    if apart is not None and (refused := pin_process(bench.server.process.pid, apart.server)):
         bench.add_note(f"Server and clients share all CPUs: {refused}.")
         bench.cpus_shared = True
         return None

@@ -213,7 +213,7 @@ class RunDirs:
 
     def __init__(self) -> None:
         self.root = self._make()
-        self._lives = 0
+        self._process_count = 0
 
     def _make(self) -> Path:
         base = cleanup.socket_temp_base()
@@ -229,8 +229,8 @@ class RunDirs:
         creates one with another name."""
         if not self.root.is_dir():
             self.root = self._make()
-        self._lives += 1
-        return self.root / str(self._lives)
+        self._process_count += 1
+        return self.root / str(self._process_count)
 
     def remove(self) -> None:
         cleanup.remove_temp_folder(self.root)
