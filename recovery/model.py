@@ -535,7 +535,7 @@ class StackSamples:
 
     program: str
     """`eu-stack` or `perf`."""
-    looks: int
+    sample_count: int
     """Number of samples taken."""
     chains: tuple[CallChain, ...]
     """The most frequent chains of each phase."""
@@ -623,7 +623,7 @@ class Startup:
     """Time from the call of the container engine until its process was ready for the exec; None without an engine."""
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query."""
-    beside: tuple[Phase, ...] = ()
+    background_phases: tuple[Phase, ...] = ()
     """Work of the server's background threads meanwhile. A phase that ends with the startup was not over by then."""
     log_held_s: float | None = None
     """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed."""
@@ -780,7 +780,7 @@ class Run:
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query, in their order."""
     beside: tuple[Phase, ...] = ()
-    """Work of the server's background threads during the start."""
+    """Work of the server's background threads during the start: `Startup.background_phases`."""
     tables: int | None = None
     """Number of tables in the data directory, as the server counts them after the start."""
     tablespaces_opened: int | None = None

@@ -330,7 +330,7 @@ def _time_share(around: HostActivity | None, seconds: Callable[[HostActivity], f
 def program_on_other_device(session: Session) -> Iterator[Finding]:
     data = session.environment.get("device")
     own = session.settings.get("mysqld")
-    beside = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
+    remedy = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
     for about, runs in timed_starts(session):
         program = server_of(session, runs[0].version).get("program_device")
         if is_cold(runs[0]) and data and program and program != data and _start_share(runs) > _MIN_PROCESS_START_SHARE:
@@ -338,7 +338,7 @@ def program_on_other_device(session: Session) -> Iterator[Finding]:
                 "filesystems", about,
                 f"The server's program is on {program}, its data on {data}: a cold start also reads the program, and "
                 "these reads are neither counted nor limited.",
-                f"The phase {PROCESS_START} shows what that costs. To have both on one device, {beside}.",
+                f"The phase {PROCESS_START} shows what that costs. To have both on one device, {remedy}.",
             )  # fmt: skip
 
 
@@ -450,9 +450,9 @@ def _rate_change(run: Run) -> float | None:
     if run.watched is None:
         return None
     series = next((one.values for one in run.watched.series if one.name == "qps"), ())
-    looks = zip(run.watched.at_s, series, strict=False)
+    samples = zip(run.watched.at_s, series, strict=False)
     # The first sample covers the last second of the warm-up.
-    values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
+    values = [value for at_s, value in samples if at_s > 0.5 and value is not None]
     third = len(values) // 3
     if len(values) < _MIN_SAMPLES or not fmean(values[:third]):
         return None
@@ -602,9 +602,9 @@ def _grown_checkpoint_age(run: Run) -> float | None:
     if run.watched is None:
         return None
     series = next((one.values for one in run.watched.series if one.name == _CHECKPOINT_AGE), ())
-    looks = zip(run.watched.at_s, series, strict=False)
+    samples = zip(run.watched.at_s, series, strict=False)
     # The first sample is from the end of the warm-up.
-    values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
+    values = [value for at_s, value in samples if at_s > 0.5 and value is not None]
     if len(values) < _MIN_SAMPLES:
         return None
     third = len(values) // 3

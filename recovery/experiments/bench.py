@@ -329,7 +329,7 @@ class Bench:
         sampling = self.stack_sampler()
 
         def start() -> Startup:
-            return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else no_companion)
+            return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else no_companion)
 
         tracer = self._tracer
         self.on_step("timed start")
@@ -382,7 +382,7 @@ class Bench:
             self._tracer.ended()
 
     def _start(
-        self, log_name: str, settings: dict[str, str] | None = None, beside: StartCompanion = no_companion
+        self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = no_companion
     ) -> Startup:
         self.at_rest = False
         if self._tracer is not None:
@@ -390,7 +390,7 @@ class Bench:
         chosen = self.settings | (settings or {})
         if self._variant.task is not None and self._extra is ExtraRun.WAITS:
             chosen |= wait_counting_settings(merge(self.server.settings, chosen))
-        return self.server.start(log_name=log_name, settings=chosen, beside=beside)
+        return self.server.start(log_name=log_name, settings=chosen, companion=companion)
 
     def clear_logs(self) -> None:
         """Deletes the error logs of earlier trials; every start writes a separate log."""

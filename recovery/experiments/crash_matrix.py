@@ -252,12 +252,12 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
     timer = threading.Timer(after_s, kill)
 
     @contextmanager
-    def beside(_: int) -> Iterator[None]:
+    def companion(_: int) -> Iterator[None]:
         timer.start()
         yield
 
     try:
-        server.start(log_name=log_name, settings=bench.settings, beside=beside)
+        server.start(log_name=log_name, settings=bench.settings, companion=companion)
         is_late = True
     except ServerFailedError:
         if not fired.is_set():

@@ -144,7 +144,7 @@ class TaskResult:
     """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
     polled: tuple[tuple[float, float], ...] = ()
     """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
-    beside: PollerCounters | None = None
+    poller_counters: PollerCounters | None = None
     """The pollers that ran during the load; None if polling is not part of the experiment."""
 
 
@@ -283,9 +283,9 @@ def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
         clients={program.name: program.version} | {name: shlex.join(command) for name, command in commands.items()},
         queries=report.queries,
         commits=0 if task.script in _READERS else report.transactions,
-        seen=tuple((look.at_s, look.qps) for look in report.looks),
+        seen=tuple((interval.at_s, interval.qps) for interval in report.intervals),
         polled=polls.seen if polls else (),
-        beside=None if task.poll is None else PollerCounters(task.poll.clients, over_s, counters),
+        poller_counters=None if task.poll is None else PollerCounters(task.poll.clients, over_s, counters),
     )
 
 
@@ -439,8 +439,8 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
 
 def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], LoadRecord]:
     samples, whole = watch.sampler.samples, watch.sampler.whole
-    if done.beside is not None:
-        samples = add_load_counters(samples, done.beside, began_s=watch.sampler.began_s)
+    if done.poller_counters is not None:
+        samples = add_load_counters(samples, done.poller_counters, began_s=watch.sampler.began_s)
     write_samples(watch.raw, samples)
     rates = averages(samples, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
     record = LoadRecord(

@@ -61,9 +61,9 @@ class Copy:
     """The loop disk that holds the copy; None if the copy is an ordinary folder."""
 
 
-def copy_mysql_dir(beside: Path) -> Path:
-    """Returns where a copy in the folder `beside` has the server's files, whether or not there is a copy."""
-    return beside / _COPY / _COPY_SUBFOLDER
+def copy_mysql_dir(parent: Path) -> Path:
+    """Returns where a copy in the folder `parent` has the server's files, whether or not there is a copy."""
+    return parent / _COPY / _COPY_SUBFOLDER
 
 
 def folders_with_copies(data: Path) -> set[Path]:
@@ -71,9 +71,9 @@ def folders_with_copies(data: Path) -> set[Path]:
     return {found.parent for name in (_COPY, image_path(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
 
 
-def remove_copy(beside: Path) -> None:
-    """Removes the copy in the folder `beside`, also one left by a killed run; does nothing if there is none."""
-    copy = beside / _COPY
+def remove_copy(parent: Path) -> None:
+    """Removes the copy in the folder `parent`, also one left by a killed run; does nothing if there is none."""
+    copy = parent / _COPY
     if copy.is_dir() and not os.path.ismount(copy):
         files.empty_folder(copy)
     loop_device.remove_loop_disk(copy)
@@ -99,22 +99,22 @@ def move_copy_out(mysql: Path, to: Path) -> None:
 
 @contextmanager
 def disposable_copy(
-    original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False
+    original: Path, parent: Path, *, on_a_disk: bool = False, for_containers: bool = False
 ) -> Iterator[Copy]:
-    """Yields a copy of `original` in the folder `beside`, and removes the copy afterwards.
+    """Yields a copy of `original` in the folder `parent`, and removes the copy afterwards.
 
     Owners and modes are those of the original, and temporary tablespaces are left out. The server of the original must
     not be running. With `on_a_disk` the copy is on a loop disk. Raises HostUnfitError if it cannot be made."""
-    place = beside / _COPY
-    remove_copy(beside)
+    place = parent / _COPY
+    remove_copy(parent)
     with ExitStack() as stack:
-        stack.callback(remove_copy, beside)
+        stack.callback(remove_copy, parent)
         try:
             disk = None
             if on_a_disk:
                 room = files.allocated_bytes(original) + _SPARE_BYTES
                 disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
-            copy = Copy(copy_mysql_dir(beside), disk)
+            copy = Copy(copy_mysql_dir(parent), disk)
             copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
             _copy(original, copy.mysql)
             if disk is not None:

@@ -70,7 +70,7 @@ class LoggedStart:
     whole_seconds: bool
     phases: tuple[Phase, ...]
     beside: tuple[Phase, ...]
-    """Work of the server's background threads, during the start and after it."""
+    """The name in the JSON. Work of the server's background threads, during the start and after it."""
     counts: dict[str, int]
     standing: str | None
     """The phase in which the start ended without becoming ready, with its progress; None if it became ready."""
@@ -225,7 +225,7 @@ def _start_of(start: _OpenStart) -> LoggedStart:
         startup_s=startup_s,
         whole_seconds=start.whole,
         phases=() if startup_s is None else tracker.phases(startup_s, ready=ready),
-        beside=() if startup_s is None else tracker.concurrent_phases(),
+        beside=() if startup_s is None else tracker.background_phases(),
         counts=dict(tracker.counts),
         standing=f"{where} ({start.progress})" if where and start.progress else where,
     )

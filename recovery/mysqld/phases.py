@@ -340,7 +340,7 @@ class PhaseTracker:
         """Returns the phases. They add up to the startup time."""
         return phases_of(self._since_start(), (0.0, startup_s), server=self.traits, ready=ready)
 
-    def concurrent_phases(self, until_s: float | None = None) -> tuple[Phase, ...]:
+    def background_phases(self, until_s: float | None = None) -> tuple[Phase, ...]:
         """Returns the phases of background threads. One without an end in the log ends at `until_s`, or is left out if
         that is None."""
         begun: dict[str, float] = {}

@@ -114,12 +114,12 @@ class Server:
         *,
         log_name: str | None = None,
         settings: Mapping[str, str] | None = None,
-        beside: StartCompanion = no_companion,
+        companion: StartCompanion = no_companion,
     ) -> Startup:
         """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
         ServerFailedError with the reason."""
         if self.alive:
-            raise self._failed("an earlier process of this server is still there")
+            raise self._failed("an earlier process of this server is still running")
         self._starts += 1
         rundir = self._rundirs.next()
         chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
@@ -132,10 +132,13 @@ class Server:
             self._process = process
         sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=self.group)
         try:
-            with beside(process.pid), sampler:
-                version, on_line = self.build.version, self.on_line
+            with companion(process.pid), sampler:
                 ready = wait_until_ready(
-                    process, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
+                    process,
+                    version=self.build.version,
+                    stall_s=self.stall_s,
+                    on_line=self.on_line,
+                    follower=self.follower,
                 )
                 answered_at = self._first_answer(process)
         except BaseException:
@@ -152,7 +155,7 @@ class Server:
             start_error_s=None if process.overhead_s is None else process.started_error_s,
             engine_overhead_s=process.overhead_s,
             phases=with_first_query(ready.tracker.phases(startup_s), first_query_s),
-            beside=ready.tracker.concurrent_phases(startup_s),
+            background_phases=ready.tracker.background_phases(startup_s),
             log_held_s=ready.tracker.held_s,
             scan_threads=ready.tracker.counts.get("scan_threads"),
             around=sampler.background,
@@ -162,7 +165,7 @@ class Server:
     def _first_answer(self, process: ServerProcess) -> float:
         """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
         accepted: some releases run an internal query between the line and the first accept."""
-        progress = StallDetector(process)
+        stall = StallDetector(process)
         checked_at = time.monotonic()
         while not client.try_query(process.launch.socket, timeout_s=self.stall_s):
             exited = process.exited()
@@ -170,7 +173,7 @@ class Server:
                 raise self._failed(f"after its ready line {describe_exit(process, exited)}")
             if time.monotonic() - checked_at >= _POLL_S:
                 checked_at = time.monotonic()
-                if (why := progress.hopeless(self.stall_s)) is not None:
+                if (why := stall.reason_to_give_up(self.stall_s)) is not None:
                     raise self._failed(f"the server is ready but answers nothing: {why}")
             process.wait(_RETRY_S)
         return time.monotonic()
@@ -184,7 +187,7 @@ class Server:
 
     @contextmanager
     def session(self) -> Iterator[Connection[Cursor]]:
-        """Yields a connection for queries. An error in an answer, or a missing answer, counts as a server failure."""
+        """Yields a connection for queries. Query errors and lost connections are raised as ServerFailedError."""
         with self.watched():
             connection = self.connect()
             try:
@@ -200,15 +203,15 @@ class Server:
     def watched(self) -> Iterator[None]:
         """Kills the server if it hangs while the caller waits for answers, however long they take.
 
-        It hangs if nothing of it has moved for `stall_s`. Killing it ends the caller's wait, and the hang is reported
-        instead of the error that follows from the kill."""
-        process, progress, over = self.process, StallDetector(self.process), threading.Event()
+        It hangs if its CPU and I/O have been idle for `stall_s`. Killing it ends the caller's wait, and the hang is
+        reported instead of the error that follows from the kill."""
+        process, stall, over = self.process, StallDetector(self.process), threading.Event()
         hung: ServerFailedError | None = None
 
         def watch_over() -> None:
             nonlocal hung
             while not over.wait(min(_POLL_S, self.stall_s / 4)):
-                if (why := progress.hopeless(self.stall_s)) is not None and process.exited() is None:
+                if (why := stall.reason_to_give_up(self.stall_s)) is not None and process.exited() is None:
                     hung = self._failed(f"the server hangs: {why}")
                     process.signal(signal.SIGKILL)
                     return
@@ -237,9 +240,9 @@ class Server:
         process.signal(signal.SIGKILL)
         exited = process.wait(_KILL_LIMIT_S)
         if exited is None:
-            raise self._failed(f"the killed server is still there after {_KILL_LIMIT_S:.0f} s")
+            raise self._failed(f"the killed server is still running after {_KILL_LIMIT_S:.0f} s")
         if exited.signal != signal.SIGKILL:
-            raise self._failed(f"the server was to die of signal 9, but {describe_exit(process, exited)}")
+            raise self._failed(f"expected exit by signal 9, but {describe_exit(process, exited)}")
         return exited
 
     def stop(self) -> Exit:
@@ -263,7 +266,7 @@ class Server:
         was not our doing."""
         process = self.process
         if (earlier := process.exited()) is not None:
-            raise self._failed(f"the server was gone before it was {about_to_be}: {describe_exit(process, earlier)}")
+            raise self._failed(f"the server had already ended before it was {about_to_be}: {describe_exit(process, earlier)}")
         return process
 
     def close(self) -> None:

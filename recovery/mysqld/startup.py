@@ -56,30 +56,30 @@ class StallDetector:
         self._disks = (process.launch.datadir, process.launch.rundir)
         self._read_activity = read_activity
         self._last = read_activity(process.pid)
-        self._moved_at = self._had_room_at = time.monotonic()
+        self._active_at = self._had_space_at = time.monotonic()
 
-    def moved(self) -> None:
-        self._moved_at = time.monotonic()
+    def record_activity(self) -> None:
+        self._active_at = time.monotonic()
 
-    def hopeless(self, stall_s: float) -> str | None:
+    def reason_to_give_up(self, stall_s: float) -> str | None:
         """Returns why it is pointless to wait longer, or None. Some servers wait forever for space on a full disk and
         check it now and then. They are not idle, so the disk is checked here too."""
-        still_s = self.still_for_s()
-        if still_s >= stall_s:
-            return f"nothing moved for {still_s:.0f} s"
+        idle_s = self.idle_for_s()
+        if idle_s >= stall_s:
+            return f"nothing moved for {idle_s:.0f} s"
         full, now_s = find_full_folder(self._disks), time.monotonic()
         if full is None:
-            self._had_room_at = now_s
-        return full if now_s - self._had_room_at >= min(stall_s, _DISK_FULL_S) else None
+            self._had_space_at = now_s
+        return full if now_s - self._had_space_at >= min(stall_s, _DISK_FULL_S) else None
 
-    def still_for_s(self) -> float:
+    def idle_for_s(self) -> float:
         activity = self._read_activity(self._pid)
-        if self._has_moved(activity, time.monotonic() - self._moved_at):
+        if self._is_active(activity, time.monotonic() - self._active_at):
             self._last = activity
-            self.moved()
-        return time.monotonic() - self._moved_at
+            self.record_activity()
+        return time.monotonic() - self._active_at
 
-    def _has_moved(self, now: ProcessActivity | None, within_s: float) -> bool:
+    def _is_active(self, now: ProcessActivity | None, within_s: float) -> bool:
         before = self._last
         if now is None or before is None or now.io is None:
             return now != before
@@ -135,7 +135,7 @@ class _LogState:
 def wait_until_ready(
     process: ServerProcess,
     *,
-    ready_version: Version,
+    version: Version,
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[LogLine], None] | None = None,
     follower: PhaseFollower | None = None,
@@ -143,10 +143,10 @@ def wait_until_ready(
 ) -> Ready:
     """Waits for the ready line and returns what it showed. Raises ServerFailedError with the reason if none comes.
     Never ends the process itself."""
-    found = _LogState(process, ready_version, on_line)
+    log_state = _LogState(process, version, on_line)
     if follower is not None:
-        follower(found.tracker.current)
-    progress = StallDetector(process, read_activity)
+        follower(log_state.tracker.current)
+    stall = StallDetector(process, read_activity)
     with LogTail(process.launch.log) as tail:
         poller = select.poll()
         poller.register(tail.fd, select.POLLIN)
@@ -156,36 +156,36 @@ def wait_until_ready(
         while True:
             exited = process.exited()
             lines = tail.read()
-            found.take(lines)
-            if found.ready is not None:
-                return found.ready
-            if found.failure is not None:
-                raise _failure_from_log(process, found, tail)
+            log_state.take(lines)
+            if log_state.ready is not None:
+                return log_state.ready
+            if log_state.failure is not None:
+                raise _failure_from_log(process, log_state, tail)
             if exited is not None and not tail.behind:
-                raise found.fail(describe_exit(process, exited))
+                raise log_state.fail(describe_exit(process, exited))
             if lines:
-                progress.moved()
+                stall.record_activity()
             if time.monotonic() - checked_at >= interval_ms / 1000:
                 checked_at = time.monotonic()
-                if (why := progress.hopeless(stall_s)) is not None:
-                    raise found.fail(f"the server hangs: {why}")
+                if (why := stall.reason_to_give_up(stall_s)) is not None:
+                    raise log_state.fail(f"the server hangs: {why}")
             poller.poll(0 if tail.behind else interval_ms)
 
 
 def wait_for_exit(process: ServerProcess, stall_s: float) -> Exit | str:
     """Waits for the process to exit, however long that takes while it does anything. Returns its exit, or the reason
     why it is pointless to wait longer."""
-    progress = StallDetector(process)
+    stall = StallDetector(process)
     while (exited := process.wait(_POLL_S)) is None:
-        if (why := progress.hopeless(stall_s)) is not None:
+        if (why := stall.reason_to_give_up(stall_s)) is not None:
             return why
     return exited
 
 
-def _failure_from_log(process: ServerProcess, found: _LogState, tail: LogTail) -> ServerFailedError:
+def _failure_from_log(process: ServerProcess, log_state: _LogState, tail: LogTail) -> ServerFailedError:
     exited = process.wait(_FAILURE_LINES_S)
-    found.take(tail.read())
-    return found.fail(
+    log_state.take(tail.read())
+    return log_state.fail(
         "the server did not start" if exited is None or exited.signal is None else describe_exit(process, exited)
     )
 

@@ -41,10 +41,10 @@ class BackgroundLoadMeter:
         self._groups = cgroups.groups_of(pid, "cpu")
         """The control group of the session, of the engine, or the one in which this tool was started, and all groups
         above it."""
-        self._start = self._look()
+        self._start = self._read_counters()
 
     def read(self) -> HostActivity:
-        start, end = self._start, self._look()
+        start, end = self._start, self._read_counters()
         tool_cpu_s = end.tool_cpu_s - start.tool_cpu_s
         read, written = _others_bytes(start, end)
         return HostActivity(
@@ -57,7 +57,7 @@ class BackgroundLoadMeter:
             others_written_bytes=written,
         )
 
-    def _look(self) -> _LoadCounters:
+    def _read_counters(self) -> _LoadCounters:
         counted = {folder: cgroups.throttled_s(folder) for folder in self._groups}
         return _LoadCounters(
             time.monotonic(),

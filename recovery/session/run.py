@@ -98,7 +98,7 @@ def _modified_at(log: Path) -> float:
 
 
 def _store_stacks(folder: Path, trial: Trial, outcome: Measurement) -> str | None:
-    if outcome.samples is None or not outcome.samples.looks:
+    if outcome.samples is None or not outcome.samples.sample_count:
         return None
     name = f"{STACKS_FOLDER}/{_artifact_name(trial)}.folded"
     (folder / name).parent.mkdir(exist_ok=True)

@@ -139,7 +139,7 @@ class Report:
     latency_p99_ms: float | None
     latency_p999_ms: float | None
     latency_max_ms: float | None
-    looks: tuple[Interval, ...]
+    intervals: tuple[Interval, ...]
 
     @property
     def qps(self) -> float:
@@ -190,7 +190,7 @@ def parse_report(text: str) -> Report:
         latency_p99_ms=p99,
         latency_p999_ms=p999,
         latency_max_ms=float(_last_match(_MAX, text)) if transactions else None,
-        looks=parse_intervals(text, began_s),
+        intervals=parse_intervals(text, began_s),
     )
 
 
