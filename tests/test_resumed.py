@@ -180,7 +180,7 @@ def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
     def over_a_full_disk() -> None:
         raise OVER_A_FULL_DISK
 
-    monkeypatch.setattr(bench, "recover_state", over_a_full_disk)
+    monkeypatch.setattr(bench, "recount_after_failure", over_a_full_disk)
     with pytest.raises(StorageFailedError, match="a disk was full meanwhile"):
         loop.run()
     unfinished = find_unfinished(tmp_path / "results", None)

@@ -211,7 +211,7 @@ class WritableFolder:
 
     setting: str
     path: Path
-    below: Path | None = None
+    subfolder: Path | None = None
     """A folder inside it with further folders that must accept files, too."""
 
 
@@ -300,9 +300,9 @@ _KEPT_HINT = "what was finished is kept"
 def _folders(chosen: WritableFolder) -> Iterator[Path]:
     """Yields the folders to test, including those that cannot be listed."""
     yield chosen.path
-    if chosen.below is not None:
-        yield chosen.below
-        for folder, names, _ in os.walk(chosen.below):
+    if chosen.subfolder is not None:
+        yield chosen.subfolder
+        for folder, names, _ in os.walk(chosen.subfolder):
             yield from (Path(folder, name) for name in names)
 
 

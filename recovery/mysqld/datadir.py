@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -122,7 +122,7 @@ def disposable_copy(
         except OSError as error:
             raise HostUnfitError(
                 f"{original} cannot be copied: {error.strerror or error}",
-                "every crash is that of a copy: make as much room there as it takes, or give DATA= another folder",
+                "each trial works on a copy: free as much space as the data takes, or give DATA= another folder",
             ) from error
         yield copy
 
@@ -149,16 +149,16 @@ def _copy_owner_and_mode(original: Path, copy: Path) -> None:
 # --- State file: written atomically, and validated when it is read, because others may have put something there
 
 FORMAT = 1
-STATUSES = ("new", "building", "whole", "in_use", "failed")
+Status = Literal["new", "building", "whole", "in_use", "failed"]
+"""`new` (nothing usable is there), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was when a
+server failed to recover it, and used by no run."""
 _FILE = "state.json"
 _MAX_STATE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
 class State:
-    status: str
-    """`new` (the contents are undefined), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was
-    when a server failed to recover it, and used by no run."""
+    status: Status
     version: str = ""
     fingerprint: str = ""
     schema: dict[str, Any] = field(default_factory=dict)
@@ -173,6 +173,11 @@ class State:
     created_at: str = ""
     tool_version: str = ""
     format: int = FORMAT
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its build was completed, also if a run that died has left it marked as in use."""
+        return self.status in ("whole", "in_use")
 
 
 _ADAPTER = TypeAdapter(State)
@@ -203,17 +208,13 @@ def load_state(folder: Path) -> State:
             f"use that version, or {hint}",
         )
     try:
-        state = _ADAPTER.validate_python(stored)
+        return _ADAPTER.validate_python(stored)
     except ValidationError as error:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} is invalid", hint) from error
-    if state.status not in STATUSES:
-        raise HostUnfitError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
-    return state
 
 
 def save_state(folder: Path, state: State) -> None:
     """Writes the state file atomically: after a power loss it is either the old or the new one, never half of one."""
-    assert state.status in STATUSES
     try:
         write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(state), indent=1).encode())
     except OSError as error:
@@ -236,7 +237,7 @@ _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
-_OWN_FOLDER_HINT = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
+_OWN_FOLDER_HINT = "give DATA= a folder of your own, or remove the write permission of others (chmod o-w)"
 _OTHER_DISK_HINT = "give DATA= a folder on a disk that this user may write"
 
 
@@ -264,8 +265,8 @@ class DataDir:
         return self.path / _MYSQL
 
     @property
-    def storage(self) -> WritableFolder:
-        """Describes the directory for the checks of its storage."""
+    def writable_folder(self) -> WritableFolder:
+        """The directory, as the checks of its storage need it."""
         return WritableFolder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
@@ -485,7 +486,7 @@ def _refuse_other_users(key: str, uid: int) -> None:
     by sudo, and nobody else's."""
     if uid not in trusted_users() or os.geteuid() not in (0, uid):
         raise HostUnfitError(
-            f"the data directory {key} belongs to {user_name(uid)}", "it is left alone: give DATA= another folder"
+            f"the data directory {key} belongs to {user_name(uid)}", "it was not changed; give DATA= another folder"
         )
 
 
@@ -494,7 +495,7 @@ def lock_path(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
+def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
     """Raises HostUnfitError if the directory does not hold what was built; with `fingerprint`, also if another build
     made it."""
     wrong = _find_damage(dd, schema, fingerprint)
@@ -507,7 +508,7 @@ def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None)
 
 def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
     stored = dd.state
-    if stored.status not in ("whole", "in_use"):
+    if not stored.is_complete:
         return f"it was never finished ({stored.status})"
     if fingerprint is not None and stored.fingerprint != fingerprint:
         return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
@@ -515,7 +516,7 @@ def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | 
         return "it has no ibdata1"
     found = table_files(dd.mysql, schema).count()
     if stored.ibd_files is not None and found != stored.ibd_files:
-        return f"{found:,} tables' files lie there, {stored.ibd_files:,} were built"
+        return f"found {found:,} table files, expected {stored.ibd_files:,}"
     return None
 
 

@@ -19,7 +19,7 @@ from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
 from recovery.model import Build, Startup
 from recovery.mysqld import client
-from recovery.mysqld.error_log import Kind, classify
+from recovery.mysqld.error_log import EventKind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
 from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
@@ -266,7 +266,8 @@ class Server:
         was not our doing."""
         process = self.process
         if (earlier := process.exited()) is not None:
-            raise self._failed(f"the server had already ended before it was {about_to_be}: {describe_exit(process, earlier)}")
+            how = describe_exit(process, earlier)
+            raise self._failed(f"the server had already ended before it was {about_to_be}: {how}")
         return process
 
     def close(self) -> None:
@@ -302,4 +303,4 @@ class Server:
 
 def _is_shutdown_line(line: str) -> bool:
     event = classify(line)
-    return event is not None and event.kind is Kind.SHUTDOWN
+    return event is not None and event.kind is EventKind.SHUTDOWN

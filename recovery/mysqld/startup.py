@@ -17,7 +17,7 @@ from recovery.linux.procfs import ProcessActivity, process_activity
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import find_full_folder
 from recovery.model import Version, can
-from recovery.mysqld.error_log import Kind, classify, error_text, is_error, microsecond_stamp
+from recovery.mysqld.error_log import EventKind, classify, error_text, is_error, microsecond_stamp
 from recovery.mysqld.launcher import Exit, ServerProcess
 from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
 from recovery.mysqld.phases import CurrentPhase, PhaseTracker
@@ -109,17 +109,17 @@ class _LogState:
             event = classify(line.text)
             if not line.complete:
                 # An incomplete line may still become anything, unless it already has the whole ready text.
-                event = event if event is not None and event.kind is Kind.READY else None
+                event = event if event is not None and event.kind is EventKind.READY else None
             elif self.first_error is None and is_error(line.text):
                 self.first_error = line.text
             if event is None:
                 continue
-            if event.kind is Kind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
+            if event.kind is EventKind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
                 self.crash_proof = event.text
                 self.tracker.crashed = True
-            elif event.kind is Kind.FAILURE and self.failure is None:
+            elif event.kind is EventKind.FAILURE and self.failure is None:
                 self.failure = event.text
-            elif event.kind is Kind.READY and self.ready is None:
+            elif event.kind is EventKind.READY and self.ready is None:
                 self.ready = self._ready(line)
 
     def _ready(self, line: LogLine) -> Ready:
