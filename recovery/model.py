@@ -995,7 +995,7 @@ def exceeded_limit(*, runs: int, versions: int, variants: int, names: int = 0) -
         (versions * variants, MAX_CELLS, "versions times variants"),
         (names, MAX_NAMES, "names of phases and figures"),
     )
-    return next((f"{count:,} {what} (the limit is {most:,})" for count, most, what in counts if count > most), None)
+    return next((f"{count:,} {what} (the limit is {limit:,})" for count, limit, what in counts if count > limit), None)
 
 
 @dataclass(frozen=True)

@@ -385,7 +385,7 @@ class _UnpackTarget:
 
     def __init__(self, archive: Path, folder: Path) -> None:
         self.folder = folder
-        self.most_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
+        self.max_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
         self._name = archive.name
         self._bytes = self._members = 0
 
@@ -416,9 +416,9 @@ class _UnpackTarget:
 
     def _make_room(self, size: int) -> None:
         self._bytes += size
-        if self._bytes > self.most_bytes:
+        if self._bytes > self.max_bytes:
             raise HostUnfitError(
-                f"{self._name} unpacks to over {self.most_bytes / 1e6:.0f} MB: more than any server needs",
+                f"{self._name} unpacks to over {self.max_bytes / 1e6:.0f} MB: more than any server needs",
                 _OTHER_ARCHIVE_HINT,
             )
         disk = os.statvfs(self.folder)
@@ -468,7 +468,7 @@ class _PendingLinks:
 
 def _untar(source: _LimitedReader, target: _UnpackTarget, selection: Selection) -> None:
     links = _PendingLinks()
-    source.end = target.most_bytes
+    source.end = target.max_bytes
     with source, tarfile.TarFile(fileobj=source) as tar:
         for member, place in _selected_members(tar, source, selection):
             if member.isdir():

@@ -215,8 +215,8 @@ def parse_release(text: str) -> Version:
     wanted = parse_request_or_list(text)
     if wanted.release is None:
         raise UsageError(
-            f"{text} names no one release: only containers know it (ENGINE=docker)",
-            f"available: {available_versions()}; {OTHER_SOURCES}",
+            f"{text} is not a single release; local servers need one, such as 5.7.22",
+            f"available: {available_versions()}; {OTHER_SOURCES}; or let containers find it (ENGINE=docker)",
         )
     return wanted.release
 
@@ -310,8 +310,8 @@ def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources
         server.remove()
         server_sources.forget_checksum(server.origin.where)
         raise HostUnfitError(
-            f"what {server.origin.where} holds is {build.version} ({build.version.text}), not {wanted}",
-            "it was removed again; the archive it came from is wrongly named",
+            f"{server.origin.where} contains {build.version} ({build.version.text}), not {wanted}",
+            "it was removed from the cache; report the wrong file name to its publisher, or use another mirror",
         )
     return build
 

@@ -41,7 +41,7 @@ from recovery.mysqld.options import (
     wait_counting_settings,
 )
 from recovery.mysqld.read_floor import FloorTimes, measure_read_floor
-from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, page_bytes_of
+from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, read_page_bytes
 from recovery.mysqld.server import Server, StartCompanion, no_companion
 from recovery.profiling.profile import StackSampler
 from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, tables_of, write_heartbeat
@@ -564,4 +564,5 @@ def measure_storage_floor(bench: Bench) -> FloorTimes:
         bench.on_step("reading first pages")
         return proof
 
-    return measure_read_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)
+    page_bytes = read_page_bytes(bench.datadir.mysql / "ibdata1")
+    return measure_read_floor(bench.files, page_bytes, emptied, bench.server.group)

@@ -40,7 +40,7 @@ _NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
 _TOKEN = ("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
 _TYPE, _ZONE = "/latest/meta-data/instance-type", "/latest/meta-data/placement/availability-zone"
 _VALID_ANSWER = re.compile(r"[a-z0-9][a-z0-9.-]{1,39}")
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float
         response = connection.getresponse()
         if response.status != 200:
             raise OSError(f"the answer was {response.status}")
-        return response.read(_MOST_BYTES).decode("ascii").strip()
+        return response.read(_MAX_BYTES).decode("ascii").strip()
     finally:
         connection.close()
 

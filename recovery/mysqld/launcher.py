@@ -144,7 +144,7 @@ def prepare_command(launch: Launch, *, open_files: int, uid: int | None = None) 
         )
     except OSError as error:
         raise RecoveryError(
-            f"can't prepare the server's run folder: {error}", "see that the folder for temporary files is writable"
+            f"cannot prepare the server's run folder: {error}", "see that the folder for temporary files is writable"
         ) from error
     return [str(launch.build.mysqld), f"--defaults-file={options_file}"]
 
@@ -201,7 +201,7 @@ def create_log(path: Path) -> int:
         ) from error
     except OSError as error:
         raise RecoveryError(
-            f"can't write the server's log: {error}", "see that the folder for temporary files (TMPDIR) is writable"
+            f"cannot write the server's log: {error}", "see that the folder for temporary files (TMPDIR) is writable"
         ) from error
 
 

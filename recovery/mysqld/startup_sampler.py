@@ -112,18 +112,18 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass
 class DownsampledSeries(Generic[_Sample]):
-    """The samples of a measurement, fewer than `most`. As soon as there are that many, every second one is dropped and
-    the interval between the next ones is doubled."""
+    """The samples of a measurement, fewer than `max_samples`. As soon as there are that many, every second one is
+    dropped and the interval between the next ones is doubled."""
 
     every_s: float
-    most: int
+    max_samples: int
     kept: list[_Sample] = field(default_factory=list)
     pinned: _Sample | None = None
     """A sample that is never dropped; None if there is none."""
 
     def add(self, sample: _Sample) -> None:
         self.kept.append(sample)
-        if len(self.kept) >= self.most:
+        if len(self.kept) >= self.max_samples:
             self.kept = [one for number, one in enumerate(self.kept) if number % 2 or one is self.pinned]
             self.every_s *= 2
 

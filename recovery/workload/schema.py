@@ -217,14 +217,15 @@ def compressed_kib(definition: str) -> int | None:
     return int(asked[1]) if asked else 0
 
 
-def _collect_chunks(source: Iterator[str], least: int) -> tuple[str, bool]:
-    """Returns the next chunks, at least `least` characters if there are so many, and whether the source has ended."""
+def _collect_chunks(source: Iterator[str], min_chars: int) -> tuple[str, bool]:
+    """Returns the next chunks, with at least `min_chars` characters if there are so many, and whether the source has
+    ended."""
     parts: list[str] = []
     length = 0
     for chunk in source:
         parts.append(chunk)
         length += len(chunk)
-        if length >= least:
+        if length >= min_chars:
             return "".join(parts), False
     return "".join(parts), True
 

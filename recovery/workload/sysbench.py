@@ -388,7 +388,7 @@ class _ChildProcess:
                 start_new_session=True, env={**os.environ, "LC_ALL": "C"},
             )  # fmt: skip
         except OSError as error:
-            raise HostUnfitError(f"{command[0]} can't be run: {error.strerror}", "install Python again") from error
+            raise HostUnfitError(f"{command[0]} cannot be run: {error.strerror}", "install Python again") from error
         try:
             self._pidfd = os.pidfd_open(self.pid)
             self._reader = threading.Thread(target=self._read, name="output of a client", daemon=True)
