@@ -740,7 +740,7 @@ STARTUP_METRIC = "startup_s"
 class Verdict(StrEnum):
     """Whether the figures of a run count. FAILED: the server did not come back, or lost something. VOID: the run
     measured something other than was asked, or what happened was not caused by the server. SAMPLED: as asked, but the
-    server was sampled while it started or was under load. SAMPLED and VOID runs are in no numbers of a table."""
+    server was sampled while it started or was under load. Only MEASURED runs enter means and comparisons."""
 
     MEASURED = "measured"
     SAMPLED = "sampled"
@@ -917,7 +917,7 @@ class Session:
     started_at: str
     """Wall-clock time in UTC, ISO 8601."""
     environment: dict[str, str | int | float | None]
-    """Facts about the host by name, with units at the end of names."""
+    """Facts about the host, by name. Names end with units."""
     settings: dict[str, str | int | float | bool | None]
     """What was requested, by name."""
     versions: tuple[str, ...]

@@ -152,13 +152,13 @@ def cache_below_host(session: Session) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def cache_below_host_text(environment: Mapping[str, object]) -> str | None:
+def cache_below_host_text(host: Mapping[str, object]) -> str | None:
     """Returns what the read probe of the host found, as text. None if it found no cache below this machine, or could
     read too few blocks to find one."""
-    times, blocks = (stored_number(environment.get(f"probe_again_{name}")) for name in ("times_faster", "blocks"))
+    times, blocks = (stored_number(host.get(f"probe_again_{name}")) for name in ("times_faster", "blocks"))
     if times is None or blocks is None or times < _CACHED_SPEEDUP or blocks < MIN_PROBED_BLOCKS:
         return None
-    first, again = environment.get("probe_first_read_ms"), environment.get("probe_read_again_ms")
+    first, again = host.get("probe_first_read_ms"), host.get("probe_read_again_ms")
     faster = f"{times:.0f}" if times >= 10 else f"{times:.1f}"
     return (
         f"Reading the same blocks again is {faster} times as fast ({first} ms, then {again} ms): the hypervisor, the "

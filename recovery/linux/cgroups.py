@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,12 +16,11 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import name_with_process_id
-from recovery.linux.storage import Device, completed_reads, device_of, unescape
+from recovery.linux.storage import MOUNTS, Device, completed_reads, device_of, read_mounts
 from recovery.model import Limits, ResourceUsage
 
 # --- Hierarchies and groups
 
-MOUNTS = Path("/proc/self/mountinfo")
 _PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
 GroupReader = Callable[[Path], int | None]
@@ -41,29 +40,14 @@ class Hierarchy:
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
     """Returns every mounted hierarchy once, version 1 first, also those without a controller that this tool uses."""
-    try:
-        lines = mounts.read_text().splitlines()
-    except OSError:
-        return ()
-    found = {one.root: one for one in _parsed(lines)}
+    found: dict[Path, Hierarchy] = {}
+    for mount in read_mounts(mounts):
+        root = Path(mount.point)
+        if mount.filesystem == "cgroup2":
+            found[root] = Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
+        elif mount.filesystem == "cgroup":
+            found[root] = Hierarchy(1, root, _V1 & set(mount.options.split(",")))
     return tuple(sorted(found.values(), key=lambda one: one.version))
-
-
-def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
-    """Yields the hierarchies among the lines of mountinfo.
-
-    Example: `35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`"""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        kind, _, options = [*after.split(" "), "", ""][:3]
-        if kind not in ("cgroup", "cgroup2"):
-            continue
-        fields = before.split(" ")
-        root = Path(unescape(fields[4]))
-        if kind == "cgroup2":
-            yield Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
-        else:
-            yield Hierarchy(1, root, _V1 & set(options.split(",")))
 
 
 def _words(path: Path) -> list[str]:

@@ -19,10 +19,11 @@ from pathlib import Path
 import psutil
 
 from recovery.errors import HostUnfitError
-from recovery.linux.cgroups import MOUNTS, hierarchies, processes_in, remove_group
+from recovery.linux.cgroups import hierarchies, processes_in, remove_group
 from recovery.linux.files import read_untrusted, refuse_untrusted, rename_to_free_name
 from recovery.linux.privileges import RootStep, is_refused
 from recovery.linux.procfs import is_orphan, is_owner_gone, name_with_process_id, process_id
+from recovery.linux.storage import MOUNTS
 
 # --- Temporary folders
 #

@@ -27,7 +27,7 @@ from recovery.model import Flavor, Layout, Schema, Version, can
 #
 # A fact that cannot be determined is None.
 
-_MOUNTS = Path("/proc/self/mountinfo")
+MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 """Filesystems that keep their files in memory and never on a disk."""
@@ -60,11 +60,13 @@ class Device:
 
 
 @dataclass(frozen=True)
-class _Mount:
+class Mount:
     number: str
+    """Device number, such as `254:0`."""
     point: str
     filesystem: str
     options: str
+    """Options of the mount and of the filesystem, separated by commas."""
 
 
 def nearest_existing(path: Path) -> Path:
@@ -86,31 +88,31 @@ def device_of(path: Path) -> Device:
     return replace(known, filesystem=mount.filesystem, mount_point=mount.point, mount_options=mount.options)
 
 
-def _mount_of(place: Path, number: str) -> _Mount | None:
+def _mount_of(place: Path, number: str) -> Mount | None:
     """Returns the mount with the longest mount point above the path.
 
     A mount with the same device number is preferred (bind mounts, overmounts), and the last one mounted wins a tie. The
     number alone is not enough: a btrfs subvolume has a device number that no line of mountinfo shows."""
-    try:
-        lines = _MOUNTS.read_text().splitlines()
-    except OSError:
-        return None
-    above = [mount for line in lines if place.is_relative_to((mount := _parse(line)).point)]
+    above = [mount for mount in read_mounts() if place.is_relative_to(mount.point)]
     ranked = sorted(above, key=lambda mount: (mount.number == number, len(mount.point)))
     return ranked[-1] if ranked else None
 
 
-def _parse(line: str) -> _Mount:
+def read_mounts(mountinfo: Path = MOUNTS) -> tuple[Mount, ...]:
+    """Returns the mounts in the order of the file; none if it cannot be read."""
+    try:
+        return tuple(map(parse_mount, mountinfo.read_text().splitlines()))
+    except OSError:
+        return ()
+
+
+def parse_mount(line: str) -> Mount:
     """Parses a line of mountinfo: `27 1 254:0 / /data rw,noatime shared:1 - ext4 /dev/vda rw,discard`"""
     before, _, after = line.partition(" - ")
     _, _, number, _, point, options, *_ = before.split(" ")
     filesystem, _, own_options = after.split(" ")
     both = dict.fromkeys(f"{options},{own_options}".split(","))
-    return _Mount(number, unescape(point), filesystem, ",".join(both))
-
-
-def unescape(text: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+    return Mount(number, _OCTAL.sub(lambda match: chr(int(match[1], 8)), point), filesystem, ",".join(both))
 
 
 def _block_device(link: Path) -> Device:
