@@ -149,7 +149,7 @@ def _copy_owner_and_mode(original: Path, copy: Path) -> None:
 # --- State file: written atomically, and validated when it is read, because others may have put something there
 
 FORMAT = 1
-Status = Literal["new", "building", "whole", "in_use", "failed"]
+DatadirStatus = Literal["new", "building", "whole", "in_use", "failed"]
 """`new` (nothing usable is there), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was when a
 server failed to recover it, and used by no run."""
 _FILE = "state.json"
@@ -158,7 +158,7 @@ _MAX_STATE_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class State:
-    status: Status
+    status: DatadirStatus
     version: str = ""
     fingerprint: str = ""
     schema: dict[str, Any] = field(default_factory=dict)
