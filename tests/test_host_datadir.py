@@ -16,7 +16,7 @@ import pytest
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import allocated_bytes
 from recovery.model import Build, Flavor, Layout, Schema, Version
-from recovery.mysqld.datadir import DataDir, DataDirs, State, disposable_copy, check_intact
+from recovery.mysqld.datadir import DataDir, DataDirs, State, check_intact, disposable_copy
 
 KEY = "5.7.22-discovery-3-0123abcd"
 BUILD = Build(Version(Flavor.MYSQL, (5, 7, 22)), Path("/m"), Path("/b"), "f" * 64, "catalog")

@@ -13,8 +13,8 @@ from recovery.linux.files import ALL_TABLES, template_dir
 from recovery.linux.storage import estimate_space
 from recovery.model import Layout, Schema, parse_version
 from recovery.workload.schema import (
-    StatementKind,
     ScriptSize,
+    StatementKind,
     can_extend,
     check_template,
     disk_need,
