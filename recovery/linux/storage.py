@@ -237,9 +237,7 @@ def find_storage_problem(chosen: WritableFolder) -> StorageProblem | None:
         try:
             error = call_with_timeout(_TIMEOUT_S, partial(_try_write, folder, needed))
         except TimeoutError:
-            what = (
-                f"the storage hangs: writing {_WRITTEN_BYTES >> 10} KB to {folder} took more than {_TIMEOUT_S:.0f} s"
-            )
+            what = f"the storage hangs: writing {_WRITTEN_BYTES >> 10} KB to {folder} took more than {_TIMEOUT_S:.0f} s"
             return StorageProblem(what, f"check `dmesg`, {_or_another(chosen.setting)}")
         if error is not None and error.errno in _STORAGE_ERRNOS:
             return _explain(folder, error, chosen.setting)
