@@ -152,6 +152,8 @@ FORMAT = 1
 DatadirStatus = Literal["new", "building", "whole", "in_use", "failed"]
 """`new` (nothing usable is there), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was when a
 server failed to recover it, and used by no run."""
+_COMPLETE = ("whole", "in_use")
+"""The status of a directory whose build was completed: `in_use` also after a run that died."""
 _FILE = "state.json"
 _MAX_STATE_BYTES = 1 << 26
 
@@ -176,8 +178,7 @@ class State:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its build was completed, also if a run that died has left it marked as in use."""
-        return self.status in ("whole", "in_use")
+        return self.status in _COMPLETE
 
 
 _ADAPTER = TypeAdapter(State)
@@ -249,6 +250,10 @@ class DataDirInfo:
     bytes: int | None
     tables: int | None
     busy_by: str | None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.status in _COMPLETE
 
 
 class DataDir:
