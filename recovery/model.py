@@ -535,7 +535,7 @@ class StackSamples:
 
     program: str
     """`eu-stack` or `perf`."""
-    looks: int
+    sample_count: int
     """Number of samples taken."""
     chains: tuple[CallChain, ...]
     """The most frequent chains of each phase."""
@@ -623,7 +623,7 @@ class Startup:
     """Time from the call of the container engine until its process was ready for the exec; None without an engine."""
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query."""
-    beside: tuple[Phase, ...] = ()
+    background_phases: tuple[Phase, ...] = ()
     """Work of the server's background threads meanwhile. A phase that ends with the startup was not over by then."""
     log_held_s: float | None = None
     """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed."""
@@ -740,7 +740,7 @@ STARTUP_METRIC = "startup_s"
 class Verdict(StrEnum):
     """Whether the figures of a run count. FAILED: the server did not come back, or lost something. VOID: the run
     measured something other than was asked, or what happened was not caused by the server. SAMPLED: as asked, but the
-    server was sampled while it started or was under load. SAMPLED and VOID runs are in no numbers of a table."""
+    server was sampled while it started or was under load. Only MEASURED runs enter means and comparisons."""
 
     MEASURED = "measured"
     SAMPLED = "sampled"
@@ -780,7 +780,7 @@ class Run:
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query, in their order."""
     beside: tuple[Phase, ...] = ()
-    """Work of the server's background threads during the start."""
+    """Work of the server's background threads during the start: `Startup.background_phases`."""
     tables: int | None = None
     """Number of tables in the data directory, as the server counts them after the start."""
     tablespaces_opened: int | None = None
@@ -928,7 +928,7 @@ class Session:
     started_at: str
     """Wall-clock time in UTC, ISO 8601."""
     environment: dict[str, str | int | float | None]
-    """Facts about the host by name, with units at the end of names."""
+    """Facts about the host, by name. Names end with units."""
     settings: dict[str, str | int | float | bool | None]
     """What was requested, by name."""
     versions: tuple[str, ...]
@@ -1006,7 +1006,7 @@ def exceeded_limit(*, runs: int, versions: int, variants: int, names: int = 0) -
         (versions * variants, MAX_CELLS, "versions times variants"),
         (names, MAX_NAMES, "names of phases and figures"),
     )
-    return next((f"{count:,} {what} (the limit is {most:,})" for count, most, what in counts if count > most), None)
+    return next((f"{count:,} {what} (the limit is {limit:,})" for count, limit, what in counts if count > limit), None)
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ def test_the_baseline_must_be_measured() -> None:
         ({"threads": "0"}, "THREADS=0 is not valid"),
         ({"threads": "many"}, "THREADS=many is not valid"),
         ({"options": ("table_open_cache",)}, "has no values"),
-        ({"options": ('table_open_cache=400,"4',)}, "has a quote or a line end in it"),
+        ({"options": ('table_open_cache=400,"4',)}, "contains a double quote or a control character"),
         (
             {"options": ("table_open_cache_instances=8," + "9" * 300,)},
             "is too long for a file",

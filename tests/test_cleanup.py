@@ -254,7 +254,7 @@ def test_who_has_lost_its_first_thread_alone_has_not_ended(tmp_path: Path, monke
     seen = psutil.Process(process.pid)
     until(lambda: seen.status() == psutil.STATUS_ZOMBIE, "the end of its first thread")
     with monkeypatch.context() as patch:
-        patch.setattr(cleanup, "_PATIENCE_S", 0.0)
+        patch.setattr(cleanup, "_TIMEOUT_S", 0.0)
         assert wait_until_ended([seen]) == [], "its second thread still runs"
     process.stdin.close()
     assert wait_until_ended([seen]) == [seen]

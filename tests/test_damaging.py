@@ -55,7 +55,7 @@ def asked_of_a_server(error: Exception, *, exited: str | None = None) -> str:
         return SimpleNamespace(close=lambda: None)
 
     life = SimpleNamespace(wait=lambda _: exited)
-    server = SimpleNamespace(alive=True, stall_s=7.0, connect=connect, life=life)
+    server = SimpleNamespace(alive=True, stall_s=7.0, connect=connect, process=life)
 
     def question(_: pymysql.Connection) -> str:
         raise error

@@ -48,7 +48,7 @@ def test_what_a_server_said_of_a_disk_that_is_well_again(line: str, was: str, tm
     error = ServerFailedError("the server did not start", log_tail=("a line", line))
     found = as_storage_error(error, WritableFolder(DATA, tmp_path))
     assert found is not None
-    assert found.message == f"{was} meanwhile: the server did not start"
+    assert found.message == f"{was} during the run: the server did not start"
     assert found.log_tail == error.log_tail
 
 
@@ -60,7 +60,7 @@ def test_other_numbers_blame_no_disk(line: str, tmp_path: Path) -> None:
 def test_an_error_of_our_own_says_its_number(tmp_path: Path) -> None:
     found = as_storage_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), WritableFolder(RESULTS, tmp_path))
     assert found is not None
-    assert found.message == "a disk was full meanwhile: No space left on device"
+    assert found.message == "a disk was full during the run: No space left on device"
     assert as_storage_error(FileNotFoundError(errno.ENOENT, "no such file"), WritableFolder(RESULTS, tmp_path)) is None
     assert as_storage_error(HostUnfitError("the disk is full"), WritableFolder(RESULTS, tmp_path)) is None
 

@@ -109,7 +109,7 @@ def test_a_column_with_a_hole_is_empty() -> None:
 
 
 def test_a_pinned_sample_is_never_dropped() -> None:
-    series = DownsampledSeries[int](1.0, most=5)
+    series = DownsampledSeries[int](1.0, max_samples=5)
     for number in range(11):
         series.add(number)
         series.pinned = 2

@@ -48,7 +48,9 @@ def test_memory_has_no_device() -> None:
 
 
 def test_mount_lines_with_blanks_and_optional_fields() -> None:
-    mount = storage._parse(r"36 35 98:0 /mnt1 /my\040disk rw,noatime master:1 shared:2 - ext4 /dev/root rw,discard")
+    mount = storage.parse_mount(
+        r"36 35 98:0 /mnt1 /my\040disk rw,noatime master:1 shared:2 - ext4 /dev/root rw,discard"
+    )
     assert vars(mount) == {
         "number": "98:0", "point": "/my disk", "filesystem": "ext4", "options": "rw,noatime,discard",
     }  # fmt: skip

@@ -47,7 +47,8 @@ def test_as_much_of_each_as_a_page_of_the_server(
     asked: list[int] = []
     monkeypatch.setattr("recovery.experiments.bench.measure_read_floor", lambda _, size, *__: asked.append(size))
     bench = SimpleNamespace(
-        at_rest=True, invalidate_cache_baseline=lambda: None, files="its", datadir=SimpleNamespace(mysql=tmp_path),
+        stopped_cleanly=True, invalidate_cache_baseline=lambda: None, files="its",
+        datadir=SimpleNamespace(mysql=tmp_path),
         server=SimpleNamespace(group=None),
     )  # fmt: skip
     measure_storage_floor(cast(Bench, bench))

@@ -48,7 +48,7 @@ def mounts(folder: Path, lines: list[str]) -> Path:
 def on_a_plain_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     lie_on(DISK, monkeypatch)
     # Folders of a real control group go with the files in them, these do not.
-    monkeypatch.setattr(cgroups, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(cgroups, "_TIMEOUT_S", 0.0)
 
 
 def lie_on(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ def test_without_the_variable_all_come_to_one_place(monkeypatch: pytest.MonkeyPa
 
 def test_a_look_does_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`recovery datadirs` in a loop beside a run that starts."""
-    monkeypatch.setattr(locks, "_PATIENCE_S", 60.0)
+    monkeypatch.setattr(locks, "_TIMEOUT_S", 60.0)
     path = tmp_path / "x.lock"
     held = locks.take_lock(path)
     assert held is not None

@@ -11,7 +11,7 @@ import pytest
 
 from recovery.errors import RecoveryError
 from recovery.linux.files import TableFiles
-from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, page_bytes
+from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, parse_page_bytes
 
 
 def log(path: Path, *, kind: int, places: dict[int, int]) -> None:
@@ -65,7 +65,7 @@ def test_no_log(size: int | None, tmp_path: Path) -> None:
 )
 def test_the_size_of_a_page(flags: int, size: int) -> None:
     """Plain, of other sizes, compressed, and in MariaDB's newer form."""
-    assert page_bytes(bytes(54) + struct.pack(">I", flags)) == size
+    assert parse_page_bytes(bytes(54) + struct.pack(">I", flags)) == size
 
 
 def tablespace(path: Path, *lsns: int) -> None:

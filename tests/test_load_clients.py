@@ -93,7 +93,7 @@ def test_the_line_that_tells_why(recorded: str, said: str) -> None:
 
 
 def test_one_that_is_not_there(tmp_path: Path) -> None:
-    refused = pytest.raises(RecoveryError, match="none can't be run: No such file")
+    refused = pytest.raises(RecoveryError, match="none cannot be run: No such file")
     with refused, Client("load", [str(tmp_path / "none")]) as client:
         client.wait(DEADLINE_S)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.workload.schema import Kind
+from recovery.workload.schema import StatementKind
 from recovery.workload.script_runner import MAX_PACKET_BYTES, packets
 
 TABLE = "create table d.t (id int)"
@@ -15,12 +15,12 @@ def test_kinds_never_share_a_packet() -> None:
     script = ["create schema d", TABLE, TABLE, TABLE, INSERT, "analyze table d.t", INSERT]
     found = [(packet.first, packet.kind, len(packet.statements)) for packet in packets(script, batch=2)]
     assert found == [
-        (0, Kind.IN_ORDER, 1),
-        (1, Kind.TABLE, 2),
-        (3, Kind.TABLE, 1),
-        (4, Kind.INSERT, 1),
-        (5, Kind.IN_ORDER, 1),
-        (6, Kind.INSERT, 1),
+        (0, StatementKind.IN_ORDER, 1),
+        (1, StatementKind.TABLE, 2),
+        (3, StatementKind.TABLE, 1),
+        (4, StatementKind.INSERT, 1),
+        (5, StatementKind.IN_ORDER, 1),
+        (6, StatementKind.INSERT, 1),
     ]
 
 
@@ -38,18 +38,18 @@ def test_a_longer_statement_goes_alone() -> None:
 
 def test_inserts_that_fill_go_one_by_one_but_beside_each_other() -> None:
     found = [(packet.first, packet.kind, len(packet.statements)) for packet in packets([TABLE, FILL, FILL], batch=9)]
-    assert found == [(0, Kind.TABLE, 1), (1, Kind.FILL, 1), (2, Kind.FILL, 1)]
+    assert found == [(0, StatementKind.TABLE, 1), (1, StatementKind.FILL, 1), (2, StatementKind.FILL, 1)]
 
 
 def test_going_on_repeats_only_what_changes_a_connection() -> None:
     script = ["create schema d", "use d", TABLE, TABLE, INSERT]
     found = [(packet.first, packet.kind) for packet in packets(script, batch=500, done=3)]
-    assert found == [(1, Kind.SESSION), (3, Kind.TABLE), (4, Kind.INSERT)]
+    assert found == [(1, StatementKind.SESSION), (3, StatementKind.TABLE), (4, StatementKind.INSERT)]
 
 
 def test_rows_of_tables_that_refer_to_each_other_keep_their_order() -> None:
     script = [TABLE, "create table d.u (id int references d.t (id))", INSERT, INSERT]
-    assert [packet.kind for packet in packets(script, batch=500)] == [Kind.TABLE, Kind.IN_ORDER]
+    assert [packet.kind for packet in packets(script, batch=500)] == [StatementKind.TABLE, StatementKind.IN_ORDER]
 
 
 @given(

@@ -13,8 +13,8 @@ from recovery.linux.files import ALL_TABLES, template_dir
 from recovery.linux.storage import estimate_space
 from recovery.model import Layout, Schema, parse_version
 from recovery.workload.schema import (
-    Kind,
     ScriptSize,
+    StatementKind,
     can_extend,
     check_template,
     disk_need,
@@ -84,8 +84,8 @@ def test_tables_of_sysbench() -> None:
     schema = Schema(2, databases=2, rows=1500, database="sbtest", template=SYSBENCH)
     script = list(script_statements(schema))
     assert [kind_of(statement) for statement in script] == [
-        *[Kind.IN_ORDER, Kind.TABLE, Kind.TABLE] * 2,
-        *[Kind.FILL] * 8,
+        *[StatementKind.IN_ORDER, StatementKind.TABLE, StatementKind.TABLE] * 2,
+        *[StatementKind.FILL] * 8,
     ]
     inserts = [re.findall(r"into (\S+) .* select (\d+) \+", statement)[0] for statement in script[6:]]
     tables = [f"sbtest_{database}.sbtest{table}" for database in (1, 2) for table in (1, 2)]

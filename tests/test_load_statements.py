@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recovery.workload.schema import Kind, compressed_kib, count_indexes, creates_table, kind_of, split_script
+from recovery.workload.schema import StatementKind, compressed_kib, count_indexes, creates_table, kind_of, split_script
 
 
 def statements(script: str) -> list[str]:
@@ -75,22 +75,22 @@ def test_a_long_statement_takes_no_quadratic_time() -> None:
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [
-        ("create table d.t (id int)", Kind.TABLE),
-        ("CREATE  TABLE IF NOT EXISTS d.t (id int)", Kind.TABLE),
-        ("create table d.likes (id int)", Kind.TABLE),
-        ("create table d.t like d.u", Kind.IN_ORDER),
-        ("create table d.t (id int, foreign key (id) references d.u (id))", Kind.IN_ORDER),
-        ("create table d.t as select 1", Kind.IN_ORDER),
-        ("create temporary table t (id int)", Kind.IN_ORDER),
-        ("create schema d", Kind.IN_ORDER),
-        ("insert into d.t values (null)", Kind.INSERT),
-        ("insert into d.t select * from d.u", Kind.IN_ORDER),
-        ("insert /* fills */ into d.t select 1", Kind.FILL),
-        ("use d", Kind.SESSION),
-        ("SET sql_mode = ''", Kind.SESSION),
+        ("create table d.t (id int)", StatementKind.TABLE),
+        ("CREATE  TABLE IF NOT EXISTS d.t (id int)", StatementKind.TABLE),
+        ("create table d.likes (id int)", StatementKind.TABLE),
+        ("create table d.t like d.u", StatementKind.IN_ORDER),
+        ("create table d.t (id int, foreign key (id) references d.u (id))", StatementKind.IN_ORDER),
+        ("create table d.t as select 1", StatementKind.IN_ORDER),
+        ("create temporary table t (id int)", StatementKind.IN_ORDER),
+        ("create schema d", StatementKind.IN_ORDER),
+        ("insert into d.t values (null)", StatementKind.INSERT),
+        ("insert into d.t select * from d.u", StatementKind.IN_ORDER),
+        ("insert /* fills */ into d.t select 1", StatementKind.FILL),
+        ("use d", StatementKind.SESSION),
+        ("SET sql_mode = ''", StatementKind.SESSION),
     ],
 )
-def test_kinds(statement: str, kind: Kind) -> None:
+def test_kinds(statement: str, kind: StatementKind) -> None:
     assert kind_of(statement) is kind
 
 

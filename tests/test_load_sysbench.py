@@ -100,9 +100,9 @@ def test_a_report() -> None:
     assert (report.seconds, report.latency_mean_ms, report.latency_max_ms) == (3.0066, 2.94, 279.89)
     assert (round(report.qps, 1), round(report.tps, 1)) == (13628.7, 679.5)
     assert (report.latency_p50_ms, report.latency_p95_ms, report.latency_p999_ms) == (2.477, 3.816, 90.775)
-    assert [look.at_s for look in report.looks] == [1, 2, 3]
-    assert (report.looks[0].qps, report.looks[0].tps) == (15200.38, 756.22)
-    assert (report.looks[0].latency_ms, report.looks[0].errors) == (7.04, 3)
+    assert [look.at_s for look in report.intervals] == [1, 2, 3]
+    assert (report.intervals[0].qps, report.intervals[0].tps) == (15200.38, 756.22)
+    assert (report.intervals[0].latency_ms, report.intervals[0].errors) == (7.04, 3)
 
 
 @pytest.mark.parametrize("name", ["read-write", "read-only-after-a-warm-up", "poll"])
@@ -120,7 +120,7 @@ def test_a_report_after_a_warm_up_is_of_the_time_after_it() -> None:
     assert (report.transactions, report.queries) == (9193, 147080)
     assert report.seconds == pytest.approx(5.0026 - 2.0002)
     assert report.latency_max_ms == 27.15
-    assert [look.at_s for look in report.looks] == [-1, 0, 1, 2, 3]
+    assert [look.at_s for look in report.intervals] == [-1, 0, 1, 2, 3]
     # It was ended before the second report came.
     with pytest.raises(RecoveryError, match=r"no report; its last line is: \[ 5s \] thds: 2"):
         parse_report(text.partition("Latency histogram")[0])

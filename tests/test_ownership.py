@@ -175,9 +175,9 @@ def test_what_is_nested_too_deeply_is_damaged(monkeypatch: pytest.MonkeyPatch, t
     (server.folder / "server.json").write_bytes(DEEP)
     assert install.installed_servers() == ()
     assert _obtained([]) == server
-    found = cached_sha256(server.mysqld, server.found.memo)
-    server.found.memo.write_bytes(DEEP)
-    assert cached_sha256(server.mysqld, server.found.memo) == found
+    found = cached_sha256(server.mysqld, server.found.checksum_file)
+    server.found.checksum_file.write_bytes(DEEP)
+    assert cached_sha256(server.mysqld, server.found.checksum_file) == found
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "config.json").write_bytes(DEEP)
     monkeypatch.delenv("DOCKER_HOST", raising=False)

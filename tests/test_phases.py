@@ -13,22 +13,22 @@ from recovery.model import Phase, parse_version
 from recovery.mysqld import error_log
 from recovery.mysqld.error_log import Milestone, milestone_of
 from recovery.mysqld.phases import (
-    Generation,
+    FileAccess,
     Sighting,
-    StartTraits,
+    StartContext,
     current_phase,
-    generation_of,
+    file_access_of,
     phases_of,
     with_first_query,
 )
 
-CRASH = {generation: StartTraits(generation, crashed=True) for generation in Generation}
+CRASH = {generation: StartContext(generation, crashed=True) for generation in FileAccess}
 
 
-def names(*marks: Milestone, generation: Generation, crashed: bool = True) -> list[str]:
+def names(*marks: Milestone, generation: FileAccess, crashed: bool = True) -> list[str]:
     """Of a start that comes by these marks a second apart."""
     sightings = [Sighting(mark, float(number)) for number, mark in enumerate(marks, 1)]
-    server = StartTraits(generation, crashed)
+    server = StartContext(generation, crashed)
     return [phase.name for phase in phases_of(sightings, (0.0, len(marks) + 1.0), server=server)]
 
 
@@ -83,30 +83,30 @@ def test_marks(line: str, mark: Milestone | None) -> None:
 @pytest.mark.parametrize(
     ("version", "generation"),
     [
-        ("5.5.62", Generation.BEFORE_REDO),
-        ("5.6.24", Generation.BEFORE_REDO),
-        ("5.7.4", Generation.BEFORE_REDO),
-        ("5.7.5", Generation.SILENT),
-        ("5.7.22", Generation.SILENT),
-        ("8.0.39-30", Generation.DICTIONARY),
-        ("26.7.0", Generation.DICTIONARY),
-        ("mariadb-10.1.48", Generation.BEFORE_REDO),
-        ("mariadb-10.2.1", Generation.BEFORE_REDO),
-        ("mariadb-10.2.2", Generation.SILENT),
-        ("mariadb-10.2.11", Generation.SILENT),
-        ("mariadb-10.2.23", Generation.NONE),
-        ("mariadb-10.3.13", Generation.SILENT),
-        ("mariadb-11.4.2", Generation.NONE),
+        ("5.5.62", FileAccess.BEFORE_REDO),
+        ("5.6.24", FileAccess.BEFORE_REDO),
+        ("5.7.4", FileAccess.BEFORE_REDO),
+        ("5.7.5", FileAccess.UNLOGGED_AFTER_REDO),
+        ("5.7.22", FileAccess.UNLOGGED_AFTER_REDO),
+        ("8.0.39-30", FileAccess.SCAN_AND_VALIDATE),
+        ("26.7.0", FileAccess.SCAN_AND_VALIDATE),
+        ("mariadb-10.1.48", FileAccess.BEFORE_REDO),
+        ("mariadb-10.2.1", FileAccess.BEFORE_REDO),
+        ("mariadb-10.2.2", FileAccess.UNLOGGED_AFTER_REDO),
+        ("mariadb-10.2.11", FileAccess.UNLOGGED_AFTER_REDO),
+        ("mariadb-10.2.23", FileAccess.NAMED_IN_REDO),
+        ("mariadb-10.3.13", FileAccess.UNLOGGED_AFTER_REDO),
+        ("mariadb-11.4.2", FileAccess.NAMED_IN_REDO),
     ],
 )
-def test_what_a_release_does(version: str, generation: Generation) -> None:
-    assert generation_of(parse_version(version)) is generation
+def test_what_a_release_does(version: str, generation: FileAccess) -> None:
+    assert file_access_of(parse_version(version)) is generation
 
 
 def test_an_unknown_release_is_told_by_its_lines() -> None:
-    assert generation_of(None, [Milestone.POOL, Milestone.DISCOVER]) is Generation.BEFORE_REDO
-    assert generation_of(None, [Milestone.SCAN]) is Generation.DICTIONARY
-    assert generation_of(None, [Milestone.POOL, Milestone.APPLIED]) is Generation.NONE
+    assert file_access_of(None, [Milestone.POOL, Milestone.DISCOVER]) is FileAccess.BEFORE_REDO
+    assert file_access_of(None, [Milestone.SCAN]) is FileAccess.SCAN_AND_VALIDATE
+    assert file_access_of(None, [Milestone.POOL, Milestone.APPLIED]) is FileAccess.NAMED_IN_REDO
 
 
 def test_a_silent_validation_is_named_by_its_gap() -> None:
@@ -122,9 +122,9 @@ def test_a_silent_validation_is_named_by_its_gap() -> None:
     )
     before = ["process start", "buffer pool", "system files", "redo scan", "redo apply"]
     after = ["undo and temp", "rest to ready"]
-    assert names(*marks, generation=Generation.SILENT) == [*before, "validation", *after]
-    assert names(*marks, generation=Generation.SILENT, crashed=False) == [*before, "dictionary", *after]
-    assert names(*marks, generation=Generation.NONE) == [*before, "unnamed", *after]
+    assert names(*marks, generation=FileAccess.UNLOGGED_AFTER_REDO) == [*before, "validation", *after]
+    assert names(*marks, generation=FileAccess.UNLOGGED_AFTER_REDO, crashed=False) == [*before, "dictionary", *after]
+    assert names(*marks, generation=FileAccess.NAMED_IN_REDO) == [*before, "unnamed", *after]
 
 
 def test_redo_that_comes_in_batches_is_no_validation() -> None:
@@ -138,7 +138,7 @@ def test_redo_that_comes_in_batches_is_no_validation() -> None:
         Milestone.UNDO,
         Milestone.STARTED,
     )
-    found = names(*marks, generation=Generation.SILENT)
+    found = names(*marks, generation=FileAccess.UNLOGGED_AFTER_REDO)
     assert found == [
         "process start", "redo scan", "redo apply", "redo scan", "redo apply", "validation", "undo and temp",
         "rest to ready",
@@ -147,25 +147,25 @@ def test_redo_that_comes_in_batches_is_no_validation() -> None:
 
 def test_what_no_line_parts_has_both_names() -> None:
     assert (
-        names(Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO, generation=Generation.SILENT)[2]
+        names(Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO, generation=FileAccess.UNLOGGED_AFTER_REDO)[2]
         == "redo apply + validation"
     )
     assert (
-        names(Milestone.REDO, Milestone.UNDO, Milestone.STARTED, generation=Generation.SILENT)[1]
+        names(Milestone.REDO, Milestone.UNDO, Milestone.STARTED, generation=FileAccess.UNLOGGED_AFTER_REDO)[1]
         == "redo scan + validation"
     )
 
 
 def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
     marks = (Milestone.REDO, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED)
-    assert names(*marks, generation=Generation.NONE)[2:4] == ["dictionary", "undo and temp"]
-    assert names(*marks, generation=Generation.SILENT)[2:] == ["undo and temp", "rest to ready"], "as one"
-    assert names(Milestone.CHECKPOINT, Milestone.RESTORE, generation=Generation.BEFORE_REDO)[1] == "discovery"
-    assert names(Milestone.CHECKPOINT, Milestone.RESTORE, generation=Generation.NONE)[1] == "redo scan"
+    assert names(*marks, generation=FileAccess.NAMED_IN_REDO)[2:4] == ["dictionary", "undo and temp"]
+    assert names(*marks, generation=FileAccess.UNLOGGED_AFTER_REDO)[2:] == ["undo and temp", "rest to ready"], "as one"
+    assert names(Milestone.CHECKPOINT, Milestone.RESTORE, generation=FileAccess.BEFORE_REDO)[1] == "discovery"
+    assert names(Milestone.CHECKPOINT, Milestone.RESTORE, generation=FileAccess.NAMED_IN_REDO)[1] == "redo scan"
 
 
 def test_a_server_that_says_little_is_not_guessed_at() -> None:
-    found = names(Milestone.STARTING, Milestone.INNODB, Milestone.STARTED, generation=Generation.DICTIONARY)
+    found = names(Milestone.STARTING, Milestone.INNODB, Milestone.STARTED, generation=FileAccess.SCAN_AND_VALIDATE)
     assert found == ["process start", "unnamed"]
 
 
@@ -178,24 +178,24 @@ def test_undo_made_anew_within_validation_does_not_end_it() -> None:
         Milestone.VALIDATED,
         Milestone.DICTIONARY_READ,
     )
-    found = names(*marks, generation=Generation.DICTIONARY)
+    found = names(*marks, generation=FileAccess.SCAN_AND_VALIDATE)
     assert found == ["unnamed", "dictionary", "validation", "dictionary", "rest to ready"]
 
 
 def test_marks_without_a_time_join_what_lies_around_them() -> None:
     sightings = [Sighting(Milestone.APPLY, 1.0), Sighting(Milestone.APPLIED, None), Sighting(Milestone.UNDO, 3.0)]
-    found = phases_of(sightings, (0.0, 4.0), server=CRASH[Generation.BEFORE_REDO])
+    found = phases_of(sightings, (0.0, 4.0), server=CRASH[FileAccess.BEFORE_REDO])
     assert found[1] == Phase("redo apply + dictionary", 1.0, 3.0)
 
 
 def test_a_start_that_is_not_ready_stands_in_its_last_phase() -> None:
     for generation, seen, where in (
-        (Generation.SILENT, [Milestone.APPLY, Milestone.APPLIED], "validation"),
-        (Generation.SILENT, [Milestone.CHECKPOINT, Milestone.APPLY], "redo apply + validation"),
-        (Generation.DICTIONARY, [Milestone.INNODB, Milestone.SCAN], "discovery"),
-        (Generation.DICTIONARY, [Milestone.STARTED], "dictionary"),
-        (Generation.BEFORE_REDO, [Milestone.CHECKPOINT], "discovery"),
-        (Generation.NONE, [], "process start"),
+        (FileAccess.UNLOGGED_AFTER_REDO, [Milestone.APPLY, Milestone.APPLIED], "validation"),
+        (FileAccess.UNLOGGED_AFTER_REDO, [Milestone.CHECKPOINT, Milestone.APPLY], "redo apply + validation"),
+        (FileAccess.SCAN_AND_VALIDATE, [Milestone.INNODB, Milestone.SCAN], "discovery"),
+        (FileAccess.SCAN_AND_VALIDATE, [Milestone.STARTED], "dictionary"),
+        (FileAccess.BEFORE_REDO, [Milestone.CHECKPOINT], "discovery"),
+        (FileAccess.NAMED_IN_REDO, [], "process start"),
     ):
         sightings = [Sighting(mark, 1.0) for mark in seen]
         assert current_phase(sightings, CRASH[generation]) == where
@@ -217,11 +217,11 @@ times = st.one_of(st.none(), st.floats(-1e6, 1e6), st.sampled_from([float("inf")
 any_sightings = st.lists(st.builds(Sighting, st.sampled_from(Milestone), times), max_size=40)
 
 
-@given(any_sightings, st.floats(0, 1e6), st.sampled_from(Generation), st.booleans(), st.booleans())
+@given(any_sightings, st.floats(0, 1e6), st.sampled_from(FileAccess), st.booleans(), st.booleans())
 def test_phases_never_overlap_nor_go_backwards_and_add_up(
-    sightings: list[Sighting], end_s: float, generation: Generation, crashed: bool, ready: bool
+    sightings: list[Sighting], end_s: float, generation: FileAccess, crashed: bool, ready: bool
 ) -> None:
-    phases = phases_of(sightings, (0.0, end_s), server=StartTraits(generation, crashed), ready=ready)
+    phases = phases_of(sightings, (0.0, end_s), server=StartContext(generation, crashed), ready=ready)
     at_s = 0.0
     for phase in phases:
         assert phase.start_s == at_s

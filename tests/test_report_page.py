@@ -198,14 +198,14 @@ def test_a_prediction_far_away_has_a_chart_of_its_own_alone() -> None:
 )
 def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
     found = rounded_axis(most)
-    assert found.most == pytest.approx(end)
+    assert found.maximum == pytest.approx(end)
     assert len(found.ticks()) == ticks
     assert found.at(found.ticks()[-1]) == pytest.approx(100)
 
 
 def test_an_exact_axis_ends_with_its_values() -> None:
     found = exact_axis(43.5)
-    assert found.most == 43.5
+    assert found.maximum == 43.5
     assert found.ticks() == (0, 10, 20, 30, 40)
 
 

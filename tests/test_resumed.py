@@ -124,7 +124,7 @@ def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID, *[Verdict.MEASURED] * 2]
     assert {path: path.read_bytes() for path in before} == before
     assert any("with 2 runs missing" in note for note in session.notes)
-    told = "To be measured again: run 3 (5.7.22 cold), which was void: a disk was full meanwhile: errno 28."
+    told = "To be measured again: run 3 (5.7.22 cold), which was void: a disk was full during the run: errno 28."
     assert session.notes.count(told) == 1
 
 
@@ -180,8 +180,8 @@ def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
     def over_a_full_disk() -> None:
         raise OVER_A_FULL_DISK
 
-    monkeypatch.setattr(bench, "recover_state", over_a_full_disk)
-    with pytest.raises(StorageFailedError, match="a disk was full meanwhile"):
+    monkeypatch.setattr(bench, "recount_after_failure", over_a_full_disk)
+    with pytest.raises(StorageFailedError, match="a disk was full during the run"):
         loop.run()
     unfinished = find_unfinished(tmp_path / "results", None)
     assert (unfinished.session.status, unfinished.missing) == ("aborted", 1)

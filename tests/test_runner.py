@@ -65,18 +65,18 @@ class FakeBench:
         self.description = {"source": "a fake"}
         self.notes: list[str] = []
         self.cpus_shared = False
-        self.datadir = SimpleNamespace(storage=WritableFolder(DATA, logdir))
-        self.came_back = True
+        self.datadir = SimpleNamespace(writable_folder=WritableFolder(DATA, logdir))
+        self.can_recover = True
         self.settled = 0
         self.disturbances = 0
-        self.at_rest = True
+        self.stopped_cleanly = True
         self.fails_to_recover = False
 
     def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         self.extra = extra
         self.variant = variant
         self.repeat = repeat
-        self.came_back = True
+        self.can_recover = True
 
     def floor(self) -> FloorTimes:
         if self.fails_to_recover:
@@ -88,7 +88,7 @@ class FakeBench:
     def invalidate_cache_baseline(self) -> None:
         self.disturbances += 1
 
-    def recover_state(self) -> None:
+    def recount_after_failure(self) -> None:
         self.settled += 1
         if self.fails_to_recover:
             raise ServerFailedError("it does not start any more")
@@ -165,7 +165,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
         step = next(steps)
         if isinstance(step, BaseException):
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
-            bench.came_back = "does not come back" not in str(step)
+            bench.can_recover = "does not come back" not in str(step)
             raise step
         return replace(good(bench), samples=step if isinstance(step, StackSamples) else None)
 

@@ -9,7 +9,7 @@ import pytest
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, clean_start, find_scenario
 from recovery.experiments.bench import Bench, Contents
-from recovery.experiments.crash_recovery import MOST_WARMUPS, reads_are_stable, time_warm_start
+from recovery.experiments.crash_recovery import MAX_WARMUPS, reads_are_stable, time_warm_start
 from recovery.experiments.experiment import Judgement, Measurement, accept, judge_recovery
 from recovery.model import Cache, ResourceUsage, Startup, Verdict, WarmProof
 
@@ -139,4 +139,4 @@ def test_the_resident_share_is_measured_before_and_after_a_warm_start() -> None:
 
 def test_reads_that_never_become_stable_are_no_warm_start() -> None:
     with pytest.raises(TrialVoidError, match="did not become stable"):
-        warm_start(ReadingBench(*(10**10 // 2**number for number in range(MOST_WARMUPS)), 10**9))
+        warm_start(ReadingBench(*(10**10 // 2**number for number in range(MAX_WARMUPS)), 10**9))

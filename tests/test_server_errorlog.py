@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from recovery.mysqld.error_log import Kind, classify, is_error, microsecond_stamp
+from recovery.mysqld.error_log import EventKind, classify, is_error, microsecond_stamp
 
 LOGS = sorted((Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err"))
 
 
-def kinds(log: Path) -> list[Kind]:
+def kinds(log: Path) -> list[EventKind]:
     events = (classify(line) for line in log.read_text().splitlines())
     return [event.kind for event in events if event is not None]
 
@@ -23,12 +23,12 @@ def test_there_are_logs_of_six_versions_clean_and_crashed() -> None:
 
 @pytest.mark.parametrize("log", [log for log in LOGS if log.stem.endswith("-clean")], ids=lambda log: str(log.stem))
 def test_a_clean_start_is_ready_once_and_proves_no_crash(log: Path) -> None:
-    assert kinds(log) == [Kind.READY, Kind.SHUTDOWN]
+    assert kinds(log) == [EventKind.READY, EventKind.SHUTDOWN]
 
 
 @pytest.mark.parametrize("log", [log for log in LOGS if log.stem.endswith("-crash")], ids=lambda log: str(log.stem))
 def test_a_crash_start_is_proved_before_it_is_ready(log: Path) -> None:
-    assert kinds(log) == [Kind.CRASH_RECOVERY, Kind.READY, Kind.SHUTDOWN]
+    assert kinds(log) == [EventKind.CRASH_RECOVERY, EventKind.READY, EventKind.SHUTDOWN]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_says_nothing(line: str) -> None:
 def test_ends_a_start(line: str) -> None:
     event = classify(line)
     assert event is not None
-    assert event.kind is Kind.FAILURE
+    assert event.kind is EventKind.FAILURE
 
 
 def test_ready_is_known_from_its_first_line_alone_in_every_generation() -> None:
@@ -84,7 +84,7 @@ def test_ready_is_known_from_its_first_line_alone_in_every_generation() -> None:
     ):
         event = classify(line)
         assert event is not None, line
-        assert event.kind is Kind.READY
+        assert event.kind is EventKind.READY
 
 
 def test_stamps_in_microseconds_only() -> None:

@@ -66,5 +66,5 @@ def test_a_socket_path_that_is_too_long_is_refused_before_anything_is_made(tmp_p
 def test_a_file_that_is_no_program(tmp_path: Path) -> None:
     launch = script(tmp_path, "")
     launch.build.mysqld.write_bytes(b"\x7fELF, but not really")
-    with pytest.raises(ServerFailedError, match="can't be run"):
+    with pytest.raises(ServerFailedError, match="cannot be run"):
         LocalLauncher().launch(launch)

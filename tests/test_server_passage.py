@@ -78,15 +78,15 @@ def test_what_goes_on_beside_the_start() -> None:
     load = (1.0, 0.999, "0 [Note] InnoDB: Loading buffer pool(s) from /data/ib_buffer_pool")
     loaded = (1.5, 1.499, "0 [Note] InnoDB: Buffer pool(s) load completed at 261121  1:00:00")
     rollback = (3.0, 2.999, "0 [Note] InnoDB: Starting in background the rollback of uncommitted transactions")
-    found = passed(load, loaded, rollback, version="5.7.22").concurrent_phases(4.0)
+    found = passed(load, loaded, rollback, version="5.7.22").background_phases(4.0)
     assert [(phase.name, round(phase.start_s, 3), round(phase.end_s, 3)) for phase in found] == [
         ("buffer pool load", 1.0, 1.5),
         ("rollback", 3.0, 4.0),
     ], "what has no end yet was seen until the ready line"
-    assert passed(loaded, version="5.7.22").concurrent_phases(4.0) == ()
+    assert passed(loaded, version="5.7.22").background_phases(4.0) == ()
     # Held back, by stamps that go back, and to before the exec: no time is less than none.
     early = (1.0, -2.0, load[2])
-    (phase,) = passed(early, (1.5, -3.0, loaded[2]), version="5.7.22").concurrent_phases(4.0)
+    (phase,) = passed(early, (1.5, -3.0, loaded[2]), version="5.7.22").background_phases(4.0)
     assert (phase.start_s, phase.end_s) == (0.0, 0.0)
 
 

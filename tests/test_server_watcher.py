@@ -33,7 +33,7 @@ def say(life: LocalProcess, text: str) -> None:
 
 def watched(life: LocalProcess, *, version: str = "5.7.22", stall_s: float = 60.0) -> Ready:
     try:
-        return wait_until_ready(life, ready_version=parse_version(version), stall_s=stall_s)
+        return wait_until_ready(life, version=parse_version(version), stall_s=stall_s)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -83,7 +83,7 @@ def test_a_failure_ends_the_watch_though_the_process_lingers(tmp_path: Path) -> 
     life = play(tmp_path, "x [ERROR] InnoDB: Unable to lock ./ibdata1, error: 11\n")
     try:
         with pytest.raises(ServerFailedError, match="Unable to lock"):
-            wait_until_ready(life, ready_version=parse_version("5.7.22"))
+            wait_until_ready(life, version=parse_version("5.7.22"))
         assert life.exited() is None
     finally:
         life.signal(signal.SIGKILL)
@@ -117,7 +117,7 @@ def test_a_server_that_computes_in_silence_does_not_hang(tmp_path: Path) -> None
         return ProcessActivity(float(looks), (0,))
 
     try:
-        assert wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, read_activity=look).line
+        assert wait_until_ready(life, version=parse_version("5.7.22"), stall_s=0.2, read_activity=look).line
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)
@@ -139,7 +139,7 @@ def test_the_ticking_of_timers_is_no_work(tmp_path: Path, cpus: float, io: tuple
 
     try:
         with pytest.raises(ServerFailedError, match="nothing moved") if hangs else nullcontext():
-            wait_until_ready(life, ready_version=parse_version("5.7.22"), stall_s=0.2, read_activity=look)
+            wait_until_ready(life, version=parse_version("5.7.22"), stall_s=0.2, read_activity=look)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(DEADLINE_S)

@@ -193,7 +193,7 @@ def test_a_recording_that_was_full_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     fake(tmp_path, "perf", recorded)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     full = sampled(tmp_path, ("perf",), has_recorded)
-    assert full.looks == 2
+    assert full.sample_count == 2
     assert full.note.startswith("perf had recorded 1G after ")
     fake(tmp_path, "perf", f'{recorded}\ncase "$*" in *" record "*) exec sleep 600;; esac')
     assert sampled(tmp_path, ("perf",), is_recording).note == ""
@@ -203,7 +203,7 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
     fake(tmp_path, "perf")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     server = SimpleNamespace(
-        life=SimpleNamespace(pid=os.getpid()),
+        process=SimpleNamespace(pid=os.getpid()),
         device=Device(),
         group=None,
         connect=partial(connect, tmp_path / "no.sock"),
@@ -214,7 +214,7 @@ def test_work_in_which_nothing_was_seen_is_told_with_a_note(monkeypatch: pytest.
         pass
     found = watch.stacks("Q2")
     assert found is not None
-    assert (found.looks, found.chains, found.folded) == (0, (), "")
+    assert (found.sample_count, found.chains, found.folded) == (0, (), "")
     assert re.fullmatch(r"perf took no stack trace of the server, in [\d.e-]+ s of Q2", found.note)
 
 
@@ -223,7 +223,7 @@ def test_looks_are_taken_and_named_by_the_phase(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(eu_stack, "resolve_addresses", lambda *_: {0x10: "read", 0x20: "main"})
     found = sampled(tmp_path, ("eu-stack",), lambda sampling: len(sampling._samples) >= 2)
-    assert found.looks >= 2
+    assert found.sample_count >= 2
     assert found.folded.startswith("rest to ready;")
     assert found.folded.rstrip().rpartition(" ")[0].endswith("main;read")
 

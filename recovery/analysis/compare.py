@@ -167,10 +167,10 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
             yield from _differing_facts("server: ", _compared_server_facts(facts), _compared_server_facts(its))
 
 
-def _stable_host_facts(environment: Facts) -> Facts:
+def _stable_host_facts(host: Facts) -> Facts:
     return {
         name: value
-        for name, value in environment.items()
+        for name, value in host.items()
         if name not in _VOLATILE_HOST_FACTS and not name.startswith(_PROBE_PREFIX) and name != "tool"
     }
 

@@ -290,10 +290,10 @@ class LineFit:
         start, end = next((pair for pair in pairwise(self.means) if tables <= pair[1][0]), self.means[-2:])
         return start[1] + _slope(start, end) * (tables - start[0])
 
-    def drawn(self, most: float) -> tuple[tuple[float, float], ...]:
-        """Returns the corners of its curve (tables, seconds), from zero tables to `most`."""
-        corners = [tables for tables, _ in self.means if tables < most] if self.form == PIECEWISE else []
-        return tuple((tables, max(0.0, self.at(tables))) for tables in (0.0, *corners, most))
+    def drawn(self, max_tables: float) -> tuple[tuple[float, float], ...]:
+        """Returns the corners of its curve (tables, seconds), from zero tables to `max_tables`."""
+        corners = [tables for tables, _ in self.means if tables < max_tables] if self.form == PIECEWISE else []
+        return tuple((tables, max(0.0, self.at(tables))) for tables in (0.0, *corners, max_tables))
 
     def predict(self, tables: float) -> Prediction:
         expected = self.at(tables)

@@ -135,10 +135,10 @@ def cold_but_cached(session: Session) -> Iterator[Finding]:
         read = [(run, run.read_bytes) for run in runs if run.read_bytes is not None]
         less = [run for run, count in read if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)]
         if less:
-            least = min(run.read_bytes or 0 for run in less)
+            smallest = min(run.read_bytes or 0 for run in less)
             yield finding(
                 "cold-was-not", about,
-                f"Only {least / 1e6:.0f} MB were read in {runs_text(less)}; {usual / 1e6:.0f} MB are usual.",
+                f"Only {smallest / 1e6:.0f} MB were read in {runs_text(less)}; {usual / 1e6:.0f} MB are usual.",
                 "Another process read these files meanwhile (a backup, a virus scanner): stop it, and measure again.",
             )  # fmt: skip
 
@@ -152,13 +152,13 @@ def cache_below_host(session: Session) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def cache_below_host_text(environment: Mapping[str, object]) -> str | None:
+def cache_below_host_text(host: Mapping[str, object]) -> str | None:
     """Returns what the read probe of the host found, as text. None if it found no cache below this machine, or could
     read too few blocks to find one."""
-    times, blocks = (stored_number(environment.get(f"probe_again_{name}")) for name in ("times_faster", "blocks"))
+    times, blocks = (stored_number(host.get(f"probe_again_{name}")) for name in ("times_faster", "blocks"))
     if times is None or blocks is None or times < _CACHED_SPEEDUP or blocks < MIN_PROBED_BLOCKS:
         return None
-    first, again = environment.get("probe_first_read_ms"), environment.get("probe_read_again_ms")
+    first, again = host.get("probe_first_read_ms"), host.get("probe_read_again_ms")
     faster = f"{times:.0f}" if times >= 10 else f"{times:.1f}"
     return (
         f"Reading the same blocks again is {faster} times as fast ({first} ms, then {again} ms): the hypervisor, the "
@@ -291,7 +291,7 @@ def _own_volume_hint(session: Session) -> str:
 def stolen_cpu(session: Session) -> Iterator[Finding]:
     yield from _time_share_findings(
         session, "steal", lambda around: around.steal_s, _MAX_STEAL_SHARE,
-        "The hypervisor gave {most:.0%} of a CPU to other machines during {runs}.",
+        "The hypervisor gave {largest:.0%} of a CPU to other machines during {runs}.",
         "Measure on a host that does not share its CPUs (a larger or dedicated instance).",
     )  # fmt: skip
 
@@ -302,21 +302,21 @@ def throttled(session: Session) -> Iterator[Finding]:
         return
     yield from _time_share_findings(
         session, "throttled", lambda around: around.throttled_s, _MAX_THROTTLED_SHARE,
-        "A control group throttled its processes for {most:.0%} of the time of {runs}.",
+        "A control group throttled its processes for {largest:.0%} of the time of {runs}.",
         "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
         "limit.",
     )  # fmt: skip
 
 
 def _time_share_findings(
-    session: Session, kind: str, seconds: Callable[[HostActivity], float | None], least: float, text: str, hint: str
+    session: Session, kind: str, seconds: Callable[[HostActivity], float | None], min_share: float, text: str, hint: str
 ) -> Iterator[Finding]:
     for about, runs in cells(session):
         shares = {run: _time_share(run.around, seconds) for run in runs}
-        over = [run for run, share in shares.items() if share > least and share * _observed_s(run) > _MIN_CPU_S]
+        over = [run for run, share in shares.items() if share > min_share and share * _observed_s(run) > _MIN_CPU_S]
         if over:
-            most = max(shares[run] for run in over)
-            yield finding(kind, about, text.format(most=most, runs=runs_text(over)), hint)
+            largest = max(shares[run] for run in over)
+            yield finding(kind, about, text.format(largest=largest, runs=runs_text(over)), hint)
 
 
 def _observed_s(run: Run) -> float:
@@ -330,7 +330,7 @@ def _time_share(around: HostActivity | None, seconds: Callable[[HostActivity], f
 def program_on_other_device(session: Session) -> Iterator[Finding]:
     data = session.environment.get("device")
     own = session.settings.get("mysqld")
-    beside = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
+    remedy = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
     for about, runs in timed_starts(session):
         program = server_of(session, runs[0].version).get("program_device")
         if is_cold(runs[0]) and data and program and program != data and _start_share(runs) > _MIN_PROCESS_START_SHARE:
@@ -338,7 +338,7 @@ def program_on_other_device(session: Session) -> Iterator[Finding]:
                 "filesystems", about,
                 f"The server's program is on {program}, its data on {data}: a cold start also reads the program, and "
                 "these reads are neither counted nor limited.",
-                f"The phase {PROCESS_START} shows what that costs. To have both on one device, {beside}.",
+                f"The phase {PROCESS_START} shows what that costs. To have both on one device, {remedy}.",
             )  # fmt: skip
 
 
@@ -435,11 +435,12 @@ def unstable_rate(session: Session) -> Iterator[Finding]:
             if (change := _rate_change(run)) is not None and abs(change) > _MAX_RATE_CHANGE
         ]
         if changed:
-            most = max((change for _, change in changed), key=abs)
+            largest = max((change for _, change in changed), key=abs)
+            comparison = "higher" if largest > 0 else "lower"
             yield finding(
                 "never-warmed-up", about,
-                f"The rate in the last third of the measured time was {abs(most):.0%} "
-                f"{'higher' if most > 0 else 'lower'} than in the first, in {runs_text([run for run, _ in changed])}.",
+                f"The rate in the last third of the measured time was {abs(largest):.0%} "
+                f"{comparison} than in the first, in {runs_text([run for run, _ in changed])}.",
                 "The load was not stable yet: measure longer (SECONDS=), after a longer warm-up (WARMUP=).",
             )  # fmt: skip
 
@@ -450,9 +451,9 @@ def _rate_change(run: Run) -> float | None:
     if run.watched is None:
         return None
     series = next((one.values for one in run.watched.series if one.name == "qps"), ())
-    looks = zip(run.watched.at_s, series, strict=False)
+    samples = zip(run.watched.at_s, series, strict=False)
     # The first sample covers the last second of the warm-up.
-    values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
+    values = [value for at_s, value in samples if at_s > 0.5 and value is not None]
     third = len(values) // 3
     if len(values) < _MIN_SAMPLES or not fmean(values[:third]):
         return None
@@ -602,9 +603,9 @@ def _grown_checkpoint_age(run: Run) -> float | None:
     if run.watched is None:
         return None
     series = next((one.values for one in run.watched.series if one.name == _CHECKPOINT_AGE), ())
-    looks = zip(run.watched.at_s, series, strict=False)
+    samples = zip(run.watched.at_s, series, strict=False)
     # The first sample is from the end of the warm-up.
-    values = [value for at_s, value in looks if at_s > 0.5 and value is not None]
+    values = [value for at_s, value in samples if at_s > 0.5 and value is not None]
     if len(values) < _MIN_SAMPLES:
         return None
     third = len(values) // 3

@@ -25,6 +25,9 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import create_readable_folder, parse_json, write_atomically
 
+Say = Callable[[str], None]
+"""Tells the user in one line what is being done."""
+
 # --- Checksums of files, stored if computing them again would take a second
 
 ALGORITHM_NAMES = {"sha256": "SHA-256", "md5": "MD5"}
@@ -46,23 +49,24 @@ def verify_checksum(path: Path, expected: str, *, hint: str, algorithm: str = "s
         )
 
 
-def cached_sha256(path: Path, memo: Path) -> str:
-    """Returns the SHA-256 of a file, or of the names and contents of all files below a folder. `memo` stores it for as
-    long as the sizes, times and inodes of the files stay the same. The times include that of the last inode change,
-    because setting a file's modification time back changes it."""
+def cached_sha256(path: Path, checksum_file: Path) -> str:
+    """Returns the SHA-256 of a file, or of the names and contents of all files below a folder.
+
+    `checksum_file` stores it for as long as the sizes, times and inodes of the files stay the same. The times include
+    that of the last inode change, because setting a file's modification time back changes it."""
     key = [_file_state(path, file) for file in _files(path)]
     try:
-        known = parse_json(memo.read_bytes())
+        known = parse_json(checksum_file.read_bytes())
         if known["file"] == key:
             return str(known["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no stored checksum, or a damaged one: compute it again
     sha256 = _digest_below(path) if path.is_dir() else digest(path)
     with suppress(OSError):  # the cache may belong to root, and be only readable for this user
-        create_readable_folder(memo.parent)
-        sweep_drafts(memo.parent)
-        write_atomically(memo, json.dumps({"file": key, "sha256": sha256}).encode())
-        memo.chmod(0o644)
+        create_readable_folder(checksum_file.parent)
+        sweep_drafts(checksum_file.parent)
+        write_atomically(checksum_file, json.dumps({"file": key, "sha256": sha256}).encode())
+        checksum_file.chmod(0o644)
     return sha256
 
 
@@ -288,7 +292,7 @@ def fetch_text(url: str, *, limit_bytes: int = 4096) -> str | None:
         raise _http_error(url, error) from None
 
 
-def download_file(url: str, target: Path, say: Callable[[str], None]) -> None:
+def download_file(url: str, target: Path, say: Say) -> None:
     """Downloads a file to `target`, and reports the progress every few seconds. Raises HostUnfitError if the download
     ends early."""
     try:
@@ -307,7 +311,7 @@ def _copy(
     answer: http.client.HTTPResponse,
     write: Callable[[bytes], int],
     total: int | None,
-    say: Callable[[str], None],
+    say: Say,
 ) -> int:
     done, said_at = 0, time.monotonic()
     while chunk := answer.read(_CHUNK_BYTES):

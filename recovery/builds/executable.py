@@ -8,11 +8,11 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from recovery.builds import packages
-from recovery.builds.download import NoAnswerError, program_output
+from recovery.builds.download import NoAnswerError, Say, program_output
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError, UsageError
 from recovery.linux import cleanup
 from recovery.linux.files import create_readable_folder, libraries_dir, why_not_trusted
@@ -181,7 +181,7 @@ _MAX_ROUNDS = 8
 """A fetched library can lack another one; no server needs a chain of this length."""
 
 
-def provide_libraries(mysqld: Path, basedir: Path, *, offline: bool, say: Callable[[str], None]) -> tuple[Path, ...]:
+def provide_libraries(mysqld: Path, basedir: Path, *, offline: bool, say: Say) -> tuple[Path, ...]:
     """Returns folders that together hold every library that the host lacks, and fetches libraries if necessary. Raises
     HostUnfitError if one cannot be obtained."""
     folders: list[Path] = []
@@ -245,7 +245,7 @@ def _link_renamed_library(name: str, library: Path) -> Path:
     return folder
 
 
-def _fetch_library(name: str, missing: tuple[str, ...], *, offline: bool, say: Callable[[str], None]) -> Path:
+def _fetch_library(name: str, missing: tuple[str, ...], *, offline: bool, say: Say) -> Path:
     """Returns the folder of a library fetched from the first package that has it."""
     if offline:
         raise _missing_libraries_error(missing, "nothing may be fetched while offline")

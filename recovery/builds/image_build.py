@@ -12,7 +12,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -22,6 +22,7 @@ import docker
 from docker.errors import APIError
 
 from recovery.builds import download, packages
+from recovery.builds.download import Say
 from recovery.builds.image_inspect import inspect_image, run_inspection, temporary_container_labels, version_of
 from recovery.builds.image_list import build_labels, debian_image_name, image_id
 from recovery.builds.image_pull import NotPulledError, pull_image
@@ -35,7 +36,6 @@ from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.signals import defer_signals
 from recovery.model import Build
 
-Say = Callable[[str], None]
 _SWEEPS_AFTER_INTERRUPT = 15
 _SWEEP_INTERVAL_S = 0.2
 

@@ -13,10 +13,8 @@ import docker
 import requests
 from docker.errors import APIError, DockerException
 
-from recovery.builds.download import failure_reason
+from recovery.builds.download import Say, failure_reason
 from recovery.errors import RecoveryError
-
-Say = Callable[[str], None]
 
 
 class PullFailure(StrEnum):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import docker
 
 from recovery.builds import catalog, image_build, image_list
+from recovery.builds.download import Say
 from recovery.builds.image_inspect import inspect_image
 from recovery.builds.image_list import image_id
 from recovery.builds.image_pull import NotPulledError, PullFailure, pull_image
@@ -24,8 +24,6 @@ from recovery.builds.resolve import (
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.model import Build, Flavor
-
-Say = Callable[[str], None]
 
 
 def resolve_image(version: str | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:

@@ -26,11 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from recovery.builds.download import cached_sha256
+from recovery.builds.download import Say, cached_sha256
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     create_readable_folder,
+    numbered_names,
     parse_json,
     remove_write_permissions,
     servers_dir,
@@ -75,8 +76,8 @@ class FoundServer:
 
     mysqld: Path
     source: str
-    memo: Path
-    """The file that stores the SHA-256 of the executable."""
+    checksum_file: Path
+    """Stores the SHA-256 of the executable."""
     warnings: tuple[str, ...] = ()
 
 
@@ -102,8 +103,8 @@ class InstalledServer:
 
     @property
     def found(self) -> FoundServer:
-        memo = self.folder / "mysqld.sha256.json"
-        return FoundServer(self.mysqld, self.origin.source, memo, self.origin.warnings)
+        checksum_file = self.folder / "mysqld.sha256.json"
+        return FoundServer(self.mysqld, self.origin.source, checksum_file, self.origin.warnings)
 
     def remove(self) -> None:
         """Deletes the server, its record first: without the record, the rest does not count as a server."""
@@ -199,12 +200,12 @@ class InstallJob:
     """Name of the lock: only one process at a time works on a job of this name."""
     accept: Callable[[Origin], bool]
     """Whether a server in the cache makes the job unnecessary."""
-    fill: Callable[[Path], Origin]
-    """Gets an empty folder on the filesystem of the cache, and leaves the unpacked server in its `tree`."""
+    install_into: Callable[[Path], Origin]
+    """Puts the unpacked server into the subfolder `tree` of an empty folder on the filesystem of the cache."""
 
 
-def ensure_installed(job: InstallJob, say: Callable[[str], None]) -> InstalledServer:
-    """Returns the server from the cache, and fills the cache first if it is missing. The server has a temporary name
+def ensure_installed(job: InstallJob, say: Say) -> InstalledServer:
+    """Returns the server from the cache, and installs it there first if it is missing. The server has a temporary name
     until it is complete and on disk; then it is renamed."""
     found = find_installed(job.accept)
     if found is not None:
@@ -223,13 +224,13 @@ def ensure_installed(job: InstallJob, say: Callable[[str], None]) -> InstalledSe
         with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root, ignore_cleanup_errors=True) as part:
             # Neither a power cut nor a full or failing disk may leave a server with empty files under its final name.
             with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
-                origin = _fill_and_record(job, Path(part))
+                origin = _install_and_record(job, Path(part))
             return _put_in_place(origin, Path(part), root)
 
 
-def _fill_and_record(job: InstallJob, part: Path) -> Origin:
+def _install_and_record(job: InstallJob, part: Path) -> Origin:
     """Runs the job in a folder, moves the result with its record into the subfolder `whole`, and returns the origin."""
-    origin = job.fill(part)
+    origin = job.install_into(part)
     whole = part / "whole"
     whole.mkdir(mode=0o755)
     (part / "tree").rename(whole / "tree")
@@ -243,8 +244,7 @@ def _fill_and_record(job: InstallJob, part: Path) -> Origin:
 def _put_in_place(origin: Origin, part: Path, root: Path) -> InstalledServer:
     """Moves the complete server to its final name in the cache."""
     # A folder that may not be used keeps its name, and the next candidate gets a number.
-    first = root / origin.folder_name
-    candidates = (first, *(first.with_name(f"{first.name}-{number}") for number in range(2, 1000)))
+    candidates = map(root.joinpath, numbered_names(origin.folder_name))
     target = next(folder for folder in candidates if not isinstance(_read_record(folder), str))
     if target.exists():  # damaged, or the same archive from another source
         target.rename(part / "old")
@@ -385,7 +385,7 @@ class _UnpackTarget:
 
     def __init__(self, archive: Path, folder: Path) -> None:
         self.folder = folder
-        self.most_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
+        self.max_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * archive.stat().st_size)
         self._name = archive.name
         self._bytes = self._members = 0
 
@@ -416,9 +416,9 @@ class _UnpackTarget:
 
     def _make_room(self, size: int) -> None:
         self._bytes += size
-        if self._bytes > self.most_bytes:
+        if self._bytes > self.max_bytes:
             raise HostUnfitError(
-                f"{self._name} unpacks to over {self.most_bytes / 1e6:.0f} MB: more than any server needs",
+                f"{self._name} unpacks to over {self.max_bytes / 1e6:.0f} MB: more than any server needs",
                 _OTHER_ARCHIVE_HINT,
             )
         disk = os.statvfs(self.folder)
@@ -468,7 +468,7 @@ class _PendingLinks:
 
 def _untar(source: _LimitedReader, target: _UnpackTarget, selection: Selection) -> None:
     links = _PendingLinks()
-    source.end = target.most_bytes
+    source.end = target.max_bytes
     with source, tarfile.TarFile(fileobj=source) as tar:
         for member, place in _selected_members(tar, source, selection):
             if member.isdir():

@@ -10,12 +10,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from recovery.builds.download import ClientFailedError, run_client
+from recovery.builds.download import ClientFailedError, Say, run_client
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux.files import (
     create_readable_folder,
@@ -277,13 +277,13 @@ class Tool:
     """Options that every call here needs."""
 
 
-def provide_tool(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
+def provide_tool(tool: str, *, offline: bool, say: Say) -> Tool:
     """Returns one of the programs named above, and installs it if it is missing. Raises HostUnfitError, with the
     command that installs it, if that is not possible."""
     return _find_tool(tool) or _install_tool(tool, offline=offline, say=say)
 
 
-def provide_tools(tools: Iterable[str], *, offline: bool, say: Callable[[str], None]) -> dict[str, Tool]:
+def provide_tools(tools: Iterable[str], *, offline: bool, say: Say) -> dict[str, Tool]:
     return {tool: provide_tool(tool, offline=offline, say=say) for tool in tools}
 
 
@@ -312,7 +312,7 @@ def _mysqldump(path: Path) -> Tool | None:
     return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None
 
 
-def _install_tool(tool: str, *, offline: bool, say: Callable[[str], None]) -> Tool:
+def _install_tool(tool: str, *, offline: bool, say: Say) -> Tool:
     if offline:
         raise _missing_tool_error(tool, "nothing may be fetched while offline")
     if (why := why_not_installable()) is not None:

@@ -4,11 +4,10 @@ available."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from recovery.builds import catalog, download, executable, install, server_sources
-from recovery.builds.download import cached_sha256
+from recovery.builds.download import Say, cached_sha256
 from recovery.builds.install import FoundServer, InstalledServer, InstallJob
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import cache_dir
@@ -162,8 +161,6 @@ def available_versions(*, cached_only: bool = False) -> str:
 
 # --- From the request to a server that can be started
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Sources:
@@ -215,8 +212,8 @@ def parse_release(text: str) -> Version:
     wanted = parse_version_option(text)
     if wanted.release is None:
         raise UsageError(
-            f"{text} names no one release: only containers know it (ENGINE=docker)",
-            f"available: {available_versions()}; {OTHER_SOURCES}",
+            f"{text} is not a single release; local servers need one, such as 5.7.22",
+            f"available: {available_versions()}; {OTHER_SOURCES}; or let containers find it (ENGINE=docker)",
         )
     return wanted.release
 
@@ -242,9 +239,9 @@ def _versions_match(wanted: Version, found: Version) -> bool:
 
 
 def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServer:
-    """Returns the server from the first source that has it: the catalog, then the vendor's archive. A mirror
-    (ARCHIVE) comes before the catalog. MySQL's releases in the catalog are in the archive too, so a host does not need
-    the clients of the catalog."""
+    """Returns the server from the cache, or else from the first source that has it: the catalog, then the vendor's
+    archive. The archive also has the catalog's MySQL releases, so mvn and npm are optional. A mirror (ARCHIVE) comes
+    before the catalog, also before a server from the catalog that is in the cache."""
     jobs = []
     if wanted.flavor is Flavor.MYSQL:
         jobs.append(server_sources.vendor_job(wanted, sources.archive, say))
@@ -252,11 +249,12 @@ def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServ
         jobs.insert(0 if sources.archive is None else 1, server_sources.pinned_job(row, say))
     if not jobs:
         raise _not_available(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
-    if sources.offline:
+    if sources.offline or sources.archive is None:
         found = next(filter(None, (install.find_installed(job.accept) for job in jobs)), None)
-        if found is None:
-            raise _not_cached(wanted)
-        return found
+        if found is not None:
+            return found
+    if sources.offline:
+        raise _not_cached(wanted)
     return _install_first(jobs, wanted, sources, say)
 
 
@@ -310,8 +308,8 @@ def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources
         server.remove()
         server_sources.forget_checksum(server.origin.where)
         raise HostUnfitError(
-            f"what {server.origin.where} holds is {build.version} ({build.version.text}), not {wanted}",
-            "it was removed again; the archive it came from is wrongly named",
+            f"{server.origin.where} contains {build.version} ({build.version.text}), not {wanted}",
+            "it was removed from the cache; report the wrong file name to its publisher, or use another mirror",
         )
     return build
 
@@ -324,7 +322,7 @@ def _make_build(found: FoundServer, *, offline: bool, say: Say) -> Build:
         version=executable.query_version(found.mysqld, folders),
         mysqld=found.mysqld,
         basedir=basedir,
-        fingerprint=cached_sha256(found.mysqld, found.memo),
+        fingerprint=cached_sha256(found.mysqld, found.checksum_file),
         source=found.source,
         messages=executable.messages_in(basedir),
         scripts=executable.scripts_in(basedir),

@@ -7,13 +7,12 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from recovery.builds import catalog, download
 from recovery.builds.catalog import PinnedServer
-from recovery.builds.download import ALGORITHM_NAMES, cached_sha256, digest, verify_checksum
+from recovery.builds.download import ALGORITHM_NAMES, Say, cached_sha256, digest, verify_checksum
 from recovery.builds.executable import check_elf, find_mysqld
 from recovery.builds.install import (
     FoundServer,
@@ -28,8 +27,6 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import create_readable_folder, expand_path, refuse_untrusted, servers_dir, write_atomically
 from recovery.model import Version
 
-Say = Callable[[str], None]
-
 
 class NotInArchiveError(UsageError):
     """Raised if the archive answered, and does not have the requested version."""
@@ -43,7 +40,7 @@ def is_pinned(origin: Origin, row: PinnedServer) -> bool:
 
 
 def pinned_job(row: PinnedServer, say: Say) -> InstallJob:
-    def fill(part: Path) -> Origin:
+    def install_into(part: Path) -> Origin:
         say(f"fetching {row.version}: {row.client} {row.artifact}, {row.bytes / 1e6:.0f} MB")
         archive = _fetch_pinned(row, part / "fetched")
         if row.inner is not None:
@@ -52,7 +49,7 @@ def pinned_job(row: PinnedServer, say: Say) -> InstallJob:
         mysqld = _unpack_server(archive, part / "tree", Selection(row.root, row.drop), say)
         return Origin("catalog", str(row.version), row.source, row.artifact, row.sha256, row.bytes, mysqld)
 
-    return InstallJob(row.folder_name, lambda origin: is_pinned(origin, row), fill)
+    return InstallJob(row.folder_name, lambda origin: is_pinned(origin, row), install_into)
 
 
 def _fetch_pinned(row: PinnedServer, folder: Path) -> Path:
@@ -83,10 +80,10 @@ def vendor_job(version: Version, mirror: str | None, say: Say) -> InstallJob:
         from_there = mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")
         return origin.kind == "archive" and origin.version == str(version) and from_there
 
-    def fill(part: Path) -> Origin:
+    def install_into(part: Path) -> Origin:
         return _download_server("archive", str(version), _locate_at_vendor(version, mirror), part, say)
 
-    return InstallJob(f"archive-{version}", accept, fill)
+    return InstallJob(f"archive-{version}", accept, install_into)
 
 
 def _locate_at_vendor(version: Version, mirror: str | None) -> str:
@@ -212,7 +209,7 @@ def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
         found = path
     else:
         raise UsageError(f"MYSQLD={mysqld} is neither a file nor a folder", "give the server's executable or tarball")
-    return FoundServer(found, f"own {path}", _memo_path(found))
+    return FoundServer(found, f"own {path}", _checksum_file(found))
 
 
 def _refuse_as_root(path: Path) -> None:
@@ -222,29 +219,29 @@ def _refuse_as_root(path: Path) -> None:
         refuse_untrusted(path, "name a server that only root can change; `chown -R root` gives root one that is not")
 
 
-def _memo_path(path: Path) -> Path:
+def _checksum_file(path: Path) -> Path:
     """Returns the file in the cache that stores a checksum: nothing is written next to the user's own server."""
     key = hashlib.sha256(str(path).encode()).hexdigest()[:16]
     return servers_dir() / "recorded" / f"own-{key}.json"
 
 
 def _tarball_job(path: Path, say: Say) -> InstallJob:
-    sha256 = cached_sha256(path, _memo_path(path))
+    sha256 = cached_sha256(path, _checksum_file(path))
 
-    def fill(part: Path) -> Origin:
+    def install_into(part: Path) -> Origin:
         mysqld = _unpack_server(path, part / "tree", _SERVER_SELECTION, say)
         return Origin("file", "", f"own {path}", str(path), sha256, path.stat().st_size, mysqld)
 
     return InstallJob(
-        f"file-{sha256[:8]}", lambda origin: origin.kind == "file" and origin.archive_sha256 == sha256, fill
+        f"file-{sha256[:8]}", lambda origin: origin.kind == "file" and origin.archive_sha256 == sha256, install_into
     )
 
 
 def _url_job(url: str, *, offline: bool, say: Say) -> InstallJob:
-    def fill(part: Path) -> Origin:
+    def install_into(part: Path) -> Origin:
         if offline:
             raise RecoveryError(f"{url} is not in the cache, and nothing may be fetched while offline", "go online")
         return _download_server("url", "", url, part, say)
 
     key = hashlib.sha256(url.encode()).hexdigest()[:8]
-    return InstallJob(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, fill)
+    return InstallJob(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, install_into)

@@ -1,4 +1,4 @@
-"""The bench: everything that an experiment may do to one server, its data directory and the page cache.
+"""The bench: all operations of an experiment on one server, its data directory and the page cache.
 
 It starts, stops and kills the server, sets the state of the page cache, writes and counts rows, and describes the
 server for the report. It also measures the storage floor over the server's files."""
@@ -41,7 +41,7 @@ from recovery.mysqld.options import (
     wait_counting_settings,
 )
 from recovery.mysqld.read_floor import FloorTimes, measure_read_floor
-from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, page_bytes_of
+from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, read_page_bytes
 from recovery.mysqld.server import Server, StartCompanion, no_companion
 from recovery.profiling.profile import StackSampler
 from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, tables_of, write_heartbeat
@@ -200,31 +200,31 @@ class OpenedFilesTracer:
         self._data = data
         self._files = files
         self._began_s = 0.0
-        self._ended: tuple[int, float] | None = None
+        self._last_end: tuple[int, float] | None = None
         """Checkpoint that the last server process left, and when that process was started."""
         self._before: tuple[int, float] | None = None
         """The same for the process before the timed start."""
         self._opens: TracedOpens | None = None
         self._resident_bytes: int | None = None
 
-    def began(self) -> None:
+    def on_start(self) -> None:
         """Records that the server is about to start."""
         self._began_s = time.time() - _TIMESTAMP_TOLERANCE_S
 
-    def ended(self) -> None:
+    def on_ended(self) -> None:
         """Records the checkpoint of a server that has ended: its next start recovers what comes after it."""
-        self._ended = checkpoint_lsn(self._data), self._began_s
+        self._last_end = checkpoint_lsn(self._data), self._began_s
 
-    def traced(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
+    def trace(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
         """Runs the timed start and records the files that it opens until its first answered query."""
-        self._before = self._ended
+        self._before = self._last_end
         with OpenTrace(self._files) as trace:
             startup = start()
             self._opens = trace.of(pid())
         self._resident_bytes = measure_residency(self._data).resident_bytes
         return startup
 
-    def found(self) -> OpenedFiles:
+    def result(self) -> OpenedFiles:
         """Returns the counts of opened and modified files.
 
         Call it after the clean shutdown that follows the traced start: only then the files contain all that was
@@ -277,9 +277,9 @@ class Bench:
         """Server descriptions by the label of the variant, each asked for once."""
         self.cpus_shared = False
         """Whether server and clients share all CPUs because pinning the server was refused."""
-        self.at_rest = datadir.state.status == "whole"
+        self.stopped_cleanly = datadir.state.status == "whole"
         """Whether the server was stopped cleanly and not started since: the ledger and the files agree."""
-        self.came_back = True
+        self.can_recover = True
         """False if the server failed at the timed start of this trial, other than by a kill from outside."""
         self._untimed = 0
         self._acknowledged: dict[str, int] = {}
@@ -293,7 +293,7 @@ class Bench:
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
         self.repeat = repeat
-        self.came_back = True
+        self.can_recover = True
 
     @property
     def description(self) -> dict[str, str]:
@@ -312,7 +312,8 @@ class Bench:
         return dict(self.conditions.timed_settings) | timed_only_settings(dict(self._variant.settings))
 
     def start(self, log_name: str | None = None) -> None:
-        """Starts the server without measuring; an error suggests that the data directory may be damaged."""
+        """Starts the server without measuring. If it fails, the hint names the command that removes the data
+        directory."""
         self._untimed += 1
         self.on_step("starting the server")
         try:
@@ -329,20 +330,20 @@ class Bench:
         sampling = self.stack_sampler()
 
         def start() -> Startup:
-            return self._start(log_name, self._timed_settings, beside=sampling.of if sampling else no_companion)
+            return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else no_companion)
 
         tracer = self._tracer
         self.on_step("timed start")
         try:
-            startup = start() if tracer is None else tracer.traced(start, lambda: self.server.life.pid)
+            startup = start() if tracer is None else tracer.trace(start, lambda: self.server.process.pid)
         except ServerFailedError as error:
-            self.came_back = isinstance(error, ServerKilledError)
+            self.can_recover = isinstance(error, ServerKilledError)
             raise
         self.last_read_bytes = startup.usage.read_bytes
         self._collect_samples = None
         if sampling is not None:
-            life = self.server.life
-            self._collect_samples = partial(sampling.seen, life.pid, since=life.started_at, phases=startup.phases)
+            process = self.server.process
+            self._collect_samples = partial(sampling.seen, process.pid, since=process.started_at, phases=startup.phases)
         return startup
 
     def samples(self) -> StackSamples | None:
@@ -358,14 +359,14 @@ class Bench:
 
     def kill(self) -> str:
         ended = str(self.server.kill())
-        self._ended()
+        self._on_ended()
         return ended
 
     def stop(self) -> str:
         self.on_step("shutting down")
         ended = str(self.server.stop())
-        self._ended()
-        self.at_rest = True
+        self._on_ended()
+        self.stopped_cleanly = True
         return ended
 
     def add_note(self, text: str) -> None:
@@ -374,23 +375,23 @@ class Bench:
 
     def opened_files(self) -> OpenedFiles | None:
         """Returns the files that the timed start before the last stop opened; None if starts are not traced."""
-        return None if self._tracer is None else self._tracer.found()
+        return None if self._tracer is None else self._tracer.result()
 
-    def _ended(self) -> None:
+    def _on_ended(self) -> None:
         self._write_ledger()
         if self._tracer is not None:
-            self._tracer.ended()
+            self._tracer.on_ended()
 
     def _start(
-        self, log_name: str, settings: dict[str, str] | None = None, beside: StartCompanion = no_companion
+        self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = no_companion
     ) -> Startup:
-        self.at_rest = False
+        self.stopped_cleanly = False
         if self._tracer is not None:
-            self._tracer.began()
+            self._tracer.on_start()
         chosen = self.settings | (settings or {})
         if self._variant.task is not None and self._extra is ExtraRun.WAITS:
             chosen |= wait_counting_settings(merge(self.server.settings, chosen))
-        return self.server.start(log_name=log_name, settings=chosen, beside=beside)
+        return self.server.start(log_name=log_name, settings=chosen, companion=companion)
 
     def clear_logs(self) -> None:
         """Deletes the error logs of earlier trials; every start writes a separate log."""
@@ -473,12 +474,12 @@ class Bench:
                 rows_lost=sum(max(0, rows - found[table]) for table, rows in state.rows.items()),
             )
 
-    def mark_in_use(self) -> bool:
+    def claim_and_recount(self) -> bool:
         """Marks the data directory as in use; returns whether it already was, because an earlier run died.
 
-        In that case the server is started to count what the directory contains, and also if the insert script names
-        tables that were never counted or if a killed run left the scratch schema. Raises RecoveryError if the number of
-        tables is wrong."""
+        In that case the server is started, the contents are counted, and the server is stopped again. The same happens
+        if the insert script names tables that were never counted, or if a killed run left the scratch schema. Raises
+        RecoveryError if the number of tables is wrong."""
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
@@ -486,8 +487,8 @@ class Bench:
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
 
-    def recover_state(self) -> None:
-        """Restores a known state after a failed trial: ends the server, starts it again and counts tables and rows.
+    def recount_after_failure(self) -> None:
+        """Ends the server of a failed trial, starts it again, and counts tables and rows.
 
         The start does not use the settings of the failed variant, which may be what prevented the server's start."""
         self.server.close()
@@ -505,7 +506,7 @@ class Bench:
             return None
         return None if kept is None else f"its data directory is kept as {kept}"
 
-    def release(self) -> None:
+    def mark_whole(self) -> None:
         """Marks the directory as whole after a clean stop, so that the next session need not count its contents."""
         self.datadir.save(replace(self.datadir.state, status="whole"))
 
@@ -555,7 +556,7 @@ class Bench:
 
 def measure_storage_floor(bench: Bench) -> FloorTimes:
     """Measures how fast the storage can read the first pages of the table files while no server runs."""
-    assert bench.at_rest, "a server may still write there"
+    assert bench.stopped_cleanly, "a server may still write there"
     bench.invalidate_cache_baseline()
 
     def emptied() -> ColdProof:
@@ -563,4 +564,5 @@ def measure_storage_floor(bench: Bench) -> FloorTimes:
         bench.on_step("reading first pages")
         return proof
 
-    return measure_read_floor(bench.files, page_bytes_of(bench.datadir.mysql / "ibdata1"), emptied, bench.server.group)
+    page_bytes = read_page_bytes(bench.datadir.mysql / "ibdata1")
+    return measure_read_floor(bench.files, page_bytes, emptied, bench.server.group)

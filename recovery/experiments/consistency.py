@@ -53,7 +53,7 @@ _SERVER_CRASH = re.compile(r"Assertion failure|\bgot signal ")
 _BEGINS = re.compile(r"\[(?:ERROR|Warning)\].*|InnoDB: (?!Progress in percent).*")
 """Beginning of a message; before it is a timestamp, or an unfinished line of another thread."""
 _ENDS = (".", "!", "?", ":")
-_MOST_LINES = 3
+_MAX_LINES = 3
 """Largest number of lines of one sentence."""
 
 
@@ -87,7 +87,7 @@ def _message_at(lines: Sequence[str], number: int) -> str:
     begun = _BEGINS.search(line)
     found = line if begun is None else begun[0]
     if line.startswith("InnoDB: "):
-        for more in lines[number + 1 : number + _MOST_LINES]:
+        for more in lines[number + 1 : number + _MAX_LINES]:
             if found.endswith(_ENDS) or not more.startswith("InnoDB: "):
                 break
             found = f"{found} {more[:MAX_SEARCHED_CHARS].removeprefix('InnoDB: ').strip()}"

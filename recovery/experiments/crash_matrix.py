@@ -218,12 +218,12 @@ def _kill_shutdown(server: Server, *, after_s: float) -> _Kill:
     """Shuts the server down and kills it after `after_s`; raises _ShutdownFinishedError if it ends before the
     kill."""
     began_s = time.monotonic()
-    server.life.signal(signal.SIGTERM)
-    exited = server.life.wait(after_s)
+    server.process.signal(signal.SIGTERM)
+    exited = server.process.wait(after_s)
     killed_at_s = time.monotonic()
     if exited is None:
-        server.life.signal(signal.SIGKILL)
-        exited = server.life.wait(_EXIT_TIMEOUT_S)
+        server.process.signal(signal.SIGKILL)
+        exited = server.process.wait(_EXIT_TIMEOUT_S)
     if exited is not None and exited.signal != signal.SIGKILL:
         raise _ShutdownFinishedError(after_s, took_s=killed_at_s - began_s)
     return _Kill(killed_at_s, killed_at_s - began_s)
@@ -247,17 +247,17 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
 
     def kill() -> None:
         fired.set()
-        server.life.signal(signal.SIGKILL)
+        server.process.signal(signal.SIGKILL)
 
     timer = threading.Timer(after_s, kill)
 
     @contextmanager
-    def beside(_: int) -> Iterator[None]:
+    def companion(_: int) -> Iterator[None]:
         timer.start()
         yield
 
     try:
-        server.start(log_name=log_name, settings=bench.settings, beside=beside)
+        server.start(log_name=log_name, settings=bench.settings, companion=companion)
         is_late = True
     except ServerFailedError:
         if not fired.is_set():
@@ -265,9 +265,9 @@ def _kill_start(bench: Bench, log_name: str, *, after_s: float) -> _Kill:
     finally:
         timer.cancel()
     killed_at_s = time.monotonic()
-    into_s = killed_at_s - server.life.started_at
+    into_s = killed_at_s - server.process.started_at
     if fired.is_set():
-        server.life.wait(_EXIT_TIMEOUT_S)
+        server.process.wait(_EXIT_TIMEOUT_S)
     else:
         server.kill()
     return _Kill(killed_at_s, into_s, is_late)

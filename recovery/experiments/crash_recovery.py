@@ -14,12 +14,12 @@ from recovery.model import Cache, Startup, Variant, WarmProof
 
 # --- Warm starts
 #
-# Starts are repeated until another one would not read less: then the last one counts. Whether it was really warm is
-# judged later from the stored data: see `recovery/analysis/warm.py`.
+# Starts are repeated until the bytes read stop decreasing. The last start is the measured one. Whether it was really
+# warm is judged later from the stored data: see `recovery/analysis/warm.py`.
 
-MOST_WARMUPS = 6
-MAX_FALL = 0.1
-MAX_GROWTH = 2
+MAX_WARMUPS = 6
+MAX_READ_DECREASE = 0.1
+MAX_READ_GROWTH_FACTOR = 2
 """If the reads grow by more than this factor, the cache was lost meanwhile, and the start does not count."""
 
 
@@ -32,7 +32,7 @@ def reads_are_stable(read_bytes: int | None, *, before: int | None, data_bytes: 
         return warmups > 0  # unknown on this host: one start must have warmed what it can
     if reads_almost_nothing(read_bytes, data_bytes):
         return True
-    return before is not None and (1 - MAX_FALL) * before <= read_bytes <= MAX_GROWTH * before
+    return before is not None and (1 - MAX_READ_DECREASE) * before <= read_bytes <= MAX_READ_GROWTH_FACTOR * before
 
 
 def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
@@ -40,7 +40,7 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str,
 
     The starts before it are warm-ups. The choice depends on bytes only, never on seconds. Raises TrialVoidError if the
     bytes read do not become stable."""
-    for warmups in range(MOST_WARMUPS + 1):
+    for warmups in range(MAX_WARMUPS + 1):
         before = bench.last_read_bytes
         ended = end_previous()
         resident = bench.resident_share()
@@ -49,7 +49,7 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str,
             return ended, startup, WarmProof(warmups, resident, bench.resident_share())
         bench.stop()
     raise TrialVoidError(
-        f"the bytes read by a warm start did not become stable in {MOST_WARMUPS + 1} starts",
+        f"the bytes read by a warm start did not become stable in {MAX_WARMUPS + 1} starts",
         "something else on this host uses the page cache; stop it, or give the host more memory than the data",
     )
 

@@ -169,7 +169,7 @@ def _query_or_error(bench: Bench, question: Callable[[pymysql.Connection], str])
     except ServerFailedError as error:
         return error.message
     except (pymysql.Error, OSError) as error:
-        exited = server.life.wait(_EXIT_WAIT_S)
+        exited = server.process.wait(_EXIT_WAIT_S)
         if exited is not None:
             return f"the server crashes: {exited}"
         is_late = isinstance(error.__context__, TimeoutError)

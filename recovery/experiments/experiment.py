@@ -247,5 +247,6 @@ def judge_contents(measured: Measurement) -> Judgement:
 
 
 def accept(_: Measurement) -> Judgement:
-    """Accepts every measurement: either what went wrong has raised an error, or whatever the server does counts."""
+    """Accepts every measurement. For experiments in which a failure raises an error, or any behaviour is a valid
+    result."""
     return Verdict.MEASURED, None

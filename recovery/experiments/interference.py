@@ -40,7 +40,7 @@ class _CacheLimits:
     """Numbers of instances of the servers; each server divides its entries among them."""
     pollers: int
 
-    def most(self, threads: int) -> int:
+    def max_entries(self, threads: int) -> int:
         """Returns the largest possible number of entries with this many clients."""
         return max_open_tables(self.files, connections=needed_connections(threads + self.pollers))
 
@@ -55,7 +55,7 @@ class _CacheLimits:
     def fits(self, threads: int) -> bool:
         """Returns whether this many clients can use one table: each needs an entry, and its connection reduces the
         number of possible entries."""
-        return self.needed(1, threads) <= self.most(threads)
+        return self.needed(1, threads) <= self.max_entries(threads)
 
 
 def _variants(requested: ExperimentOptions, schema: Schema, room: _CacheLimits) -> Iterator[VariantSpec]:
@@ -78,27 +78,27 @@ def _variants(requested: ExperimentOptions, schema: Schema, room: _CacheLimits) 
 
 def _default_tables(threads: tuple[int, ...], room: _CacheLimits) -> int:
     """Returns the default number of tables, or fewer if a table cache cannot hold that many for these clients."""
-    most = max(threads)
-    return max(1, min(_LOAD_TABLES, int(room.most(most) / _CACHE_HEADROOM) // room.needed(1, most)))
+    clients = max(threads)
+    return max(1, min(_LOAD_TABLES, int(room.max_entries(clients) / _CACHE_HEADROOM) // room.needed(1, clients)))
 
 
 def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, str]:
     """Returns two sizes of the table cache: one too small for the tables of the load, and one large enough.
 
     Raises UsageError if the larger one is impossible, with numbers of tables or clients that are possible."""
-    most, needed = room.most(threads), room.needed(tables, threads)
-    if needed <= most:
-        return str(room.too_few(tables, threads)), str(min(most, int(_CACHE_HEADROOM * needed)))
-    fit = most // room.needed(1, threads)
-    fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={_most_threads(threads, room)} at most"
+    limit, needed = room.max_entries(threads), room.needed(tables, threads)
+    if needed <= limit:
+        return str(room.too_few(tables, threads)), str(min(limit, int(_CACHE_HEADROOM * needed)))
+    fit = limit // room.needed(1, threads)
+    fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={_max_threads(threads, room)} at most"
     raise UsageError(
         f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
-        f"table cache; the files that a server may open here (ulimit -n) allow {most:,}",
-        f"give {fewer}, or the values to measure at: OPTION={_CACHE}={most // 4},{most}",
+        f"table cache; the files that a server may open here (ulimit -n) allow {limit:,}",
+        f"give {fewer}, or the values to measure at: OPTION={_CACHE}={limit // 4},{limit}",
     )
 
 
-def _most_threads(threads: int, room: _CacheLimits) -> int:
+def _max_threads(threads: int, room: _CacheLimits) -> int:
     """Returns the largest possible number of clients over one table, up to `threads`."""
     return next(filter(room.fits, range(threads, 1, -1)), 1)
 

@@ -144,7 +144,7 @@ class TaskResult:
     """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
     polled: tuple[tuple[float, float], ...] = ()
     """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
-    beside: PollerCounters | None = None
+    poller_counters: PollerCounters | None = None
     """The pollers that ran during the load; None if polling is not part of the experiment."""
 
 
@@ -164,7 +164,7 @@ class TaskMonitor:
         self.seconds = 0.0
         """Length of the measured interval."""
         connect = partial(self._server.connect, timeout_s=_SAMPLE_TIMEOUT_S)
-        self.sampler = Sampler(connect, self._server.life.pid, self._server.device, clients=self.cpu_of_clients)
+        self.sampler = Sampler(connect, self._server.process.pid, self._server.device, clients=self.cpu_of_clients)
 
     def cpu_of_clients(self) -> float:
         """Returns the CPU seconds that all clients have used so far."""
@@ -186,7 +186,7 @@ class TaskMonitor:
     @contextmanager
     def measured(self) -> Iterator[None]:
         """Measures the time, resource usage and background load of the block, and takes stacks in a run for stacks."""
-        pid, device = self._server.life.pid, self._server.device
+        pid, device = self._server.process.pid, self._server.device
         clients_s = self.cpu_of_clients()
         self.sampler.begin()
         meter, surroundings = UsageMeter(pid, device, self._server.group), BackgroundLoadMeter(pid, device)
@@ -217,7 +217,7 @@ class TaskMonitor:
             return None
         phases = (Phase(name, 0.0, self.seconds),)
         try:
-            return self._sampling.seen(self._server.life.pid, since=self._began_s, phases=phases)
+            return self._sampling.seen(self._server.process.pid, since=self._began_s, phases=phases)
         except TrialVoidError as error:
             note = f"{error.message}, in {self.seconds:.3g} s of {name}"
             return StackSamples(self._sampling.program, 0, (), "", note=note)
@@ -283,16 +283,16 @@ def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
         clients={program.name: program.version} | {name: shlex.join(command) for name, command in commands.items()},
         queries=report.queries,
         commits=0 if task.script in _READERS else report.transactions,
-        seen=tuple((look.at_s, look.qps) for look in report.looks),
+        seen=tuple((interval.at_s, interval.qps) for interval in report.intervals),
         polled=polls.seen if polls else (),
-        beside=None if task.poll is None else PollerCounters(task.poll.clients, over_s, counters),
+        poller_counters=None if task.poll is None else PollerCounters(task.poll.clients, over_s, counters),
     )
 
 
 def _pin_apart(bench: Bench) -> frozenset[int] | None:
     """Pins the server to some of the CPUs and returns those of the clients; None if they share all CPUs."""
     apart = split_cores(own_cores())
-    if apart is not None and (refused := pin_process(bench.server.life.pid, apart.server)):
+    if apart is not None and (refused := pin_process(bench.server.process.pid, apart.server)):
         bench.add_note(f"Server and clients share all CPUs: {refused}.")
         bench.cpus_shared = True
         return None
@@ -439,8 +439,8 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
 
 def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], LoadRecord]:
     samples, whole = watch.sampler.samples, watch.sampler.whole
-    if done.beside is not None:
-        samples = add_load_counters(samples, done.beside, began_s=watch.sampler.began_s)
+    if done.poller_counters is not None:
+        samples = add_load_counters(samples, done.poller_counters, began_s=watch.sampler.began_s)
     write_samples(watch.raw, samples)
     rates = averages(samples, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
     record = LoadRecord(

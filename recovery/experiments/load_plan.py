@@ -81,23 +81,23 @@ def check_memory(
 
 
 def _check_ratio(ratio: float, schema: Schema, host: HostCapacity) -> None:
-    wanted, most = _wanted_pool_bytes(schema, ratio), _max_pool_bytes(host)
-    if wanted > most:
-        least = data_bytes(schema.total_tables, schema.rows) / most
+    wanted, limit = _wanted_pool_bytes(schema, ratio), _max_pool_bytes(host)
+    if wanted > limit:
+        min_ratio = data_bytes(schema.total_tables, schema.rows) / limit
         raise UsageError(
-            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(wanted)}: {_over_memory_text(most)}",
-            f"give MEMORY_RATIO={least + 0.05:.1f} or more",
+            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(wanted)}: {_over_memory_text(limit)}",
+            f"give MEMORY_RATIO={min_ratio + 0.05:.1f} or more",
         )
 
 
 def _check_load_fits(load: Load, host: HostCapacity) -> None:
-    needed, most = _MIN_POOL_FACTOR * data_bytes(load.tables, load.rows), _max_pool_bytes(host)
-    if needed > most:
-        fit = int((most / _MIN_POOL_FACTOR / load.tables - _TABLE_BYTES) / ROW_BYTES)
+    needed, limit = _MIN_POOL_FACTOR * data_bytes(load.tables, load.rows), _max_pool_bytes(host)
+    if needed > limit:
+        fit = int((limit / _MIN_POOL_FACTOR / load.tables - _TABLE_BYTES) / ROW_BYTES)
         fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES"
         raise UsageError(
             f"{load.tables:,} tables of {load.rows:,} rows need a buffer pool of {_gib(needed)}: "
-            f"{_over_memory_text(most)}",
+            f"{_over_memory_text(limit)}",
             f"give {fewer}; or MEMORY_RATIO=4 for a load that is to read from the device",
         )
 
@@ -125,8 +125,8 @@ def _pool_geometry(size: float) -> tuple[int, int]:
     return _INSTANCES, _CHUNK if size < _INSTANCES * _GIB else _LARGE_CHUNK
 
 
-def _over_memory_text(most: float) -> str:
-    return f"that is more than half of the memory, {_gib(most)}"
+def _over_memory_text(limit: float) -> str:
+    return f"that is more than half of the memory, {_gib(limit)}"
 
 
 def _gib(size: float) -> str:
@@ -248,15 +248,15 @@ def max_simultaneous_clients(variants: Iterable[VariantSpec]) -> int:
 
 def check_clients(variants: Iterable[VariantSpec], host: HostCapacity) -> None:
     """Raises UsageError if a server of this host may open too few files for so many clients."""
-    clients, most = max_simultaneous_clients(variants), max_clients(host.open_files)
-    if clients > most:
+    clients, limit = max_simultaneous_clients(variants), max_clients(host.open_files)
+    if clients > limit:
         raise UsageError(
             f"{clients:,} clients at once need more than the {host.open_files:,} files that a server may open here "
-            f"(ulimit -n); the limit is {max(0, most):,} clients",
+            f"(ulimit -n); the limit is {max(0, limit):,} clients",
             "give fewer THREADS=, or fewer POLLERS=",
         )
 
 
-def powers_of_two(most: int) -> tuple[int, ...]:
-    """Returns 1, 2, 4 … up to `most`."""
-    return tuple(1 << exponent for exponent in range(most.bit_length()))
+def powers_of_two(limit: int) -> tuple[int, ...]:
+    """Returns 1, 2, 4 … up to `limit`."""
+    return tuple(1 << exponent for exponent in range(limit.bit_length()))

@@ -23,7 +23,7 @@ from recovery.model import Schema, VariantSpec
 INSTANCES = "table_open_cache_instances"
 _WORKLOADS = ("point-select", "read-only", "read-write")
 _OPTIONS = ((INSTANCES, ("1", "8", "16")),)
-_MOST_TABLES = 3
+_MAX_TABLES = 3
 
 
 def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
@@ -34,7 +34,7 @@ def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) 
     crossed = product(
         requested.workloads or _WORKLOADS,
         option_combinations(requested, _OPTIONS),
-        requested.load_tables or tuple(range(1, min(_MOST_TABLES, schema.tables) + 1)),
+        requested.load_tables or tuple(range(1, min(_MAX_TABLES, schema.tables) + 1)),
         requested.threads or powers_of_two(THREADS_PER_CPU * host.cpus),
     )
     for workload, options, tables, threads in crossed:
@@ -54,7 +54,7 @@ TABLE_CACHE = load_experiment(
     defaults={
         "threads": DEFAULT_THREADS_TEXT,
         "workload": " ".join(_WORKLOADS),
-        "load_tables": " ".join(map(str, range(1, _MOST_TABLES + 1))),
+        "load_tables": " ".join(map(str, range(1, _MAX_TABLES + 1))),
         "options": " ".join(f"{name}={','.join(values)}" for name, values in _OPTIONS),
     },
 )

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,12 +16,11 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import name_with_process_id
-from recovery.linux.storage import Device, completed_reads, device_of, unescape
+from recovery.linux.storage import MOUNTS, Device, completed_reads, device_of, read_mounts
 from recovery.model import Limits, ResourceUsage
 
 # --- Hierarchies and groups
 
-MOUNTS = Path("/proc/self/mountinfo")
 _PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
 GroupReader = Callable[[Path], int | None]
@@ -41,29 +40,14 @@ class Hierarchy:
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
     """Returns every mounted hierarchy once, version 1 first, also those without a controller that this tool uses."""
-    try:
-        lines = mounts.read_text().splitlines()
-    except OSError:
-        return ()
-    found = {one.root: one for one in _parsed(lines)}
+    found: dict[Path, Hierarchy] = {}
+    for mount in read_mounts(mounts):
+        root = Path(mount.point)
+        if mount.filesystem == "cgroup2":
+            found[root] = Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
+        elif mount.filesystem == "cgroup":
+            found[root] = Hierarchy(1, root, _V1 & set(mount.options.split(",")))
     return tuple(sorted(found.values(), key=lambda one: one.version))
-
-
-def _parsed(lines: Iterable[str]) -> Iterator[Hierarchy]:
-    """Yields the hierarchies among the lines of mountinfo.
-
-    Example: `35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`"""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        kind, _, options = [*after.split(" "), "", ""][:3]
-        if kind not in ("cgroup", "cgroup2"):
-            continue
-        fields = before.split(" ")
-        root = Path(unescape(fields[4]))
-        if kind == "cgroup2":
-            yield Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
-        else:
-            yield Hierarchy(1, root, _V1 & set(options.split(",")))
 
 
 def _words(path: Path) -> list[str]:
@@ -183,11 +167,11 @@ def _lines(folder: Path, *names: str) -> Iterator[list[list[str]]]:
 
 _SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_MOST_IOPS = 10_000_000
-_LEAST_BPS = 64 << 10
+_MAX_IOPS = 10_000_000
+_MIN_BPS = 64 << 10
 MIN_MEMORY_BYTES = 128 << 20
 """The smallest supported server needs about 100 MB before it has opened a table."""
-_LEAST_CPUS = 0.05
+_MIN_CPUS = 0.05
 _PAGE = 4096
 
 OVERRUN_FACTOR = 1.1
@@ -200,7 +184,7 @@ def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: obje
     """Returns the limits from the user's texts; None means no limit."""
     return Limits(
         read_iops=None if read_iops is None else _iops(str(read_iops)),
-        read_bps=None if read_bps is None else _size("READ_BPS", str(read_bps), least=_LEAST_BPS, like="100m"),
+        read_bps=None if read_bps is None else _size("READ_BPS", str(read_bps), minimum=_MIN_BPS, example="100m"),
         memory_bytes=None if memory is None else _parse_memory(str(memory)),
         cpus=None if cpus is None else _parse_cpus(str(cpus)),
     )
@@ -208,23 +192,24 @@ def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: obje
 
 def _iops(text: str) -> int:
     number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]{0,30}[0-9]", text) else 0
-    if not 1 <= number <= _MOST_IOPS:
-        raise UsageError(f'invalid READ_IOPS "{text}"', f"give the reads per second, from 1 to {_MOST_IOPS:,}")
+    if not 1 <= number <= _MAX_IOPS:
+        raise UsageError(f"READ_IOPS={text} is not valid", f"give the reads per second, from 1 to {_MAX_IOPS:,}")
     return number
 
 
-def _size(name: str, text: str, *, least: int, like: str) -> int:
+def _size(name: str, text: str, *, minimum: int, example: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
-    if not least <= number < 1 << 60:
+    if not minimum <= number < 1 << 60:
         raise UsageError(
-            f'invalid {name} "{text}"', f"give bytes, at least {format_bytes(least)}, with k, m or g, such as {like}"
+            f"{name}={text} is not valid",
+            f"give bytes, at least {format_bytes(minimum)}, with k, m or g, such as {example}",
         )
     return number
 
 
 def _parse_memory(text: str) -> int:
-    number = _size("MEMORY", text, least=1, like="2g")
+    number = _size("MEMORY", text, minimum=1, example="2g")
     if number < MIN_MEMORY_BYTES:
         raise UsageError(
             f"MEMORY={text} is too little for any server",
@@ -235,8 +220,8 @@ def _parse_memory(text: str) -> int:
 
 def _parse_cpus(text: str) -> float:
     number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text, re.ASCII) else 0.0
-    if not _LEAST_CPUS <= number <= 1e6:
-        raise UsageError(f'invalid CPUS "{text}"', f"give a number of CPUs, at least {_LEAST_CPUS}, such as 1.5")
+    if not _MIN_CPUS <= number <= 1e6:
+        raise UsageError(f"CPUS={text} is not valid", f"give a number of CPUs, at least {_MIN_CPUS}, such as 1.5")
     return number
 
 
@@ -439,7 +424,7 @@ def _not_limitable(device: Device) -> str | None:
 #
 # A session has one control group, which is created with its limits set.
 
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 _POLL_S = 0.02
 _numbers = itertools.count(1)
 
@@ -527,7 +512,7 @@ class LimitGroup:
         """Removes the group. A process that was just killed takes a moment to leave it; a group that cannot be removed
         in time is removed by the next session."""
         left = set(self.folders)
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while left := {folder for folder in left if not remove_group(folder)}:
             if time.monotonic() > deadline:
                 return

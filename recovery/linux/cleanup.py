@@ -19,10 +19,11 @@ from pathlib import Path
 import psutil
 
 from recovery.errors import HostUnfitError
-from recovery.linux.cgroups import MOUNTS, hierarchies, processes_in, remove_group
+from recovery.linux.cgroups import hierarchies, processes_in, remove_group
 from recovery.linux.files import read_untrusted, refuse_untrusted, rename_to_free_name
 from recovery.linux.privileges import RootStep, is_refused
 from recovery.linux.procfs import is_orphan, is_owner_gone, name_with_process_id, process_id
+from recovery.linux.storage import MOUNTS
 
 # --- Temporary folders
 #
@@ -31,7 +32,7 @@ from recovery.linux.procfs import is_orphan, is_owner_gone, name_with_process_id
 
 TEMP_PREFIX = "recovery-"
 _OWNER = "owner"
-_MOST_OWNER_BYTES = 1000
+_MAX_OWNER_BYTES = 1000
 _LONGEST_BASE_BYTES = 60
 """The path of a socket holds at most 107 bytes; the rest is for our own names."""
 _TRIES = 100
@@ -113,7 +114,7 @@ def is_abandoned_temp_folder(found: Path) -> bool:
         return False
     with suppress(OSError):
         # The mark must belong to the folder's owner: in a shared folder anybody can create a folder of such a name.
-        marked = read_untrusted(found / _OWNER, _MOST_OWNER_BYTES)
+        marked = read_untrusted(found / _OWNER, _MAX_OWNER_BYTES)
         return (
             marked is not None
             and marked[1] == found.lstat().st_uid
@@ -152,7 +153,7 @@ def _remove_entry(entry: Path) -> None:
 
 # --- Servers and control groups
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _POLL_S = 0.01
 _OPTIONS = "--defaults-file="
 SERVER_NAMES = ("mysqld", "mariadbd")
@@ -252,7 +253,7 @@ def wait_until_ended(killed: Sequence[psutil.Process]) -> list[psutil.Process]:
 
     A zombie counts as ended: the process that inherited it may never collect it, for example the first process of a
     container."""
-    until = time.monotonic() + _PATIENCE_S
+    until = time.monotonic() + _TIMEOUT_S
     while (alive := [process for process in killed if _is_alive(process)]) and time.monotonic() < until:
         time.sleep(_POLL_S)
     return [process for process in killed if process not in alive]

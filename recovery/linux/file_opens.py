@@ -40,7 +40,7 @@ _EVENT = struct.Struct("=IBBHQii")
 """Length, version, reserved, length of this part, mask, descriptor, process."""
 _INFO = struct.Struct("=BBH8xIi")
 """Type, padding, length, id of the filesystem, and length and type of the folder's handle."""
-_MOST_HANDLE_BYTES = 128
+_MAX_HANDLE_BYTES = 128
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fanotify_mark.argtypes = (ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p)
 
@@ -49,7 +49,7 @@ class _Handle(ctypes.Structure):
     _fields_ = (
         ("handle_bytes", ctypes.c_uint),
         ("handle_type", ctypes.c_int),
-        ("f_handle", ctypes.c_ubyte * _MOST_HANDLE_BYTES),
+        ("f_handle", ctypes.c_ubyte * _MAX_HANDLE_BYTES),
     )
 
 
@@ -70,7 +70,7 @@ def open_fanotify(path: Path) -> int:
 
 def folder_handle(folder: Path) -> tuple[int, bytes]:
     """Returns the handle by which events identify this folder."""
-    handle, mount = _Handle(handle_bytes=_MOST_HANDLE_BYTES), ctypes.c_int()
+    handle, mount = _Handle(handle_bytes=_MAX_HANDLE_BYTES), ctypes.c_int()
     if _libc.name_to_handle_at(_AT_FDCWD, os.fsencode(folder), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
         raise _last_error()
     return handle.handle_type, bytes(handle.f_handle[: handle.handle_bytes])

@@ -33,7 +33,7 @@ from recovery.model import Layout, Schema
 # What the tool runs or believes must belong to this user or to root.
 
 _FOR_EVERYBODY = 0o755
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """The kernel follows at most this many symbolic links in one path."""
 
 
@@ -84,7 +84,7 @@ def _path_components(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
         except OSError:  # it does not exist, or this user cannot reach it
             return
         yield entry, about
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             return
         if not stat.S_ISLNK(about.st_mode):
             here = entry
@@ -148,7 +148,7 @@ def _create_folder(folder: Path, mode: int) -> Path:
 
 
 def remove_write_permissions(tree: Path) -> None:
-    """Sets every folder of an unpacked tree to the mode that made_readable uses: only the owner may write."""
+    """Sets every folder of an unpacked tree to the mode of create_readable_folder: only the owner may write."""
     for folder, _, _ in os.walk(tree):
         Path(folder).chmod(_FOR_EVERYBODY)
 
@@ -168,12 +168,12 @@ def copy_atomically(source: Path, path: Path) -> None:
         _replace(path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
 
 
-def read_limited(path: Path, most_bytes: int) -> bytes:
-    """Returns the file's content. Raises UsageError if that is more than `most_bytes`."""
+def read_limited(path: Path, max_bytes: int) -> bytes:
+    """Returns the file's content. Raises UsageError if that is more than `max_bytes`."""
     with path.open("rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise UsageError(f"{path} is larger than {most_bytes:,} bytes", "name another file, or make it smaller")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise UsageError(f"{path} is larger than {max_bytes:,} bytes", "name another file, or make it smaller")
     return content
 
 
@@ -263,13 +263,13 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def read_untrusted(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
+def read_untrusted(path: Path, max_bytes: int) -> tuple[bytes, int] | None:
     """Returns the content of a file that another user may have put there, and the id of its owner. Returns None if it
     is not a regular file. Links are not followed, and a pipe does not block the call."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         about = os.fstat(file)
-        return (os.read(file, most_bytes), about.st_uid) if stat.S_ISREG(about.st_mode) else None
+        return (os.read(file, max_bytes), about.st_uid) if stat.S_ISREG(about.st_mode) else None
     finally:
         os.close(file)
 
@@ -277,9 +277,9 @@ def read_untrusted(path: Path, most_bytes: int) -> tuple[bytes, int] | None:
 # --- Stored JSON
 
 STORED_FORMAT = 1
-_MOST_JSON_BYTES = 500_000_000
+_MAX_JSON_BYTES = 500_000_000
 """Twice the size of a stored session with many runs."""
-_LEAST, _MOST = 1e-30, 1e30
+_MIN_NUMBER, _MAX_NUMBER = 1e-30, 1e30
 """The range of absolute values that are accepted. Everything that can be measured, and all that is computed from it,
 lies inside; calculations with values outside would fail."""
 _Stored = TypeVar("_Stored")
@@ -291,7 +291,7 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
 
     Unknown keys come from a later version of the tool and are ignored."""
     try:
-        content = read_limited(path, _MOST_JSON_BYTES)
+        content = read_limited(path, _MAX_JSON_BYTES)
         stored = json.loads(content, parse_float=_checked_float, parse_int=_checked_int, parse_constant=_reject_number)
         if not isinstance(stored, dict) or type(stored.get("format")) is not int:
             raise ValueError("it has no format number")
@@ -318,11 +318,11 @@ def parse_json(text: str | bytes) -> Any:
 
 def _checked_float(text: str) -> float:
     value = float(text)
-    return value if value == 0 or _LEAST < abs(value) < _MOST else _reject_number(text)
+    return value if value == 0 or _MIN_NUMBER < abs(value) < _MAX_NUMBER else _reject_number(text)
 
 
 def _checked_int(text: str) -> int:
-    return int(text) if len(text) <= len(f"{_MOST:.0f}") else _reject_number(text)
+    return int(text) if len(text) <= len(f"{_MAX_NUMBER:.0f}") else _reject_number(text)
 
 
 def _reject_number(text: str) -> NoReturn:
@@ -341,7 +341,7 @@ def _reason(error: Exception) -> str:
 # The functions work in a checkout, a wheel and an editable install alike.
 
 APP = "mysql-recovery-tester"
-_MOST_IN_A_NAME, _MOST_IN_ALL = 255, 4000
+_MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4000
 """Limits in bytes for one name and for a whole path. The kernel allows paths of 4,096 bytes; the difference is for the
 names that this tool appends."""
 
@@ -381,7 +381,8 @@ def expand_path(path: Path) -> Path:
         found = path.expanduser()
     except RuntimeError as error:
         raise UsageError(f"{path}: there is no such home folder on this host", "write the full path") from error
-    if any(len(os.fsencode(part)) > _MOST_IN_A_NAME for part in found.parts) or len(os.fsencode(found)) > _MOST_IN_ALL:
+    has_long_name = any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in found.parts)
+    if has_long_name or len(os.fsencode(found)) > _MAX_PATH_BYTES:
         raise UsageError(f"{str(path)[:40]}… is too long for a path", "give a shorter path")
     return found
 

@@ -23,7 +23,7 @@ from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.file_opens import open_fanotify
 from recovery.linux.page_cache import cold_method, direct_cache_dropper
 from recovery.linux.procfs import Fact, machine_facts, read_text
-from recovery.linux.storage import Device, call_with_timeout, device_of, nearest_existing
+from recovery.linux.storage import MOUNTS, Device, call_with_timeout, device_of, nearest_existing
 
 # --- EC2 instance
 #
@@ -40,7 +40,7 @@ _NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
 _TOKEN = ("PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
 _TYPE, _ZONE = "/latest/meta-data/instance-type", "/latest/meta-data/placement/availability-zone"
 _VALID_ANSWER = re.compile(r"[a-z0-9][a-z0-9.-]{1,39}")
-_MOST_BYTES = 4096
+_MAX_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _answer(address: str, request: tuple[str, str, dict[str, str]], until: float
         response = connection.getresponse()
         if response.status != 200:
             raise OSError(f"the answer was {response.status}")
-        return response.read(_MOST_BYTES).decode("ascii").strip()
+        return response.read(_MAX_BYTES).decode("ascii").strip()
     finally:
         connection.close()
 
@@ -141,7 +141,7 @@ def read_number(path: Path) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-def cgroup_controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
+def cgroup_controllers(mounts: Path = MOUNTS) -> str | None:
     """Returns the cgroup controllers that this tool can use, by version: `v1: blkio cpu memory`."""
     by_version: dict[int, set[str]] = {}
     for one in cgroups.hierarchies(mounts):
@@ -150,7 +150,7 @@ def cgroup_controllers(mounts: Path = cgroups.MOUNTS) -> str | None:
     return "; ".join(texts) or None
 
 
-def own_cpu_quota(mounts: Path = cgroups.MOUNTS) -> float | None:
+def own_cpu_quota(mounts: Path = MOUNTS) -> float | None:
     """Returns the number of CPUs that this tool and the servers it starts directly may use, or None if there is no
     limit."""
     quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu", mounts=mounts)]

@@ -42,11 +42,11 @@ def wait_for_lock(lock: Path, waiting: Callable[[], None] = lambda: None) -> Ite
 # --- Locks with a named holder
 
 _UNKNOWN = "another process"
-_PATIENCE_S = 0.3
+_TIMEOUT_S = 0.3
 _POLL_S = 0.02
-_MOST_BYTES = 65536
-_MOST_LETTERS = 300
-_MOST_NUMBER = (1 << 32) - 1
+_MAX_BYTES = 65536
+_MAX_CHARS = 300
+_MAX_ID = (1 << 32) - 1
 """The largest id of a process or a user that is accepted."""
 
 
@@ -65,8 +65,8 @@ class LockOwner:
 
 
 class Lock:
-    """A lock that is held from `take` to `release`. Child processes do not inherit it, since its descriptor is closed
-    on exec."""
+    """A lock that is held from `take_lock` to `release`. Child processes do not inherit it, since its descriptor is
+    closed on exec."""
 
     def __init__(self, fd: int, path: Path) -> None:
         self._fd: int | None = fd
@@ -94,9 +94,9 @@ def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
     """Takes the lock, or returns None if another process holds it. Raises HostUnfitError if the file is not a lock
     file; it is then left unchanged.
 
-    It retries for a moment: `holder` takes the lock for some microseconds, and a lock file that another user has just
-    created may not have its final mode yet."""
-    deadline = time.monotonic() + _PATIENCE_S
+    It retries for a moment: `lock_holder` takes the lock for some microseconds, and a lock file that another user has
+    just created may not have its final mode yet."""
+    deadline = time.monotonic() + _TIMEOUT_S
     while True:
         over = time.monotonic() > deadline
         try:
@@ -107,7 +107,7 @@ def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
         else:
             if _try_flock(fd) and _is_same_file(fd, path):
                 # Only an empty file or a lock's signature may be overwritten.
-                if (text := os.pread(fd, _MOST_BYTES, 0)) and _parse_owner(text) is None:
+                if (text := os.pread(fd, _MAX_BYTES, 0)) and _parse_owner(text) is None:
                     os.close(fd)
                     raise HostUnfitError(
                         f"{path} is not a lock file of this tool, and was not changed",
@@ -129,7 +129,7 @@ def lock_holder(path: Path) -> str | None:
         return None
     try:
         # A lock that was just taken may not have a signature yet.
-        return None if _try_flock(fd, fcntl.LOCK_SH) else str(_parse_owner(os.pread(fd, _MOST_BYTES, 0)) or _UNKNOWN)
+        return None if _try_flock(fd, fcntl.LOCK_SH) else str(_parse_owner(os.pread(fd, _MAX_BYTES, 0)) or _UNKNOWN)
     finally:
         os.close(fd)
 
@@ -137,7 +137,7 @@ def lock_holder(path: Path) -> str | None:
 def is_own_lock(path: Path) -> bool:
     """Returns whether this user has taken the lock and never released it: the holder was killed, or still holds it."""
     try:
-        found = read_untrusted(path, _MOST_BYTES)
+        found = read_untrusted(path, _MAX_BYTES)
     except OSError:
         return False
     return found is not None and found[1] == os.geteuid() and _parse_owner(found[0]) is not None
@@ -204,7 +204,7 @@ def _command() -> str:
     """Returns the command line, cut to the length that is displayed. A signature longer than the part that is read
     would not be recognised as one."""
     program = Path(sys.argv[0] if sys.argv else "").name
-    return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])[:_MOST_LETTERS]
+    return shlex.join(["recovery" if program in ("", "__main__.py") else program, *sys.argv[1:]])[:_MAX_CHARS]
 
 
 def _parse_owner(signature: bytes) -> LockOwner | None:
@@ -212,7 +212,7 @@ def _parse_owner(signature: bytes) -> LockOwner | None:
     read.
 
     The text may come from any user, and is displayed on a terminal: it is checked, and made harmless."""
-    if len(signature) >= _MOST_BYTES:
+    if len(signature) >= _MAX_BYTES:
         return None
     try:
         owner = LockOwner(**parse_json(signature))
@@ -220,14 +220,14 @@ def _parse_owner(signature: bytes) -> LockOwner | None:
         return None
     if not (isinstance(owner.command, str) and isinstance(owner.since, str)):
         return None
-    if not (_is_number(owner.pid, least=1) and (owner.uid is None or _is_number(owner.uid, least=0))):
+    if not (_is_number(owner.pid, minimum=1) and (owner.uid is None or _is_number(owner.uid, minimum=0))):
         return None
-    command, since = (escape_control(text[:_MOST_LETTERS]) for text in (owner.command, owner.since))
+    command, since = (escape_control(text[:_MAX_CHARS]) for text in (owner.command, owner.since))
     return replace(owner, command=command, since=since)
 
 
-def _is_number(value: object, *, least: int) -> bool:
-    return type(value) is int and least <= value <= _MOST_NUMBER
+def _is_number(value: object, *, minimum: int) -> bool:
+    return type(value) is int and minimum <= value <= _MAX_ID
 
 
 # --- The lock of timed runs

@@ -311,20 +311,20 @@ def split_cores(cores: Sequence[Core]) -> CoreSplit | None:
     if len(cores) < MIN_CORES:
         return None
     every = _all_cpus(cores)
-    least = max(1, len(every) // _CLIENTS_SHARE)
+    minimum = max(1, len(every) // _CLIENTS_SHARE)
     clients: frozenset[int] = frozenset()
-    for core in reversed(_cores_on_one_node(cores, least)):
-        if len(clients) < least:
+    for core in reversed(_cores_on_one_node(cores, minimum)):
+        if len(clients) < minimum:
             clients |= core.cpus
     return CoreSplit(every - clients, clients)
 
 
-def _cores_on_one_node(cores: Sequence[Core], least: int) -> Sequence[Core]:
+def _cores_on_one_node(cores: Sequence[Core], minimum: int) -> Sequence[Core]:
     """Returns the cores of the last node that has at least this many CPUs, or all cores, sorted by node, if no node
     has."""
     for node in sorted({core.node for core in cores}, reverse=True):
         inside = [core for core in cores if core.node == node]
-        if len(_all_cpus(inside)) >= least:
+        if len(_all_cpus(inside)) >= minimum:
             return inside
     return sorted(cores, key=lambda core: core.node)
 

@@ -36,13 +36,13 @@ SIZES = {"4k": 4096, "16k": 16384}
 READS_IN_FLIGHT = (1, 16)
 _SEED = 20_260_101
 """Chooses the same places in the file each time."""
-_MOST_BLOCKS, _MOST_S = 256, 1.0
+_MAX_BLOCKS, _MAX_S = 256, 1.0
 """Limits for the blocks that are read twice: their number, and the seconds for all of them. Slow storage takes the full
 time, even if the other reads are brief."""
 _ONE_FILE_IN = 100
 """One in this many of the kept tables' files is read. The state in which a cold start has left the other files is not
 changed by that."""
-_MOST_LISTED = 50_000
+_MAX_LISTED = 50_000
 """Limit on the number of these files that are listed; listing a million takes seconds."""
 _UNTRUSTED = os.O_NOFOLLOW | os.O_NONBLOCK
 _KEPT, _WRITTEN = "tables' files kept here", "the file just written"
@@ -177,9 +177,9 @@ def _reread_kept_files(data: Path) -> RereadTimes | None:
     """Reads the first pages of tables' files from earlier sessions twice. Returns None if there are too few files."""
     chance = random.Random()  # noqa: S311  # different files each time
     with suppress(OSError), ExitStack() as stack:
-        files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MOST_LISTED))
+        files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MAX_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
-            chosen = chance.sample(files, min(count, _MOST_BLOCKS))
+            chosen = chance.sample(files, min(count, _MAX_BLOCKS))
             return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path, _UNTRUSTED)), 0) for path in chosen])
     return None
 
@@ -197,12 +197,12 @@ def _spread_places(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:
     """Returns places in the file that are far enough apart that reading one does not fetch another."""
     size = SIZES["16k"]
     pages = range(1, file_bytes // size, 8)
-    chosen = random.Random(_SEED).sample(pages, min(len(pages), _MOST_BLOCKS))  # noqa: S311  # places, no secrets
+    chosen = random.Random(_SEED).sample(pages, min(len(pages), _MAX_BLOCKS))  # noqa: S311  # places, no secrets
     return [(descriptor, size * page) for page in chosen]
 
 
 def _measure_reread(over: str, places: Iterable[tuple[int, int]]) -> RereadTimes:
-    until, pairs = time.monotonic() + _MOST_S, []
+    until, pairs = time.monotonic() + _MAX_S, []
     for descriptor, offset in places:
         os.lseek(descriptor, offset, os.SEEK_DATA)  # the block map may have to be read first
         pairs.append(list(_timed_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))

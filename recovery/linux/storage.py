@@ -27,7 +27,7 @@ from recovery.model import Flavor, Layout, Schema, Version, can
 #
 # A fact that cannot be determined is None.
 
-_MOUNTS = Path("/proc/self/mountinfo")
+MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK = Path("/sys/dev/block")
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 """Filesystems that keep their files in memory and never on a disk."""
@@ -60,11 +60,13 @@ class Device:
 
 
 @dataclass(frozen=True)
-class _Mount:
+class Mount:
     number: str
+    """Device number, such as `254:0`."""
     point: str
     filesystem: str
     options: str
+    """Options of the mount and of the filesystem, separated by commas."""
 
 
 def nearest_existing(path: Path) -> Path:
@@ -86,31 +88,31 @@ def device_of(path: Path) -> Device:
     return replace(known, filesystem=mount.filesystem, mount_point=mount.point, mount_options=mount.options)
 
 
-def _mount_of(place: Path, number: str) -> _Mount | None:
+def _mount_of(place: Path, number: str) -> Mount | None:
     """Returns the mount with the longest mount point above the path.
 
     A mount with the same device number is preferred (bind mounts, overmounts), and the last one mounted wins a tie. The
     number alone is not enough: a btrfs subvolume has a device number that no line of mountinfo shows."""
-    try:
-        lines = _MOUNTS.read_text().splitlines()
-    except OSError:
-        return None
-    above = [mount for line in lines if place.is_relative_to((mount := _parse(line)).point)]
+    above = [mount for mount in read_mounts() if place.is_relative_to(mount.point)]
     ranked = sorted(above, key=lambda mount: (mount.number == number, len(mount.point)))
     return ranked[-1] if ranked else None
 
 
-def _parse(line: str) -> _Mount:
+def read_mounts(mountinfo: Path = MOUNTS) -> tuple[Mount, ...]:
+    """Returns the mounts in the order of the file; none if it cannot be read."""
+    try:
+        return tuple(map(parse_mount, mountinfo.read_text().splitlines()))
+    except OSError:
+        return ()
+
+
+def parse_mount(line: str) -> Mount:
     """Parses a line of mountinfo: `27 1 254:0 / /data rw,noatime shared:1 - ext4 /dev/vda rw,discard`"""
     before, _, after = line.partition(" - ")
     _, _, number, _, point, options, *_ = before.split(" ")
     filesystem, _, own_options = after.split(" ")
     both = dict.fromkeys(f"{options},{own_options}".split(","))
-    return _Mount(number, unescape(point), filesystem, ",".join(both))
-
-
-def unescape(text: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+    return Mount(number, _OCTAL.sub(lambda match: chr(int(match[1], 8)), point), filesystem, ",".join(both))
 
 
 def _block_device(link: Path) -> Device:
@@ -179,11 +181,11 @@ DATA, RESULTS, CACHE, TEMPORARY = "DATA", "RESULTS", "RECOVERY_CACHE", "TMPDIR"
 _AT_ONCE_BYTES = 16 << 20
 """What a server or a download allocates at once, and may free again when it fails for lack of more."""
 _WRITTEN_BYTES = 64 << 10
-_LEAST_BYTES = 1 << 20
-_PATIENCE_S = 30.0
-_MOST_FOLDERS = 300
+_MIN_FREE_BYTES = 1 << 20
+_TIMEOUT_S = 30.0
+_MAX_FOLDERS = 300
 _Answer = TypeVar("_Answer")
-_MOST_MESSAGE_LETTERS = 160
+_MAX_MESSAGE_CHARS = 160
 _ERROR_MESSAGE = re.compile(
     r"(?:errcode|errno|error number)[: ]+(?P<number>5|28|30|122)\b|(?P<full>no space left on device|disk is full)",
     re.IGNORECASE,
@@ -211,7 +213,7 @@ class WritableFolder:
 
     setting: str
     path: Path
-    below: Path | None = None
+    subfolder: Path | None = None
     """A folder inside it with further folders that must accept files, too."""
 
 
@@ -231,13 +233,11 @@ def temporary_folder() -> WritableFolder:
 def find_storage_problem(chosen: WritableFolder) -> StorageProblem | None:
     """Returns what is wrong with the folder, or None if files can be created, written and synced there."""
     needed = _AT_ONCE_BYTES if chosen.setting in (DATA, CACHE) else _WRITTEN_BYTES
-    for folder in islice(_folders(chosen), _MOST_FOLDERS):
+    for folder in islice(_folders(chosen), _MAX_FOLDERS):
         try:
-            error = call_with_timeout(_PATIENCE_S, partial(_try_write, folder, needed))
+            error = call_with_timeout(_TIMEOUT_S, partial(_try_write, folder, needed))
         except TimeoutError:
-            what = (
-                f"the storage hangs: writing {_WRITTEN_BYTES >> 10} KB to {folder} took more than {_PATIENCE_S:.0f} s"
-            )
+            what = f"the storage hangs: writing {_WRITTEN_BYTES >> 10} KB to {folder} took more than {_TIMEOUT_S:.0f} s"
             return StorageProblem(what, f"check `dmesg`, {_or_another(chosen.setting)}")
         if error is not None and error.errno in _STORAGE_ERRNOS:
             return _explain(folder, error, chosen.setting)
@@ -254,12 +254,12 @@ def as_storage_error(error: BaseException, *folders: WritableFolder) -> StorageF
     failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     for chosen in folders:
         if (found := find_storage_problem(chosen)) is not None:
-            message = found.what if isinstance(error, OSError) else f"{found.what}; so {_shorten(failed)}"
+            message = found.what if isinstance(error, OSError) else f"{found.what}; this caused: {_shorten(failed)}"
             return StorageFailedError(message, f"{found.remedy}; {_KEPT_HINT}", log_tail=tail)
     number = _errno_in((failed, *tail)) if isinstance(error, ServerFailedError) else getattr(error, "errno", None)
     if number in _PAST_ERRORS:
         hint = f"check what else uses that disk, and `dmesg`; {_KEPT_HINT}"
-        return StorageFailedError(f"{_PAST_ERRORS[number]} meanwhile: {_shorten(failed)}", hint, log_tail=tail)
+        return StorageFailedError(f"{_PAST_ERRORS[number]} during the run: {_shorten(failed)}", hint, log_tail=tail)
     return None
 
 
@@ -276,8 +276,7 @@ def storage_errors(*folders: WritableFolder) -> Iterator[None]:
 
 
 def find_full_folder(folders: Iterable[Path]) -> str | None:
-    """Returns which folder has no room left, or None, for a caller that waits for a server which may itself be waiting
-    for room.
+    """Returns why a folder has no free space, or None. Used while waiting for a server that may itself wait for space.
 
     A disk that reports free space is not touched. A small allocation is tried only if it reports less than 1 MiB or no
     inodes: part of the space may be reserved for root or for the filesystem itself, and only a trial shows whether this
@@ -287,8 +286,8 @@ def find_full_folder(folders: Iterable[Path]) -> str | None:
             status = os.statvfs(folder)
         except OSError:
             continue
-        if status.f_bavail * status.f_frsize < _LEAST_BYTES or _no_inodes(folder):
-            error = _try_write(folder, _LEAST_BYTES, sync=False)
+        if status.f_bavail * status.f_frsize < _MIN_FREE_BYTES or _no_inodes(folder):
+            error = _try_write(folder, _MIN_FREE_BYTES, sync=False)
             if error is not None and error.errno == errno.ENOSPC:
                 return f"no {'inodes are' if _no_inodes(folder) else 'space is'} left for {folder}"
     return None
@@ -300,9 +299,9 @@ _KEPT_HINT = "what was finished is kept"
 def _folders(chosen: WritableFolder) -> Iterator[Path]:
     """Yields the folders to test, including those that cannot be listed."""
     yield chosen.path
-    if chosen.below is not None:
-        yield chosen.below
-        for folder, names, _ in os.walk(chosen.below):
+    if chosen.subfolder is not None:
+        yield chosen.subfolder
+        for folder, names, _ in os.walk(chosen.subfolder):
             yield from (Path(folder, name) for name in names)
 
 
@@ -385,7 +384,7 @@ def _free_text(folder: Path) -> str:
 
 def _shorten(message: str) -> str:
     """Returns a shortened message. What a server writes about a full disk is long, and also in the log below."""
-    return message if len(message) <= _MOST_MESSAGE_LETTERS else f"{message[:_MOST_MESSAGE_LETTERS]}…"
+    return message if len(message) <= _MAX_MESSAGE_CHARS else f"{message[:_MAX_MESSAGE_CHARS]}…"
 
 
 def _errno_in(lines: Iterable[str]) -> int | None:
@@ -458,7 +457,8 @@ def estimate_space(
     `indexes` is the number of secondary indexes of all tables. `block_bytes` is the size of compressed pages, 0 if the
     server chooses it, and None without compression. The estimate for rows is generous, because pages are never full; a
     table's first page already holds some rows."""
-    tables, page, beside = schema.total_tables, page_bytes(settings), _other_file_bytes(version, schema.layout)
+    tables, page = schema.total_tables, configured_page_bytes(settings)
+    other_file_bytes = _other_file_bytes(version, schema.layout)
     row_bytes = 30 + 35 * schema.columns + schema.more_row_bytes
     rows_bytes = max(0, 2 * schema.rows * row_bytes - page // 2)
     if schema.layout is Layout.GENERAL:
@@ -466,14 +466,14 @@ def estimate_space(
     else:
         block = page if block_bytes is None else min(page, block_bytes or page // 2)
         in_files = schema.files * _file_bytes(version, page, block, indexes / tables)
-    definition_bytes = sum(beside) if beside else _DICTIONARY_BYTES
+    definition_bytes = sum(other_file_bytes) if other_file_bytes else _DICTIONARY_BYTES
     return DiskSpace(
         _BASE_BYTES + in_files + tables * (definition_bytes + rows_bytes),
-        _BASE_INODES + schema.files + tables * len(beside),
+        _BASE_INODES + schema.files + tables * len(other_file_bytes),
     )
 
 
-def page_bytes(settings: Mapping[str, str]) -> int:
+def configured_page_bytes(settings: Mapping[str, str]) -> int:
     """Returns the page size of a server with these settings. Whether the size is valid is left to the server."""
     text = settings.get(_PAGE_SIZE, settings.get(f"loose_{_PAGE_SIZE}", "")).lower()
     number = text.removesuffix("k")
@@ -484,8 +484,8 @@ def _file_bytes(version: Version, page: int, block: int, indexes: float) -> int:
     """Returns the disk space of an empty table with pages of `block` bytes. Each index takes a page, and a quarter
     more: a small page cannot list all segments of a file with many indexes."""
     pages = _first_pages(version, compressed=block < page, plain=not indexes) + 1.25 * indexes
-    least = 0 if can(version, "sparse_files") else 4 * page
-    return max(least, math.ceil(pages * block / _ON_DISK) * _ON_DISK)
+    minimum = 0 if can(version, "sparse_files") else 4 * page
+    return max(minimum, math.ceil(pages * block / _ON_DISK) * _ON_DISK)
 
 
 def _first_pages(version: Version, *, compressed: bool, plain: bool) -> int:

@@ -59,16 +59,16 @@ def initialise(
         statements = rundir.with_name(rundir.name + ".sql")
         _write_statements(build, statements)
         chosen |= _bootstrap_settings(build)
-    life: ServerProcess | None = None
+    process: ServerProcess | None = None
     try:
         with defer_signals():
-            life = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements, keys=keys))
-        _wait_until_done(life, stall_s)
+            process = launcher.launch(Launch(build, datadir, chosen, log, rundir, stdin=statements, keys=keys))
+        _wait_until_done(process, stall_s)
     finally:
         with defer_signals():
-            if life is not None and life.exited() is None:
-                life.signal(signal.SIGKILL)
-                life.wait(_KILL_TIMEOUT_S)
+            if process is not None and process.exited() is None:
+                process.signal(signal.SIGKILL)
+                process.wait(_KILL_TIMEOUT_S)
             if statements is not None:
                 statements.unlink(missing_ok=True)
             shutil.rmtree(rundir, ignore_errors=True)
@@ -80,7 +80,7 @@ def _ensure_empty(datadir: Path) -> None:
         occupied = any(datadir.iterdir())
     except OSError as error:
         raise RecoveryError(
-            f"can't make the data directory {datadir}: {error.strerror}", "choose another DATA"
+            f"cannot make the data directory {datadir}: {error.strerror}", "choose another DATA"
         ) from error
     if occupied:
         raise RecoveryError(f"the data directory is not empty: {datadir}", "remove it first")
@@ -129,15 +129,15 @@ def _find(build: Build, name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _wait_until_done(life: ServerProcess, stall_s: float) -> None:
-    exited = wait_for_exit(life, stall_s)
+def _wait_until_done(process: ServerProcess, stall_s: float) -> None:
+    exited = wait_for_exit(process, stall_s)
     if isinstance(exited, str):
-        raise _failed(life, f"making a data directory hangs: {exited}")
+        raise _failed(process, f"making a data directory hangs: {exited}")
     if exited != Exit(code=0, signal=None):
-        raise _failed(life, f"no data directory could be made: {describe_exit(life, exited)}")
+        raise _failed(process, f"no data directory could be made: {describe_exit(process, exited)}")
 
 
-def _failed(life: ServerProcess, what: str) -> ServerFailedError:
-    tail = last_lines(life.launch.log)
+def _failed(process: ServerProcess, what: str) -> ServerFailedError:
+    tail = last_lines(process.launch.log)
     reason = error_text(next(filter(is_error, tail), tail[-1] if tail else ""))
-    return server_failure(life, f"{what}: {reason}" if reason else what)
+    return server_failure(process, f"{what}: {reason}" if reason else what)

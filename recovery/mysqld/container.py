@@ -240,19 +240,19 @@ class ContainerLauncher:
             described = self._describe(launch, gate.command(launch.log, launch.stdin or Path(os.devnull), command))
             undo.callback(_discard, described)
             _start(described)
-            life = _attach(launch, described)
-            if not gate.wait(lambda: not life.has_ended()):
+            process = _attach(launch, described)
+            if not gate.wait(lambda: not process.has_ended()):
                 raise ServerFailedError(
                     f"the container of {launch.build.image[:19]} ended before its server was run",
                     "the image needs a /bin/sh; see whether it starts: `docker run --entrypoint /bin/sh IMAGE`",
                 )
-            life.overhead_s = time.monotonic() - called_at
-            check_same_folder(life.pid, launch.datadir)
+            process.overhead_s = time.monotonic() - called_at
+            check_same_folder(process.pid, launch.datadir)
             if launch.group is not None:
-                launch.group.add(life.pid)
-            life.begin(gate)
+                launch.group.add(process.pid)
+            process.begin(gate)
             undo.pop_all()
-            return life
+            return process
 
     def _describe(self, launch: Launch, command: list[str]) -> DockerContainer:
         """Returns the description of the container. It has nothing that the server does not need, and every path is the

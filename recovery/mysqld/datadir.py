@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -61,9 +61,9 @@ class Copy:
     """The loop disk that holds the copy; None if the copy is an ordinary folder."""
 
 
-def copy_mysql_dir(beside: Path) -> Path:
-    """Returns where a copy in the folder `beside` has the server's files, whether or not there is a copy."""
-    return beside / _COPY / _COPY_SUBFOLDER
+def copy_mysql_dir(parent: Path) -> Path:
+    """Returns where a copy in the folder `parent` has the server's files, whether or not there is a copy."""
+    return parent / _COPY / _COPY_SUBFOLDER
 
 
 def folders_with_copies(data: Path) -> set[Path]:
@@ -71,9 +71,9 @@ def folders_with_copies(data: Path) -> set[Path]:
     return {found.parent for name in (_COPY, image_path(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
 
 
-def remove_copy(beside: Path) -> None:
-    """Removes the copy in the folder `beside`, also one left by a killed run; does nothing if there is none."""
-    copy = beside / _COPY
+def remove_copy(parent: Path) -> None:
+    """Removes the copy in the folder `parent`, also one left by a killed run; does nothing if there is none."""
+    copy = parent / _COPY
     if copy.is_dir() and not os.path.ismount(copy):
         files.empty_folder(copy)
     loop_device.remove_loop_disk(copy)
@@ -99,22 +99,22 @@ def move_copy_out(mysql: Path, to: Path) -> None:
 
 @contextmanager
 def disposable_copy(
-    original: Path, beside: Path, *, on_a_disk: bool = False, for_containers: bool = False
+    original: Path, parent: Path, *, on_a_disk: bool = False, for_containers: bool = False
 ) -> Iterator[Copy]:
-    """Yields a copy of `original` in the folder `beside`, and removes the copy afterwards.
+    """Yields a copy of `original` in the folder `parent`, and removes the copy afterwards.
 
     Owners and modes are those of the original, and temporary tablespaces are left out. The server of the original must
     not be running. With `on_a_disk` the copy is on a loop disk. Raises HostUnfitError if it cannot be made."""
-    place = beside / _COPY
-    remove_copy(beside)
+    place = parent / _COPY
+    remove_copy(parent)
     with ExitStack() as stack:
-        stack.callback(remove_copy, beside)
+        stack.callback(remove_copy, parent)
         try:
             disk = None
             if on_a_disk:
                 room = files.allocated_bytes(original) + _SPARE_BYTES
                 disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
-            copy = Copy(copy_mysql_dir(beside), disk)
+            copy = Copy(copy_mysql_dir(parent), disk)
             copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
             _copy(original, copy.mysql)
             if disk is not None:
@@ -122,7 +122,7 @@ def disposable_copy(
         except OSError as error:
             raise HostUnfitError(
                 f"{original} cannot be copied: {error.strerror or error}",
-                "every crash is that of a copy: make as much room there as it takes, or give DATA= another folder",
+                "each trial works on a copy: free as much space as the data takes, or give DATA= another folder",
             ) from error
         yield copy
 
@@ -149,16 +149,18 @@ def _copy_owner_and_mode(original: Path, copy: Path) -> None:
 # --- State file: written atomically, and validated when it is read, because others may have put something there
 
 FORMAT = 1
-STATUSES = ("new", "building", "whole", "in_use", "failed")
+DatadirStatus = Literal["new", "building", "whole", "in_use", "failed"]
+"""`new` (nothing usable is there), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was when a
+server failed to recover it, and used by no run."""
+_COMPLETE = ("whole", "in_use")
+"""The status of a directory whose build was completed: `in_use` also after a run that died."""
 _FILE = "state.json"
 _MAX_STATE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
 class State:
-    status: str
-    """`new` (the contents are undefined), `building`, `whole`, `in_use` while trials run, or `failed`: kept as it was
-    when a server failed to recover it, and used by no run."""
+    status: DatadirStatus
     version: str = ""
     fingerprint: str = ""
     schema: dict[str, Any] = field(default_factory=dict)
@@ -173,6 +175,10 @@ class State:
     created_at: str = ""
     tool_version: str = ""
     format: int = FORMAT
+
+    @property
+    def is_complete(self) -> bool:
+        return self.status in _COMPLETE
 
 
 _ADAPTER = TypeAdapter(State)
@@ -203,17 +209,13 @@ def load_state(folder: Path) -> State:
             f"use that version, or {hint}",
         )
     try:
-        state = _ADAPTER.validate_python(stored)
+        return _ADAPTER.validate_python(stored)
     except ValidationError as error:
         raise HostUnfitError(f"the data directory {folder.name} is damaged: {_FILE} is invalid", hint) from error
-    if state.status not in STATUSES:
-        raise HostUnfitError(f"the data directory {folder.name} is damaged: it is '{state.status}'", hint)
-    return state
 
 
 def save_state(folder: Path, state: State) -> None:
     """Writes the state file atomically: after a power loss it is either the old or the new one, never half of one."""
-    assert state.status in STATUSES
     try:
         write_atomically(folder / _FILE, json.dumps(dataclasses.asdict(state), indent=1).encode())
     except OSError as error:
@@ -236,7 +238,7 @@ _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _PRIVATE = 0o700
-_OWN_FOLDER_HINT = "give DATA= a folder of your own; where everybody may write, chmod o-w or chmod +t helps"
+_OWN_FOLDER_HINT = "give DATA= a folder of your own, or remove the write permission of others (chmod o-w)"
 _OTHER_DISK_HINT = "give DATA= a folder on a disk that this user may write"
 
 
@@ -248,6 +250,10 @@ class DataDirInfo:
     bytes: int | None
     tables: int | None
     busy_by: str | None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.status in _COMPLETE
 
 
 class DataDir:
@@ -264,8 +270,8 @@ class DataDir:
         return self.path / _MYSQL
 
     @property
-    def storage(self) -> WritableFolder:
-        """Describes the directory for the checks of its storage."""
+    def writable_folder(self) -> WritableFolder:
+        """The directory, as the checks of its storage need it."""
         return WritableFolder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
@@ -485,7 +491,7 @@ def _refuse_other_users(key: str, uid: int) -> None:
     by sudo, and nobody else's."""
     if uid not in trusted_users() or os.geteuid() not in (0, uid):
         raise HostUnfitError(
-            f"the data directory {key} belongs to {user_name(uid)}", "it is left alone: give DATA= another folder"
+            f"the data directory {key} belongs to {user_name(uid)}", "it was not changed; give DATA= another folder"
         )
 
 
@@ -494,7 +500,7 @@ def lock_path(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
+def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
     """Raises HostUnfitError if the directory does not hold what was built; with `fingerprint`, also if another build
     made it."""
     wrong = _find_damage(dd, schema, fingerprint)
@@ -507,7 +513,7 @@ def prove_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None)
 
 def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
     stored = dd.state
-    if stored.status not in ("whole", "in_use"):
+    if not stored.is_complete:
         return f"it was never finished ({stored.status})"
     if fingerprint is not None and stored.fingerprint != fingerprint:
         return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
@@ -515,7 +521,7 @@ def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | 
         return "it has no ibdata1"
     found = table_files(dd.mysql, schema).count()
     if stored.ibd_files is not None and found != stored.ibd_files:
-        return f"{found:,} tables' files lie there, {stored.ibd_files:,} were built"
+        return f"found {found:,} table files, expected {stored.ibd_files:,}"
     return None
 
 

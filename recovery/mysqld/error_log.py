@@ -1,4 +1,4 @@
-"""Parses single lines of a server's error log: events, counters, progress, marks that bound phases, and time stamps.
+"""Parses single lines of a server's error log: events, counters, progress, milestones of a start, and time stamps.
 
 Texts drift between releases and flavors. The events matched here were seen in the recorded logs of
 fixtures/errorlogs."""
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     READY = "ready"
     CRASH_RECOVERY = "crash recovery"
     SHUTDOWN = "shutdown complete"
@@ -21,29 +21,32 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Event:
-    kind: Kind
+    kind: EventKind
     text: str
 
 
 _READY = r"\[(?:Note|System)\] (?:\[MY-\d+\] \[Server\] )?(?!X Plugin).+: ready for connections\.(?:$| )"
 """The server's own ready line, which names its executable. The X Plugin logs a similar line before it, without that
 name. Up to 5.7 and in MariaDB the line ends after the text, and "Version: ..." follows on the next line."""
-_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    (Kind.READY, re.compile(_READY)),
+_PATTERNS: tuple[tuple[EventKind, re.Pattern[str]], ...] = (
+    (EventKind.READY, re.compile(_READY)),
     # The binlog and the XA coordinator also log "Starting crash recovery...", with three dots and without a checkpoint.
-    (Kind.CRASH_RECOVERY, re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint")),
-    (Kind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
+    (
+        EventKind.CRASH_RECOVERY,
+        re.compile(r"Database was not shut ?down normally|Starting crash recovery from checkpoint"),
+    ),
+    (EventKind.SHUTDOWN, re.compile(r": Shutdown complete(?:$| \()")),
     # Only errors that end a start. Many [ERROR] lines do not: a missing mysql.plugin, a failed plugin, a lost
     # tablespace.
-    (Kind.FAILURE, re.compile(r"\[ERROR\].*\bAborting\b")),
-    (Kind.FAILURE, re.compile(r"\[ERROR\].*\bunknown (?:variable|option)\b")),
-    (Kind.FAILURE, re.compile(r"Unable to lock \.?/?\S*ibdata1")),
+    (EventKind.FAILURE, re.compile(r"\[ERROR\].*\bAborting\b")),
+    (EventKind.FAILURE, re.compile(r"\[ERROR\].*\bunknown (?:variable|option)\b")),
+    (EventKind.FAILURE, re.compile(r"Unable to lock \.?/?\S*ibdata1")),
     # MariaDB would retry for 30 seconds, but no process of ours is left that could hold the lock.
-    (Kind.FAILURE, re.compile(r"Can't lock aria control file")),
-    (Kind.FAILURE, re.compile(r"Fatal error: |Fatal error in defaults handling")),
-    (Kind.FAILURE, re.compile(r"\[ERROR\].*Can't start server")),
-    (Kind.FAILURE, re.compile(r"\b(?:mysqld|mariadbd) got (?:signal|exception) ")),
-    (Kind.FAILURE, re.compile(r"error while loading shared libraries: ")),
+    (EventKind.FAILURE, re.compile(r"Can't lock aria control file")),
+    (EventKind.FAILURE, re.compile(r"Fatal error: |Fatal error in defaults handling")),
+    (EventKind.FAILURE, re.compile(r"\[ERROR\].*Can't start server")),
+    (EventKind.FAILURE, re.compile(r"\b(?:mysqld|mariadbd) got (?:signal|exception) ")),
+    (EventKind.FAILURE, re.compile(r"error while loading shared libraries: ")),
 )
 # Every line that matches a pattern contains one of these: a quick test for the many lines that are irrelevant.
 _HINTS = re.compile(
@@ -146,11 +149,11 @@ def progress_of(line: str) -> str | None:
     return f"{found.split()[-1]} %" if found.startswith("Progress") else found
 
 
-# --- Marks: the messages that bound the phases of a start
+# --- Milestones: the messages that bound the phases of a start
 #
-# Texts drift between releases and flavors, so a mark has many spellings. A line that matches none is ignored and never
-# breaks anything. The texts of 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; those of
-# 5.5, 8.4, MariaDB 10.1 and 10.6, and Percona Server were taken from bug reports.
+# Texts drift between releases and flavors, so a milestone has many spellings. A line that matches none is ignored. The
+# texts of 5.6, 5.7, 8.0, 9.7, MariaDB 10.2 and 10.11 were recorded from real servers; those of 5.5, 8.4, MariaDB 10.1
+# and 10.6, and Percona Server were taken from bug reports.
 
 
 class Milestone(Enum):
@@ -256,11 +259,11 @@ _MILESTONE_HINTS = (
     "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
     "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
 )  # fmt: skip
-_ANY_MILESTONE = re.compile("|".join(f"(?P<{mark.name}>{spelling})" for mark, spelling in _MILESTONE_PATTERNS))
+_ANY_MILESTONE = re.compile("|".join(f"(?P<{one.name}>{spelling})" for one, spelling in _MILESTONE_PATTERNS))
 
 
 def milestone_of(line: str) -> Milestone | None:
-    """Returns the mark in a line, or None for the many lines that bound no phase."""
+    """Returns the milestone in a line, or None for the many lines that bound no phase."""
     text = line[:MAX_SEARCHED_CHARS]
     for hint in _MILESTONE_HINTS:
         if hint in text:

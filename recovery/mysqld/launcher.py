@@ -144,7 +144,7 @@ def prepare_command(launch: Launch, *, open_files: int, uid: int | None = None) 
         )
     except OSError as error:
         raise RecoveryError(
-            f"can't prepare the server's run folder: {error}", "see that the folder for temporary files is writable"
+            f"cannot prepare the server's run folder: {error}", "see that the folder for temporary files is writable"
         ) from error
     return [str(launch.build.mysqld), f"--defaults-file={options_file}"]
 
@@ -201,7 +201,7 @@ def create_log(path: Path) -> int:
         ) from error
     except OSError as error:
         raise RecoveryError(
-            f"can't write the server's log: {error}", "see that the folder for temporary files (TMPDIR) is writable"
+            f"cannot write the server's log: {error}", "see that the folder for temporary files (TMPDIR) is writable"
         ) from error
 
 
@@ -213,7 +213,7 @@ class RunDirs:
 
     def __init__(self) -> None:
         self.root = self._make()
-        self._lives = 0
+        self._process_count = 0
 
     def _make(self) -> Path:
         base = cleanup.socket_temp_base()
@@ -229,8 +229,8 @@ class RunDirs:
         creates one with another name."""
         if not self.root.is_dir():
             self.root = self._make()
-        self._lives += 1
-        return self.root / str(self._lives)
+        self._process_count += 1
+        return self.root / str(self._process_count)
 
     def remove(self) -> None:
         cleanup.remove_temp_folder(self.root)

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 from recovery.errors import UsageError
 from recovery.model import Flavor, Phase, Version, parse_version
 from recovery.mysqld.error_log import (
-    Kind,
+    EventKind,
     Milestone,
     Stamp,
     classify,
@@ -27,7 +27,7 @@ from recovery.mysqld.error_log import (
     parse_stamp,
     progress_of,
 )
-from recovery.mysqld.phases import BACKGROUND_MILESTONES, Generation, PhaseTracker
+from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -37,7 +37,7 @@ _VERSION = re.compile(
 _VERSION_HINTS = ("(mysqld", "(mariadbd", "Starting MariaDB", "Version: ")
 _START_MILESTONES = {Milestone.SAFE, Milestone.ANNOUNCED, Milestone.STARTING, Milestone.INITIALIZING}
 _BEFORE = {Milestone.SAFE, Milestone.ANNOUNCED}
-"""Marks before the server's own first line, which belongs to the same start."""
+"""Milestones before the server's own first line, which belongs to the same start."""
 _EARLY = (Milestone.INNODB, Milestone.SCAN, Milestone.POOL)
 _ONLY_DURING_START = {
     Milestone.POOLED,
@@ -47,7 +47,7 @@ _ONLY_DURING_START = {
     Milestone.DISCOVER,
     Milestone.READY,
 }
-"""Marks that a running server does not log: one outside a start is the rest of a start that began before the log."""
+"""Milestones that a running server does not log: one outside a start belongs to a start that began before the log."""
 _DEBIAN = "(Debian)"
 _MAX_TEXT = 300
 
@@ -70,7 +70,7 @@ class LoggedStart:
     whole_seconds: bool
     phases: tuple[Phase, ...]
     beside: tuple[Phase, ...]
-    """Work of the server's background threads, during the start and after it."""
+    """The name in the JSON. Work of the server's background threads, during the start and after it."""
     counts: dict[str, int]
     standing: str | None
     """The phase in which the start ended without becoming ready, with its progress; None if it became ready."""
@@ -91,14 +91,14 @@ class _OpenStart:
     reason: str | None = None
     end: Stamp | None = None
 
-    def add(self, mark: Milestone | None, text: str) -> None:
+    def add(self, milestone: Milestone | None, text: str) -> None:
         """Records a line of the start."""
         stamp = parse_stamp(text)
         if stamp is not None and self.first is None:
             self.first, self.tracker.started_s = stamp, stamp.at_s
         if stamp is not None:
             self.last, self.whole = stamp, self.whole or stamp.whole
-        self.tracker.add(text, mark, None if stamp is None else stamp.at_s)
+        self.tracker.add(text, milestone, None if stamp is None else stamp.at_s)
         self.progress = progress_of(text) or self.progress
         self.tracker.version = _version_of(text) or self.tracker.version
 
@@ -118,17 +118,17 @@ class StartParser:
         return self._open is None
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
-        mark = milestone_of(text) or self._ready_in_any_language(text)
-        given = self._begin(number, mark) if mark is not None else []
+        milestone = milestone_of(text) or self._ready_in_any_language(text)
+        given = self._begin(number, milestone) if milestone is not None else []
         start = self._open
         if start is None:
-            self._after(mark, text)
+            self._after(milestone, text)
             return given
-        if start.by_safe and mark is not Milestone.SAFE and "mysqld_safe" not in text:
+        if start.by_safe and milestone is not Milestone.SAFE and "mysqld_safe" not in text:
             start.by_safe, start.first = False, None
-            start.tracker.discard_marks()
-        start.add(mark, text)
-        self._judge(start, mark, text)
+            start.tracker.discard_milestones()
+        start.add(milestone, text)
+        self._judge(start, milestone, text)
         return given
 
     def _ready_in_any_language(self, text: str) -> Milestone | None:
@@ -140,41 +140,41 @@ class StartParser:
         """Returns the starts that are still open at the end of the log."""
         return [*self._close(), *self._give()]
 
-    def _begin(self, number: int, mark: Milestone) -> list[LoggedStart]:
+    def _begin(self, number: int, milestone: Milestone) -> list[LoggedStart]:
         """Begins a new start if this line belongs to one, and returns the starts that are complete with that."""
         start = self._open
         if start is None:
-            begins = mark in _START_MILESTONES or mark in _EARLY or mark in _ONLY_DURING_START
-            headless = mark in _ONLY_DURING_START
+            begins = milestone in _START_MILESTONES or milestone in _EARLY or milestone in _ONLY_DURING_START
+            headless = milestone in _ONLY_DURING_START
         else:
             seen = start.tracker.seen
-            begins = mark in _START_MILESTONES and (mark in seen or not seen <= _BEFORE)
-            begins = begins or (mark is Milestone.POOL and mark in seen)
+            begins = milestone in _START_MILESTONES and (milestone in seen or not seen <= _BEFORE)
+            begins = begins or (milestone is Milestone.POOL and milestone in seen)
             headless = False
         if not begins:
             return []
         given = [*self._close(), *self._give()]
-        self._open = _OpenStart(number, headless, by_safe=mark is Milestone.SAFE)
+        self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE)
         return given
 
-    def _after(self, mark: Milestone | None, text: str) -> None:
+    def _after(self, milestone: Milestone | None, text: str) -> None:
         """Handles a line between two starts: it may come from the background threads of the last start, or have its
         version."""
         if self._ended is None:
             return
         tracker = self._ended.tracker
-        if mark in BACKGROUND_MILESTONES and (stamp := parse_stamp(text)) is not None:
-            tracker.add(text, mark, stamp.at_s)
+        if milestone in BACKGROUND_MILESTONES and (stamp := parse_stamp(text)) is not None:
+            tracker.add(text, milestone, stamp.at_s)
         if tracker.version is None:
             tracker.version = _version_of(text)
 
-    def _judge(self, start: _OpenStart, mark: Milestone | None, text: str) -> None:
+    def _judge(self, start: _OpenStart, milestone: Milestone | None, text: str) -> None:
         event = classify(text)
-        if mark is Milestone.READY:
+        if milestone is Milestone.READY:
             start.outcome = "ready"
-        elif event is not None and event.kind is Kind.FAILURE:
+        elif event is not None and event.kind is EventKind.FAILURE:
             start.outcome, start.reason = "failed", text.strip()[:_MAX_TEXT]
-        elif event is not None and event.kind is Kind.SHUTDOWN:
+        elif event is not None and event.kind is EventKind.SHUTDOWN:
             start.reason = "it was shut down before it was ready"
         elif event is not None:
             start.tracker.crashed = True
@@ -225,7 +225,7 @@ def _start_of(start: _OpenStart) -> LoggedStart:
         startup_s=startup_s,
         whole_seconds=start.whole,
         phases=() if startup_s is None else tracker.phases(startup_s, ready=ready),
-        beside=() if startup_s is None else tracker.concurrent_phases(),
+        beside=() if startup_s is None else tracker.background_phases(),
         counts=dict(tracker.counts),
         standing=f"{where} ({start.progress})" if where and start.progress else where,
     )
@@ -239,7 +239,7 @@ def _kind(start: _OpenStart) -> str:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
     has_read_redo = seen & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
-    is_dictionary = start.tracker.traits.generation is Generation.DICTIONARY
+    is_dictionary = start.tracker.context.file_access is FileAccess.SCAN_AND_VALIDATE
     is_quiet = is_dictionary and not seen & {Milestone.SCAN, Milestone.POOL}
     return "clean" if has_read_redo and not is_quiet and not start.headless else "not told"
 

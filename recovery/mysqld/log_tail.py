@@ -35,8 +35,8 @@ class LogTail:
     """Follows one file from its first byte. The file must exist; the server may already be writing to it."""
 
     def __init__(self, path: Path) -> None:
-        # The watch is added before the first read, so that nothing is missed. What is written in between is read, and
-        # at worst announced in addition.
+        # The watch is added before the first read, so that nothing is missed. Data written in between is read, and may
+        # cause one extra event.
         self._inotify = INotify(nonblocking=True)
         try:
             self._inotify.add_watch(path, flags.MODIFY)
@@ -57,7 +57,7 @@ class LogTail:
     def read(self) -> list[LogLine]:
         """Returns the lines that arrived since the last call, at most some megabytes. Does not wait: without new lines
         the result is empty."""
-        self._forget_announcements()
+        self._discard_events()
         lines: list[LogLine] = []
         self.behind = False
         for number in range(_MAX_CHUNKS):
@@ -92,8 +92,8 @@ class LogTail:
     ) -> None:
         self.close()
 
-    def _forget_announcements(self) -> None:
-        """Discards the inotify events. They only report that the file was modified; reading the file shows the rest."""
+    def _discard_events(self) -> None:
+        """Discards the inotify events: they report only that the file was modified."""
         try:
             while os.read(self.fd, 4096):
                 pass
@@ -105,12 +105,12 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace").rstrip("\r")
 
 
-def last_lines(path: Path, count: int = 15, *, most_bytes: int = 65536) -> tuple[str, ...]:
+def last_lines(path: Path, count: int = 15, *, max_bytes: int = 65536) -> tuple[str, ...]:
     """Returns the last lines of a log without reading the rest of it; empty if the log cannot be read."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - most_bytes))
+            log.seek(max(0, size - max_bytes))
             return tuple(_text(raw) for raw in log.read().splitlines()[-count:])
     except OSError:
         return ()

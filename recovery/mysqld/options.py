@@ -315,15 +315,16 @@ def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
     try:
         return environment.from_string(template_text).render(settings=quoted)
     except jinja2.TemplateError as error:
-        raise UsageError(f"templates/my.cnf.j2: {error}", "mend the template") from error
+        raise UsageError(f"templates/my.cnf.j2: {error}", "correct the template") from error
 
 
 def quoted_value(name: str, value: str) -> str:
     """Returns the value as it is written in an options file. Quotes protect blanks and #. Raises UsageError for a value
-    with quotes or line ends, which an options file cannot hold."""
+    with double quotes or control characters, which an options file cannot contain."""
     if re.search(r"[\x00-\x1f\"]", value):
         raise UsageError(
-            f"the value of '{name}' has a quote or a line end in it", "a server's options file can't hold it"
+            f"the value of '{name}' contains a double quote or a control character",
+            "leave it out: an options file cannot contain it",
         )
     if re.fullmatch(r"[\w./,:=+@%-]*", value, re.ASCII):
         return value

@@ -1,9 +1,10 @@
-"""Divides the time of a start into phases, from the marks in its log, with the same names for every server generation.
+"""Divides the time of a start into phases, from the milestones in its log. The names are the same for every server.
 
-A phase is the time between two marks. It is named by the mark that opens it. Where a server logs nothing about some
-work, the phase is named by the gap in which that work is known to happen: 5.7.22 reads every file between "Apply batch
-completed" and its next line. Where no line separates two kinds of work, both are named (`redo apply + validation`), and
-where nothing is known to bound the time, it is `unnamed`. Phases never overlap, and add up to the whole start."""
+A phase is the time between two milestones. It is named by the milestone that opens it. Where a server logs nothing
+about some work, the phase is named by the gap in which that work is known to happen: 5.7.22 reads every file between
+"Apply batch completed" and its next line. Where no line separates two kinds of work, both are named (`redo apply +
+validation`), and where nothing is known to bound the time, it is `unnamed`. Phases never overlap, and add up to the
+whole start."""
 
 from __future__ import annotations
 
@@ -48,31 +49,35 @@ class CurrentPhase:
 
 
 _MAX_SIGHTINGS = 4096
-"""Highest number of marks in one start: only a log that is not from one server has more."""
+"""Highest number of milestones in one start: only a log that is not from one server has more."""
 
 
-class Generation(Enum):
-    """What a server does with every file when it starts after a crash, and at which point."""
+class FileAccess(Enum):
+    """How a server accesses the tables' files when it starts after a crash."""
 
-    BEFORE_REDO = "opens every file before redo, by itself"
-    SILENT = "reads every file after redo, without a log line"
-    DICTIONARY = "scans before redo and validates after it, with log lines"
-    NONE = "opens the files that the redo log names"
+    BEFORE_REDO = "before redo"
+    """Opens every file before it applies redo."""
+    UNLOGGED_AFTER_REDO = "unlogged, after redo"
+    """Reads every file after it has applied redo, without a log line."""
+    SCAN_AND_VALIDATE = "scan and validate"
+    """Scans the files before redo and validates them after it, with log lines."""
+    NAMED_IN_REDO = "named in redo"
+    """Opens only the files that the redo log names."""
 
 
 @dataclass(frozen=True)
-class StartTraits:
-    """What must be known about a start to name its phases."""
+class StartContext:
+    """What must be known about a start to name its phases, apart from its log lines."""
 
-    generation: Generation
+    file_access: FileAccess
     crashed: bool
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """A mark and the time when it was seen. The time is None, unknown, if the line has no stamp."""
+    """A milestone and the time when it was seen. The time is None, unknown, if the line has no stamp."""
 
-    mark: Milestone
+    milestone: Milestone
     at_s: float | None
     late_s: float = 0.0
     """Seconds from the stamp of the line to its arrival."""
@@ -111,7 +116,7 @@ BACKGROUND_MILESTONES = {
     Milestone.ROLLBACK: (ROLLBACK, True),
     Milestone.ROLLED_BACK: (ROLLBACK, False),
 }
-"""Marks of the server's background threads: the name of the phase, and whether it begins with this mark."""
+"""Milestones of the server's background threads: the name of the phase, and whether the phase begins there."""
 _REDO = {
     Milestone.SYSTEM,
     Milestone.REDO,
@@ -134,29 +139,29 @@ _EARLY = {
 _AFTER_EARLY = _EARLY | _REDO | {Milestone.SCAN, Milestone.POOL, Milestone.POOLED}
 _OF_DICTIONARY = {Milestone.DICTIONARY, Milestone.VALIDATE, Milestone.VALIDATED, Milestone.DICTIONARY_READ}
 _MAY_END_WITH_READY = {Milestone.DICTIONARY_READ, Milestone.BINLOG_READ, Milestone.UPGRADED}
-"""Marks that open a phase which may end with the ready line."""
+"""Milestones that open a phase which may end with the ready line."""
 
 
-def generation_of(version: Version | None, marks: Iterable[Milestone] = ()) -> Generation:
-    """Returns the generation of a version or, if that is unknown, the one that the marks of its log show. Without a
-    version no server is taken for one that works silently."""
+def file_access_of(version: Version | None, milestones: Iterable[Milestone] = ()) -> FileAccess:
+    """Returns how a version accesses the files or, if the version is unknown, what the milestones of its log show.
+    Without a version UNLOGGED_AFTER_REDO is never returned."""
     if version is None:
-        seen = set(marks)
+        seen = set(milestones)
         if seen & (_OF_DICTIONARY | {Milestone.INNODB, Milestone.SCAN}):
-            return Generation.DICTIONARY
-        return Generation.BEFORE_REDO if Milestone.DISCOVER in seen else Generation.NONE
+            return FileAccess.SCAN_AND_VALIDATE
+        return FileAccess.BEFORE_REDO if Milestone.DISCOVER in seen else FileAccess.NAMED_IN_REDO
     if not can(version, "redo_names_files"):
-        return Generation.BEFORE_REDO
+        return FileAccess.BEFORE_REDO
     numbers = version.numbers
     if version.flavor is Flavor.MARIADB:
         # Since MDEV-18733 only the files named in the redo log are opened.
         fixed = {(10, 2): 23, (10, 3): 14, (10, 4): 4}.get(numbers[:2])
-        return Generation.SILENT if fixed is not None and numbers[2] < fixed else Generation.NONE
-    return Generation.SILENT if numbers < (8, 0, 0) else Generation.DICTIONARY
+        return FileAccess.UNLOGGED_AFTER_REDO if fixed is not None and numbers[2] < fixed else FileAccess.NAMED_IN_REDO
+    return FileAccess.UNLOGGED_AFTER_REDO if numbers < (8, 0, 0) else FileAccess.SCAN_AND_VALIDATE
 
 
 def phases_of(
-    sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: StartTraits, ready: bool = True
+    sightings: Sequence[Sighting], span_s: tuple[float, float], *, server: StartContext, ready: bool = True
 ) -> tuple[Phase, ...]:
     """Returns the phases from the beginning to the end of the span, without gaps. A time that goes backwards is
     replaced by the latest time before it. If the start is not `ready` at the end, the last phase is the one that it is
@@ -165,29 +170,30 @@ def phases_of(
     opener, unstamped = Milestone.STARTING, list[Milestone]()
     for sighting in (*_bounding_sightings(sightings), Sighting(Milestone.READY, end_s)):
         if sighting.at_s is None:
-            unstamped.append(sighting.mark)
+            unstamped.append(sighting.milestone)
             continue
         next_s = min(max(sighting.at_s, at_s), end_s)
-        chain = [opener, *unstamped, sighting.mark]
+        chain = [opener, *unstamped, sighting.milestone]
         names = [_phase_name(one, other, server) for one, other in pairwise(chain)]
         found.append(Phase(_join_names(names), at_s, next_s))
-        opener, at_s, unstamped = sighting.mark, next_s, []
+        opener, at_s, unstamped = sighting.milestone, next_s, []
     if not ready:
         found[-1] = replace(found[-1], name=current_phase(sightings, server))
     return _merge_phases(found)
 
 
-def current_phase(sightings: Sequence[Sighting], server: StartTraits) -> str:
-    """Returns the phase that a server is in at the end of its log: the one that the last mark opens."""
-    marks = [sighting.mark for sighting in _bounding_sightings(sightings)]
-    last = marks[-1] if marks else Milestone.STARTING
+def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
+    """Returns the phase that a server is in at the end of its log: the one that the last milestone opens."""
+    milestones = [sighting.milestone for sighting in _bounding_sightings(sightings)]
+    last = milestones[-1] if milestones else Milestone.STARTING
     if last is Milestone.APPLIED:
         return _unlogged_phase(server) or UNNAMED
     if last is Milestone.STARTED:
-        return DICTIONARY if server.generation is Generation.DICTIONARY else REST_TO_READY
-    if last is Milestone.CHECKPOINT and server.generation is Generation.BEFORE_REDO:
+        return DICTIONARY if server.file_access is FileAccess.SCAN_AND_VALIDATE else REST_TO_READY
+    if last is Milestone.CHECKPOINT and server.file_access is FileAccess.BEFORE_REDO:
         return DISCOVERY
-    if last is Milestone.APPLY and server.generation is Generation.SILENT and Milestone.CHECKPOINT in marks:
+    is_unlogged = server.file_access is FileAccess.UNLOGGED_AFTER_REDO
+    if last is Milestone.APPLY and is_unlogged and Milestone.CHECKPOINT in milestones:
         return JOIN.join((REDO_APPLY, VALIDATION))
     return _PHASE_OPENED_BY.get(last, UNNAMED)
 
@@ -205,24 +211,24 @@ def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
     started = False
     for sighting in sightings:
         if (
-            sighting.mark in BACKGROUND_MILESTONES
-            or sighting.mark is Milestone.READY
-            or (started and sighting.mark in _UNDO)
+            sighting.milestone in BACKGROUND_MILESTONES
+            or sighting.milestone is Milestone.READY
+            or (started and sighting.milestone in _UNDO)
         ):
             continue
-        started = started or sighting.mark is Milestone.STARTED
+        started = started or sighting.milestone is Milestone.STARTED
         kept.append(sighting)
     return kept
 
 
-def _phase_name(opener: Milestone, closer: Milestone, server: StartTraits) -> str:
+def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> str:
     if opener is Milestone.APPLIED:
         return _after_redo(closer, server)
     if opener is Milestone.STARTED:
-        return _after_innodb(closer, server.generation)
-    if opener is Milestone.SEGMENTS and closer is Milestone.UNDO and server.generation is Generation.NONE:
+        return _after_innodb(closer, server.file_access)
+    if opener is Milestone.SEGMENTS and closer is Milestone.UNDO and server.file_access is FileAccess.NAMED_IN_REDO:
         return DICTIONARY  # looks up each file in it and opens it, without logging that, on clean starts too
-    if opener is Milestone.CHECKPOINT and closer is Milestone.RESTORE and server.generation is Generation.BEFORE_REDO:
+    if opener is Milestone.CHECKPOINT and closer is Milestone.RESTORE and server.file_access is FileAccess.BEFORE_REDO:
         return DISCOVERY
     if not _may_bound(opener, closer):
         return UNNAMED
@@ -238,23 +244,23 @@ def _may_bound(opener: Milestone, closer: Milestone) -> bool:
     return closer is not Milestone.READY or opener in _MAY_END_WITH_READY
 
 
-def _after_redo(closer: Milestone, server: StartTraits) -> str:
+def _after_redo(closer: Milestone, server: StartContext) -> str:
     if closer in _REDO:
         return REDO_SCAN  # a batch was full, and the scan of the redo log continues
     return (_unlogged_phase(server) if closer in _AFTER_REDO else None) or UNNAMED
 
 
-def _after_innodb(closer: Milestone, generation: Generation) -> str:
-    if generation is not Generation.DICTIONARY:
+def _after_innodb(closer: Milestone, file_access: FileAccess) -> str:
+    if file_access is not FileAccess.SCAN_AND_VALIDATE:
         return REST_TO_READY
     return DICTIONARY if closer in _OF_DICTIONARY | {Milestone.STARTED} else UNNAMED
 
 
-def _unlogged_phase(server: StartTraits) -> str | None:
+def _unlogged_phase(server: StartContext) -> str | None:
     """Returns the phase that the server does not log, between the end of redo and its next line, or None."""
-    if server.generation is Generation.SILENT:
+    if server.file_access is FileAccess.UNLOGGED_AFTER_REDO:
         return VALIDATION if server.crashed else DICTIONARY
-    return DICTIONARY if server.generation is Generation.BEFORE_REDO else None
+    return DICTIONARY if server.file_access is FileAccess.BEFORE_REDO else None
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -306,29 +312,29 @@ class PhaseTracker:
 
     def add_arrival(self, text: str, arrived_s: float, wall_s: float) -> None:
         """Records a complete line when it arrives. `wall_s` is the moment of its arrival on the wall clock."""
-        mark = milestone_of(text)
-        stamp = microsecond_stamp(text) if mark is not None else None
-        self.add(text, mark, arrived_s, late_s=0.0 if stamp is None else max(0.0, wall_s - stamp))
+        milestone = milestone_of(text)
+        stamp = microsecond_stamp(text) if milestone is not None else None
+        self.add(text, milestone, arrived_s, late_s=0.0 if stamp is None else max(0.0, wall_s - stamp))
 
-    def add(self, text: str, mark: Milestone | None, at_s: float | None, *, late_s: float = 0.0) -> None:
-        """Records a complete line and its mark. Some marks repeat (the position of the redo scan, every few megabytes),
-        and a repeated one is left out."""
+    def add(self, text: str, milestone: Milestone | None, at_s: float | None, *, late_s: float = 0.0) -> None:
+        """Records a complete line and its milestone. Some milestones repeat (the position of the redo scan, every few
+        megabytes); a repeated one is left out."""
         self.counts.update(log_counters(text))
-        if mark is None:
+        if milestone is None:
             return
-        self.seen.add(mark)
+        self.seen.add(milestone)
         last = self._sightings[-1] if self._sightings else None
-        is_repeated = last is not None and last.mark is mark and last.at_s is not None
-        if mark is not Milestone.READY and not is_repeated and len(self._sightings) < _MAX_SIGHTINGS:
-            self._sightings.append(Sighting(mark, at_s, late_s))
+        is_repeated = last is not None and last.milestone is milestone and last.at_s is not None
+        if milestone is not Milestone.READY and not is_repeated and len(self._sightings) < _MAX_SIGHTINGS:
+            self._sightings.append(Sighting(milestone, at_s, late_s))
 
-    def discard_marks(self) -> None:
-        """Forgets the marks so far: they belong to something that ran before the server."""
+    def discard_milestones(self) -> None:
+        """Forgets the milestones so far: they belong to something that ran before the server."""
         self._sightings.clear()
 
     @property
-    def traits(self) -> StartTraits:
-        return StartTraits(generation_of(self.version, self.seen), self.crashed)
+    def context(self) -> StartContext:
+        return StartContext(file_access_of(self.version, self.seen), self.crashed)
 
     @property
     def held_s(self) -> float | None:
@@ -338,15 +344,15 @@ class PhaseTracker:
 
     def phases(self, startup_s: float, *, ready: bool = True) -> tuple[Phase, ...]:
         """Returns the phases. They add up to the startup time."""
-        return phases_of(self._since_start(), (0.0, startup_s), server=self.traits, ready=ready)
+        return phases_of(self._since_start(), (0.0, startup_s), server=self.context, ready=ready)
 
-    def concurrent_phases(self, until_s: float | None = None) -> tuple[Phase, ...]:
+    def background_phases(self, until_s: float | None = None) -> tuple[Phase, ...]:
         """Returns the phases of background threads. One without an end in the log ends at `until_s`, or is left out if
         that is None."""
         begun: dict[str, float] = {}
         found = []
         for sighting in self._since_start():
-            name, begins = BACKGROUND_MILESTONES.get(sighting.mark, ("", False))
+            name, begins = BACKGROUND_MILESTONES.get(sighting.milestone, ("", False))
             if sighting.at_s is None:
                 continue
             if begins:
@@ -359,7 +365,7 @@ class PhaseTracker:
         return tuple(found)
 
     def _since_start(self) -> list[Sighting]:
-        """Returns the marks with their times since the start: by arrival, or by the server's own stamps if it held
+        """Returns the milestones with their times since the start: by arrival, or by the server's own stamps if it held
         lines back."""
         held = self.held_s is not None
         return [
@@ -370,7 +376,7 @@ class PhaseTracker:
     @property
     def last_phase(self) -> str:
         """The phase that the server is in after the lines so far."""
-        return current_phase(self._sightings, self.traits)
+        return current_phase(self._sightings, self.context)
 
     def current(self, now_s: float) -> CurrentPhase:
         """Returns the current phase of the server, by the lines that have arrived. While nothing is logged, it is named
@@ -382,5 +388,5 @@ class PhaseTracker:
         if not sightings:
             return CurrentPhase(None, self.started_s)
         latest_s = max(now_s - self.started_s, sightings[-1].at_s or 0.0)
-        last = phases_of(sightings, (0.0, latest_s + _MIN_PHASE_S), server=self.traits, ready=False)[-1]
+        last = phases_of(sightings, (0.0, latest_s + _MIN_PHASE_S), server=self.context, ready=False)[-1]
         return CurrentPhase(last.name, self.started_s + last.start_s, progress_of(self.latest))

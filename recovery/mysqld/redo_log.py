@@ -44,7 +44,7 @@ def _files_written_after(files: TableFiles, folder: Path, after_s: float) -> Ite
 
 
 def _newest_lsn(path: Path) -> int:
-    newest, size = 0, page_bytes_of(path)
+    newest, size = 0, read_page_bytes(path)
     with path.open("rb") as file:
         for start in range(0, os.fstat(file.fileno()).st_size, size):
             file.seek(start + _LSN_AT)
@@ -52,12 +52,12 @@ def _newest_lsn(path: Path) -> int:
     return newest
 
 
-def page_bytes_of(path: Path) -> int:
+def read_page_bytes(path: Path) -> int:
     with path.open("rb") as file:
-        return page_bytes(file.read(_FLAGS_AT + 4))
+        return parse_page_bytes(file.read(_FLAGS_AT + 4))
 
 
-def page_bytes(first_page: bytes) -> int:
+def parse_page_bytes(first_page: bytes) -> int:
     """Returns the page size on disk, from the first page of a file. For a compressed table it is smaller than the page
     size of the server."""
     flags = int.from_bytes(first_page[_FLAGS_AT : _FLAGS_AT + 4])

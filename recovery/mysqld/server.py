@@ -19,7 +19,7 @@ from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
 from recovery.model import Build, Startup
 from recovery.mysqld import client
-from recovery.mysqld.error_log import Kind, classify
+from recovery.mysqld.error_log import EventKind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
 from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
@@ -93,33 +93,33 @@ class Server:
         """The control group that gives every process of this server the same limits; None if there are no limits."""
         self._keys = keys
         self._rundirs = RunDirs()
-        self._life: ServerProcess | None = None
+        self._process: ServerProcess | None = None
         self._starts = 0
 
     @property
     def alive(self) -> bool:
-        return self._life is not None and self._life.exited() is None
+        return self._process is not None and self._process.exited() is None
 
     @property
-    def life(self) -> ServerProcess:
-        assert self._life is not None, "this server has not been started"
-        return self._life
+    def process(self) -> ServerProcess:
+        assert self._process is not None, "this server has not been started"
+        return self._process
 
     @property
     def socket(self) -> Path:
-        return self.life.launch.socket
+        return self.process.launch.socket
 
     def start(
         self,
         *,
         log_name: str | None = None,
         settings: Mapping[str, str] | None = None,
-        beside: StartCompanion = no_companion,
+        companion: StartCompanion = no_companion,
     ) -> Startup:
         """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
         ServerFailedError with the reason."""
         if self.alive:
-            raise self._failed("an earlier process of this server is still there")
+            raise self._failed("an earlier process of this server is still running")
         self._starts += 1
         rundir = self._rundirs.next()
         chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
@@ -128,20 +128,23 @@ class Server:
             launch = Launch(
                 self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys
             )
-            life = self._launcher.launch(launch)
-            self._life = life
-        sampler = StartupSampler(life.pid, self.device, since_s=life.started_at, group=self.group)
+            process = self._launcher.launch(launch)
+            self._process = process
+        sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=self.group)
         try:
-            with beside(life.pid), sampler:
-                version, on_line = self.build.version, self.on_line
+            with companion(process.pid), sampler:
                 ready = wait_until_ready(
-                    life, ready_version=version, stall_s=self.stall_s, on_line=on_line, follower=self.follower
+                    process,
+                    version=self.build.version,
+                    stall_s=self.stall_s,
+                    on_line=self.on_line,
+                    follower=self.follower,
                 )
-                answered_at = self._first_answer(life)
+                answered_at = self._first_answer(process)
         except BaseException:
             self._end()
             raise
-        startup_s, first_query_s = ready.at_s - life.started_at, answered_at - life.started_at
+        startup_s, first_query_s = ready.at_s - process.started_at, answered_at - process.started_at
         return Startup(
             startup_s=startup_s,
             first_query_s=first_query_s,
@@ -149,34 +152,34 @@ class Server:
             usage=sampler.usage,
             log=log,
             ready_lag_s=ready.lag_s,
-            start_error_s=None if life.overhead_s is None else life.started_error_s,
-            engine_overhead_s=life.overhead_s,
+            start_error_s=None if process.overhead_s is None else process.started_error_s,
+            engine_overhead_s=process.overhead_s,
             phases=with_first_query(ready.tracker.phases(startup_s), first_query_s),
-            beside=ready.tracker.concurrent_phases(startup_s),
+            background_phases=ready.tracker.background_phases(startup_s),
             log_held_s=ready.tracker.held_s,
             scan_threads=ready.tracker.counts.get("scan_threads"),
             around=sampler.background,
             timeline=sampler.timeline,
         )
 
-    def _first_answer(self, life: ServerProcess) -> float:
+    def _first_answer(self, process: ServerProcess) -> float:
         """Waits for the first answered query and returns its moment. The ready line does not mean that connections are
         accepted: some releases run an internal query between the line and the first accept."""
-        progress = StallDetector(life)
+        stall = StallDetector(process)
         checked_at = time.monotonic()
-        while not client.try_query(life.launch.socket, timeout_s=self.stall_s):
-            exited = life.exited()
+        while not client.try_query(process.launch.socket, timeout_s=self.stall_s):
+            exited = process.exited()
             if exited is not None:
-                raise self._failed(f"after its ready line {describe_exit(life, exited)}")
+                raise self._failed(f"after its ready line {describe_exit(process, exited)}")
             if time.monotonic() - checked_at >= _POLL_S:
                 checked_at = time.monotonic()
-                if (why := progress.hopeless(self.stall_s)) is not None:
+                if (why := stall.reason_to_give_up(self.stall_s)) is not None:
                     raise self._failed(f"the server is ready but answers nothing: {why}")
-            life.wait(_RETRY_S)
+            process.wait(_RETRY_S)
         return time.monotonic()
 
     def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
-        assert self._life is not None, "there is no server to connect to"
+        assert self._process is not None, "there is no server to connect to"
         try:
             return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
@@ -184,7 +187,7 @@ class Server:
 
     @contextmanager
     def session(self) -> Iterator[Connection[Cursor]]:
-        """Yields a connection for queries. An error in an answer, or a missing answer, counts as a server failure."""
+        """Yields a connection for queries. Query errors and lost connections are raised as ServerFailedError."""
         with self.watched():
             connection = self.connect()
             try:
@@ -200,17 +203,17 @@ class Server:
     def watched(self) -> Iterator[None]:
         """Kills the server if it hangs while the caller waits for answers, however long they take.
 
-        It hangs if nothing of it has moved for `stall_s`. Killing it ends the caller's wait, and the hang is reported
-        instead of the error that follows from the kill."""
-        life, progress, over = self.life, StallDetector(self.life), threading.Event()
+        It hangs if its CPU and I/O have been idle for `stall_s`. Killing it ends the caller's wait, and the hang is
+        reported instead of the error that follows from the kill."""
+        process, stall, over = self.process, StallDetector(self.process), threading.Event()
         hung: ServerFailedError | None = None
 
         def watch_over() -> None:
             nonlocal hung
             while not over.wait(min(_POLL_S, self.stall_s / 4)):
-                if (why := progress.hopeless(self.stall_s)) is not None and life.exited() is None:
+                if (why := stall.reason_to_give_up(self.stall_s)) is not None and process.exited() is None:
                     hung = self._failed(f"the server hangs: {why}")
-                    life.signal(signal.SIGKILL)
+                    process.signal(signal.SIGKILL)
                     return
 
         watcher = threading.Thread(target=watch_over, name="watch-over", daemon=True)
@@ -233,38 +236,39 @@ class Server:
     def kill(self) -> Exit:
         """Sends SIGKILL, waits until the process is gone, and checks that it died of that signal: otherwise the crash
         was not ours."""
-        life = self._not_gone("killed")
-        life.signal(signal.SIGKILL)
-        exited = life.wait(_KILL_LIMIT_S)
+        process = self._running_process("killed")
+        process.signal(signal.SIGKILL)
+        exited = process.wait(_KILL_LIMIT_S)
         if exited is None:
-            raise self._failed(f"the killed server is still there after {_KILL_LIMIT_S:.0f} s")
+            raise self._failed(f"the killed server is still running after {_KILL_LIMIT_S:.0f} s")
         if exited.signal != signal.SIGKILL:
-            raise self._failed(f"the server was to die of signal 9, but {describe_exit(life, exited)}")
+            raise self._failed(f"expected exit by signal 9, but {describe_exit(process, exited)}")
         return exited
 
     def stop(self) -> Exit:
         """Shuts the server down cleanly, however long that takes while it does anything. Raises ServerFailedError
         unless it exits with code 0 and logs its shutdown."""
-        life = self._not_gone("stopped")
-        life.signal(signal.SIGTERM)
-        exited = wait_for_exit(life, self.stall_s)
+        process = self._running_process("stopped")
+        process.signal(signal.SIGTERM)
+        exited = wait_for_exit(process, self.stall_s)
         if isinstance(exited, str):
             hung = self._failed(f"the shutdown hung: {exited}")
             self._end()
             raise hung
         if exited != Exit(code=0, signal=None):
-            raise self._failed(f"the shutdown was not clean: {describe_exit(life, exited)}")
-        if not any(_is_shutdown_line(line) for line in last_lines(life.launch.log, 50)):
+            raise self._failed(f"the shutdown was not clean: {describe_exit(process, exited)}")
+        if not any(_is_shutdown_line(line) for line in last_lines(process.launch.log, 50)):
             raise self._failed("the server ended without a shutdown message in its log")
         return exited
 
-    def _not_gone(self, about_to_be: str) -> ServerProcess:
+    def _running_process(self, about_to_be: str) -> ServerProcess:
         """Returns the process that will be ended now. Raises ServerFailedError if it has already ended, because that
         was not our doing."""
-        life = self.life
-        if (earlier := life.exited()) is not None:
-            raise self._failed(f"the server was gone before it was {about_to_be}: {describe_exit(life, earlier)}")
-        return life
+        process = self.process
+        if (earlier := process.exited()) is not None:
+            how = describe_exit(process, earlier)
+            raise self._failed(f"the server had already ended before it was {about_to_be}: {how}")
+        return process
 
     def close(self) -> None:
         """Ends the process in any state, and removes the run folders."""
@@ -283,20 +287,20 @@ class Server:
         """Kills the process if it still runs. A second Ctrl-C is deferred until that is done, because it would leave
         the server running."""
         with defer_signals():
-            if self._life is not None and self._life.exited() is None:
-                self._life.signal(signal.SIGKILL)
-                self._life.wait(_KILL_LIMIT_S)
+            if self._process is not None and self._process.exited() is None:
+                self._process.signal(signal.SIGKILL)
+                self._process.wait(_KILL_LIMIT_S)
 
     def failure(self, what: str) -> ServerFailedError:
         """Returns the error for a caller that fails while it talks to the server. Waits until it is known whether the
         process still lives, because a connection breaks before its process is gone."""
-        self.life.wait(_EXIT_GRACE_S)
+        self.process.wait(_EXIT_GRACE_S)
         return self._failed(what)
 
     def _failed(self, what: str) -> ServerFailedError:
-        return server_failure(self.life, what)
+        return server_failure(self.process, what)
 
 
 def _is_shutdown_line(line: str) -> bool:
     event = classify(line)
-    return event is not None and event.kind is Kind.SHUTDOWN
+    return event is not None and event.kind is EventKind.SHUTDOWN

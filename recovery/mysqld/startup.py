@@ -17,7 +17,7 @@ from recovery.linux.procfs import ProcessActivity, process_activity
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import find_full_folder
 from recovery.model import Version, can
-from recovery.mysqld.error_log import Kind, classify, error_text, is_error, microsecond_stamp
+from recovery.mysqld.error_log import EventKind, classify, error_text, is_error, microsecond_stamp
 from recovery.mysqld.launcher import Exit, ServerProcess
 from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
 from recovery.mysqld.phases import CurrentPhase, PhaseTracker
@@ -51,35 +51,35 @@ class StallDetector:
     """Detects whether a process still does anything. It is polled now and then, and measures the time since the last
     change."""
 
-    def __init__(self, life: ServerProcess, read_activity: ReadActivity = process_activity) -> None:
-        self._pid = life.pid
-        self._disks = (life.launch.datadir, life.launch.rundir)
+    def __init__(self, process: ServerProcess, read_activity: ReadActivity = process_activity) -> None:
+        self._pid = process.pid
+        self._disks = (process.launch.datadir, process.launch.rundir)
         self._read_activity = read_activity
-        self._last = read_activity(life.pid)
-        self._moved_at = self._had_room_at = time.monotonic()
+        self._last = read_activity(process.pid)
+        self._active_at = self._had_space_at = time.monotonic()
 
-    def moved(self) -> None:
-        self._moved_at = time.monotonic()
+    def record_activity(self) -> None:
+        self._active_at = time.monotonic()
 
-    def hopeless(self, stall_s: float) -> str | None:
+    def reason_to_give_up(self, stall_s: float) -> str | None:
         """Returns why it is pointless to wait longer, or None. Some servers wait forever for space on a full disk and
         check it now and then. They are not idle, so the disk is checked here too."""
-        still_s = self.still_for_s()
-        if still_s >= stall_s:
-            return f"nothing moved for {still_s:.0f} s"
+        idle_s = self.idle_for_s()
+        if idle_s >= stall_s:
+            return f"nothing moved for {idle_s:.0f} s"
         full, now_s = find_full_folder(self._disks), time.monotonic()
         if full is None:
-            self._had_room_at = now_s
-        return full if now_s - self._had_room_at >= min(stall_s, _DISK_FULL_S) else None
+            self._had_space_at = now_s
+        return full if now_s - self._had_space_at >= min(stall_s, _DISK_FULL_S) else None
 
-    def still_for_s(self) -> float:
+    def idle_for_s(self) -> float:
         activity = self._read_activity(self._pid)
-        if self._has_moved(activity, time.monotonic() - self._moved_at):
+        if self._is_active(activity, time.monotonic() - self._active_at):
             self._last = activity
-            self.moved()
-        return time.monotonic() - self._moved_at
+            self.record_activity()
+        return time.monotonic() - self._active_at
 
-    def _has_moved(self, now: ProcessActivity | None, within_s: float) -> bool:
+    def _is_active(self, now: ProcessActivity | None, within_s: float) -> bool:
         before = self._last
         if now is None or before is None or now.io is None:
             return now != before
@@ -89,11 +89,11 @@ class StallDetector:
 class _LogState:
     """What the log of a start has shown so far."""
 
-    def __init__(self, life: ServerProcess, version: Version, on_line: Callable[[LogLine], None] | None) -> None:
-        self._life = life
+    def __init__(self, process: ServerProcess, version: Version, on_line: Callable[[LogLine], None] | None) -> None:
+        self._process = process
         self._stamped = can(version, "microsecond_stamps")
         self._on_line = on_line
-        self.tracker = PhaseTracker(version, life.started_at)
+        self.tracker = PhaseTracker(version, process.started_at)
         self.crash_proof: str | None = None
         self.first_error: str | None = None
         self.failure: str | None = None
@@ -109,17 +109,17 @@ class _LogState:
             event = classify(line.text)
             if not line.complete:
                 # An incomplete line may still become anything, unless it already has the whole ready text.
-                event = event if event is not None and event.kind is Kind.READY else None
+                event = event if event is not None and event.kind is EventKind.READY else None
             elif self.first_error is None and is_error(line.text):
                 self.first_error = line.text
             if event is None:
                 continue
-            if event.kind is Kind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
+            if event.kind is EventKind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
                 self.crash_proof = event.text
                 self.tracker.crashed = True
-            elif event.kind is Kind.FAILURE and self.failure is None:
+            elif event.kind is EventKind.FAILURE and self.failure is None:
                 self.failure = event.text
-            elif event.kind is Kind.READY and self.ready is None:
+            elif event.kind is EventKind.READY and self.ready is None:
                 self.ready = self._ready(line)
 
     def _ready(self, line: LogLine) -> Ready:
@@ -129,13 +129,13 @@ class _LogState:
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure
-        return server_failure(self._life, f"{what}: {error_text(why)}" if why else what)
+        return server_failure(self._process, f"{what}: {error_text(why)}" if why else what)
 
 
 def wait_until_ready(
-    life: ServerProcess,
+    process: ServerProcess,
     *,
-    ready_version: Version,
+    version: Version,
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[LogLine], None] | None = None,
     follower: PhaseFollower | None = None,
@@ -143,73 +143,73 @@ def wait_until_ready(
 ) -> Ready:
     """Waits for the ready line and returns what it showed. Raises ServerFailedError with the reason if none comes.
     Never ends the process itself."""
-    found = _LogState(life, ready_version, on_line)
+    log_state = _LogState(process, version, on_line)
     if follower is not None:
-        follower(found.tracker.current)
-    progress = StallDetector(life, read_activity)
-    with LogTail(life.launch.log) as tail:
+        follower(log_state.tracker.current)
+    stall = StallDetector(process, read_activity)
+    with LogTail(process.launch.log) as tail:
         poller = select.poll()
         poller.register(tail.fd, select.POLLIN)
-        poller.register(life.exit_fd(), select.POLLIN)
+        poller.register(process.exit_fd(), select.POLLIN)
         interval_ms = int(min(_POLL_S, stall_s / 4) * 1000)
         checked_at = time.monotonic()
         while True:
-            exited = life.exited()
+            exited = process.exited()
             lines = tail.read()
-            found.take(lines)
-            if found.ready is not None:
-                return found.ready
-            if found.failure is not None:
-                raise _failure_from_log(life, found, tail)
+            log_state.take(lines)
+            if log_state.ready is not None:
+                return log_state.ready
+            if log_state.failure is not None:
+                raise _failure_from_log(process, log_state, tail)
             if exited is not None and not tail.behind:
-                raise found.fail(describe_exit(life, exited))
+                raise log_state.fail(describe_exit(process, exited))
             if lines:
-                progress.moved()
+                stall.record_activity()
             if time.monotonic() - checked_at >= interval_ms / 1000:
                 checked_at = time.monotonic()
-                if (why := progress.hopeless(stall_s)) is not None:
-                    raise found.fail(f"the server hangs: {why}")
+                if (why := stall.reason_to_give_up(stall_s)) is not None:
+                    raise log_state.fail(f"the server hangs: {why}")
             poller.poll(0 if tail.behind else interval_ms)
 
 
-def wait_for_exit(life: ServerProcess, stall_s: float) -> Exit | str:
+def wait_for_exit(process: ServerProcess, stall_s: float) -> Exit | str:
     """Waits for the process to exit, however long that takes while it does anything. Returns its exit, or the reason
     why it is pointless to wait longer."""
-    progress = StallDetector(life)
-    while (exited := life.wait(_POLL_S)) is None:
-        if (why := progress.hopeless(stall_s)) is not None:
+    stall = StallDetector(process)
+    while (exited := process.wait(_POLL_S)) is None:
+        if (why := stall.reason_to_give_up(stall_s)) is not None:
             return why
     return exited
 
 
-def _failure_from_log(life: ServerProcess, found: _LogState, tail: LogTail) -> ServerFailedError:
-    exited = life.wait(_FAILURE_LINES_S)
-    found.take(tail.read())
-    return found.fail(
-        "the server did not start" if exited is None or exited.signal is None else describe_exit(life, exited)
+def _failure_from_log(process: ServerProcess, log_state: _LogState, tail: LogTail) -> ServerFailedError:
+    exited = process.wait(_FAILURE_LINES_S)
+    log_state.take(tail.read())
+    return log_state.fail(
+        "the server did not start" if exited is None or exited.signal is None else describe_exit(process, exited)
     )
 
 
-def server_failure(life: ServerProcess, what: str) -> ServerFailedError:
+def server_failure(process: ServerProcess, what: str) -> ServerFailedError:
     """Returns the error for a failed server, with the last lines of its log. It is a ServerKilledError if the process
     was killed or stopped from outside."""
-    exited = life.exited()
-    tail = last_lines(life.launch.log)
-    if exited is None and is_stopped_by_others(life.pid):
+    exited = process.exited()
+    tail = last_lines(process.launch.log)
+    if exited is None and is_stopped_by_others(process.pid):
         hint = "do not touch the server while it is timed"
         return ServerKilledError(f"{what}; somebody has stopped it (SIGSTOP)", hint, log_tail=tail)
     if exited is None or exited.signal != signal.SIGKILL:
         return ServerFailedError(what, log_tail=tail)
-    group = life.launch.group
+    group = process.launch.group
     if group is not None and group.counted().oom_kills:
         what = f"{what}: MEMORY={format_bytes(group.limits.memory_bytes or 0)} is too little for it"
         return ServerKilledError(what, "give it more MEMORY, or a smaller innodb_buffer_pool_size", log_tail=tail)
     return ServerKilledError(what, log_tail=tail)
 
 
-def describe_exit(life: ServerProcess, exited: Exit) -> str:
+def describe_exit(process: ServerProcess, exited: Exit) -> str:
     """Describes how the process ended. An unexpected signal 9 nearly always comes from the kernel, out of memory."""
-    name = life.launch.build.mysqld.name
+    name = process.launch.build.mysqld.name
     if exited.signal == signal.SIGKILL:
         return f"{name} was killed by signal 9 from outside, as the kernel does when memory runs out"
     if exited.signal is not None:

@@ -41,10 +41,10 @@ class BackgroundLoadMeter:
         self._groups = cgroups.groups_of(pid, "cpu")
         """The control group of the session, of the engine, or the one in which this tool was started, and all groups
         above it."""
-        self._start = self._look()
+        self._start = self._read_counters()
 
     def read(self) -> HostActivity:
-        start, end = self._start, self._look()
+        start, end = self._start, self._read_counters()
         tool_cpu_s = end.tool_cpu_s - start.tool_cpu_s
         read, written = _others_bytes(start, end)
         return HostActivity(
@@ -57,7 +57,7 @@ class BackgroundLoadMeter:
             others_written_bytes=written,
         )
 
-    def _look(self) -> _LoadCounters:
+    def _read_counters(self) -> _LoadCounters:
         counted = {folder: cgroups.throttled_s(folder) for folder in self._groups}
         return _LoadCounters(
             time.monotonic(),
@@ -112,18 +112,18 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass
 class DownsampledSeries(Generic[_Sample]):
-    """The samples of a measurement, fewer than `most`. As soon as there are that many, every second one is dropped and
-    the interval between the next ones is doubled."""
+    """The samples of a measurement, fewer than `max_samples`. As soon as there are that many, every second one is
+    dropped and the interval between the next ones is doubled."""
 
     every_s: float
-    most: int
+    max_samples: int
     kept: list[_Sample] = field(default_factory=list)
     pinned: _Sample | None = None
     """A sample that is never dropped; None if there is none."""
 
     def add(self, sample: _Sample) -> None:
         self.kept.append(sample)
-        if len(self.kept) >= self.most:
+        if len(self.kept) >= self.max_samples:
             self.kept = [one for number, one in enumerate(self.kept) if number % 2 or one is self.pinned]
             self.every_s *= 2
 

@@ -392,33 +392,34 @@ _ROUND = (1, 2, 2.5, 5, 10)
 class ChartAxis:
     """A chart axis. It starts at zero, so that a line that looks steep is steep."""
 
-    most: float
+    maximum: float
     start: float = 0.0
     end: float = 100.0
-    """Positions of zero (`start`) and `most` (`end`), in percent of the picture's width or in its units of height."""
+    """Positions of zero (`start`) and of `maximum` (`end`), in percent of the picture's width or in its units of
+    height."""
     step: float = 1.0
     """Distance between two tick labels."""
 
     def at(self, value: float) -> float:
-        return self.start + (self.end - self.start) * value / self.most
+        return self.start + (self.end - self.start) * value / self.maximum
 
     def ticks(self) -> tuple[float, ...]:
-        return tuple(self.step * number for number in range(int(self.most / self.step * (1 + 1e-9)) + 1))
+        return tuple(self.step * number for number in range(int(self.maximum / self.step * (1 + 1e-9)) + 1))
 
 
-def rounded_axis(most: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
-    """Returns an axis that ends at a round number, with the number of steps that comes nearest to `most`."""
-    ends = [(steps * round_step(most / steps), steps) for steps in _STEPS]
-    round_most, steps = min(ends)
-    return ChartAxis(round_most, start, end, round_most / steps)
+def rounded_axis(maximum: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
+    """Returns an axis that ends at a round number, with the number of steps that comes nearest to `maximum`."""
+    ends = [(steps * round_step(maximum / steps), steps) for steps in _STEPS]
+    round_maximum, steps = min(ends)
+    return ChartAxis(round_maximum, start, end, round_maximum / steps)
 
 
-def exact_axis(most: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
+def exact_axis(maximum: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
     """Returns an axis that ends at the largest value and has round tick labels."""
-    return ChartAxis(most, start, end, round_step(most / _STEPS[-1]))
+    return ChartAxis(maximum, start, end, round_step(maximum / _STEPS[-1]))
 
 
-def round_step(least: float) -> float:
-    """Returns the smallest round number that is at least `least`."""
-    power = 10.0 ** math.floor(math.log10(least if least > 0 else 1))
-    return next(round_one * power for round_one in _ROUND if round_one * power >= least * (1 - 1e-9))
+def round_step(minimum: float) -> float:
+    """Returns the smallest round number that is at least `minimum`."""
+    power = 10.0 ** math.floor(math.log10(minimum if minimum > 0 else 1))
+    return next(round_one * power for round_one in _ROUND if round_one * power >= minimum * (1 - 1e-9))

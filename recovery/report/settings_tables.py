@@ -49,8 +49,8 @@ def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str,
     emptied = [run for run in runs if run.cold_means]
     left = [run.resident_before_bytes for run in emptied if run.resident_before_bytes is not None]
     if left:
-        most = fmt.size(max(left))
-        notes.append(f"Left of the data directory in the emptied cache before a start: {most} at most.")
+        largest = fmt.size(max(left))
+        notes.append(f"Left of the data directory in the emptied cache before a start: {largest} at most.")
     if len(left) < len(emptied) and not as_published:
         notes.append(f"Not proved to be cold, because this host does not show it: {len(emptied) - len(left)} starts.")
     return tuple(notes)

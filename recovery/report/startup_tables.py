@@ -588,8 +588,8 @@ def _warm_reads(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str | N
 
 
 def _percent_range(shares: Sequence[float]) -> str:
-    least, most = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
-    return f"{least} %" if least == most else f"{least} to {most} %"
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 # --- Files touched by recovery, and whether the documentation's claim about them holds
@@ -672,8 +672,8 @@ def _count(runs: Sequence[Run], of: Callable[[Run], int | None]) -> str:
     found = [value for run in runs if (value := of(run)) is not None]
     if not found:
         return fmt.ABSENT
-    least, most = min(found), max(found)
-    return fmt.count(least) if least == most else f"{fmt.count(least)}-{fmt.count(most)}"
+    low, high = min(found), max(found)
+    return fmt.count(low) if low == high else f"{fmt.count(low)}-{fmt.count(high)}"
 
 
 def _size(value: float | None) -> str:

@@ -35,9 +35,7 @@ STACKS_FOLDER = "stacks"
 LOCK_FILE = "running.lock"
 """Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
 was killed."""
-_KILLED_NOTE = (
-    "The tool was killed, or could write no more, before the session ended; what had ended until then is kept."
-)
+_KILLED_NOTE = "The tool was killed or could not write before the session ended. All finished runs are kept."
 _TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 _SESSION = TypeAdapter(Session)

@@ -321,8 +321,8 @@ def _axis_effect_clauses(context: _Context, version: str) -> Iterator[str]:
         sure = [one for one in ratios if one.stands_out]
         not_compared = list(_not_compared(axis, ratios))
         if sure:
-            most = max(sure, key=_effect_size)
-            best.append((_effect_size(most), _axis_effect(context.session, axis, most, alone=len(ratios) == 1)))
+            largest = max(sure, key=_effect_size)
+            best.append((_effect_size(largest), _axis_effect(context.session, axis, largest, alone=len(ratios) == 1)))
         elif not_compared:
             best.append((0.0, not_compared[0]))
         elif ratios:

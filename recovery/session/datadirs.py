@@ -20,7 +20,7 @@ from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, device_of, free_space
 from recovery.model import Build, Layout, Schema, Version, can, crashes_with_tables
-from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
+from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.options import (
     adapt_redo_capacity,
     datadir_settings,
@@ -74,7 +74,7 @@ def required_datadirs(
         shape = datadir_settings(merge(settings, dict(spec.settings)))
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
         size, there = disk_need(check_template(schema), build.version, schema, shape), kept.get(key)
-        whole = there is not None and there.status in ("whole", "in_use")
+        whole = there is not None and there.is_complete
         # A partial build is either continued, or removed first, which frees the space it takes.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
         need = NO_SPACE if whole else size.part(done)
@@ -217,7 +217,7 @@ class DatadirPool:
             _close_bench(bench)
             if (key := self.requirements[spec].key) in self._built:
                 self._no_longer_needed.append(key)
-                if bench.at_rest:
+                if bench.stopped_cleanly:
                     self._can_grow.add(key)
 
     def set_aside(self, spec: DatadirSpec) -> str | None:
@@ -288,9 +288,9 @@ class DatadirPool:
                 self.reporter.say(
                     f"{requirement.build.version}: ended server {pid}, which a killed run had left behind"
                 )
-            if datadir.state.status in ("whole", "in_use"):
+            if datadir.state.is_complete:
                 self.reporter.say(f"{requirement.build.version}: using the data directory {datadir.path}")
-                prove_intact(datadir, requirement.schema, fingerprint=requirement.build.fingerprint)
+                check_intact(datadir, requirement.schema, fingerprint=requirement.build.fingerprint)
             else:
                 self._build(requirement, datadir)
             if self.request.limits.memory_bytes is not None:
@@ -300,7 +300,7 @@ class DatadirPool:
             server = undo.enter_context(self._server(requirement, datadir))
             bench = Bench(server, datadir, requirement.schema, conditions=self._conditions(requirement))
             server.follower, bench.on_step = self.reporter.follow, self.reporter.doing
-            if bench.mark_in_use():
+            if bench.claim_and_recount():
                 self.reporter.say(
                     f"{requirement.build.version}: an earlier run ended within a trial; the rows were counted again"
                 )
@@ -367,7 +367,7 @@ class DatadirPool:
             launcher=self.engine.launcher,
             say=self.reporter.say,
             settings=self._initial_settings(requirement),
-            tried=self._later_settings(requirement),
+            settings_to_check=self._later_settings(requirement),
             stall_s=self.request.stall_s,
         )
 
@@ -411,7 +411,7 @@ def _close_bench(bench: Bench) -> None:
     use, and the next session starts a server and counts the contents before it trusts them."""
     try:
         bench.server.close()
-        if bench.at_rest:
-            bench.release()
+        if bench.stopped_cleanly:
+            bench.mark_whole()
     finally:
         bench.datadir.release()

@@ -99,7 +99,7 @@ def _modified_at(log: Path) -> float:
 
 
 def _store_stacks(folder: Path, trial: Trial, outcome: Measurement) -> str | None:
-    if outcome.samples is None or not outcome.samples.looks:
+    if outcome.samples is None or not outcome.samples.sample_count:
         return None
     name = f"{STACKS_FOLDER}/{_artifact_name(trial)}.folded"
     (folder / name).parent.mkdir(exist_ok=True)
@@ -284,7 +284,7 @@ class TrialLoop:
                 # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
                 run = replace(run, ready_lag_s=None)
             run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
-            if run.verdict is Verdict.FAILED and not bench.came_back:
+            if run.verdict is Verdict.FAILED and not bench.can_recover:
                 kept = self.pool.set_aside(datadir_spec(trial.version, trial.variant))
                 run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
             self._store_facts(trial, bench, outcome, clock_set_s=clock_set_s)
@@ -300,7 +300,7 @@ class TrialLoop:
         """Measures one trial and returns the run, the raw outcome, and the storage error that has to end the session.
 
         If the storage fails, the trial is void instead of failed: the server is not to blame."""
-        storage = bench.datadir.storage
+        storage = bench.datadir.writable_folder
         try:
             outcome = self.setup.experiment.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError, HostUnfitError) as error:
@@ -325,7 +325,7 @@ class TrialLoop:
 
     def _floor(self, trial: Trial, bench: Bench) -> None:
         """Measures the floor after the last trial over a data directory, if its server was shut down cleanly."""
-        if not bench.at_rest:
+        if not bench.stopped_cleanly:
             return
         self.reporter.say(f"{trial.version}: reading the first page of every table's file, for the floor")
         clock = ClockGuard()
@@ -371,13 +371,14 @@ class TrialLoop:
         If the server does not come back, its remaining trials are skipped. Raises StorageFailedError if the storage
         fails: this skips all remaining trials, which are measured when the session is resumed."""
         try:
-            bench.recover_state()
+            bench.recount_after_failure()
         except RecoveryError as error:
             bench.server.close()
-            if (storage_error := as_storage_error(error, bench.datadir.storage, temporary_folder())) is not None:
+            folder = bench.datadir.writable_folder
+            if (storage_error := as_storage_error(error, folder, temporary_folder())) is not None:
                 raise storage_error from error
             self._abandoned.add(spec)
-            if not bench.came_back and not isinstance(error, ServerKilledError):
+            if not bench.can_recover and not isinstance(error, ServerKilledError):
                 self.pool.remove(spec)
             if self.setup.plan.is_last(trial):
                 return

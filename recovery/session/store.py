@@ -269,7 +269,7 @@ def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any
         "startup_s": startup.startup_s,
         "first_query_s": startup.first_query_s,
         "phases": startup.phases,
-        "beside": startup.beside,
+        "beside": startup.background_phases,
         "cache_grown_bytes": startup.usage.cache_grown_bytes,
         "crash_proof": startup.crash_proof,
         "ready_lag_s": startup.ready_lag_s,
@@ -340,7 +340,7 @@ def _sample_fields(samples: StackSamples | None) -> dict[str, Any]:
         return {}
     return {
         "sampled_by": samples.program,
-        "samples": samples.looks,
+        "samples": samples.sample_count,
         "chains": samples.chains,
         "hottest": hottest_functions(parse_folded(samples.folded)),
     }

@@ -82,8 +82,8 @@ class DatadirBuilder:
     say: Callable[[str], None]
     settings: Mapping[str, str] = field(default_factory=dict)
     """Server settings that determine the format of the files."""
-    tried: Sequence[Mapping[str, str]] = ()
-    """Settings of later starts. They are tried before the build, which may take an hour, so that settings which the
+    settings_to_check: Sequence[Mapping[str, str]] = ()
+    """Settings of later starts. They are checked before the build, which may take an hour, so that settings which the
     server rejects are reported early."""
     stall_s: float = DEFAULT_STALL_S
     """Seconds without progress after which the server counts as hung."""
@@ -140,15 +140,15 @@ class DatadirBuilder:
         finally:
             rundirs.remove()
 
-    def try_settings(self) -> None:
-        """Starts the server once with each of the settings in `tried`; raises UsageError if it rejects one.
+    def check_settings(self) -> None:
+        """Starts the server once with each of the `settings_to_check`; raises UsageError if it rejects one.
 
         This is done on the data directory without tables, where a start takes a second."""
         found: list[dict[str, str]] = []
         try:
-            for number, settings in enumerate(filter(None, self.tried), 1):
+            for number, settings in enumerate(filter(None, self.settings_to_check), 1):
                 with (
-                    storage_errors(self.target.storage, temporary_folder()),
+                    storage_errors(self.target.writable_folder, temporary_folder()),
                     self.server(merge(experiment_settings(self.build.version), settings)) as server,
                 ):
                     server.start(log_name=f"settings-{number}.log")
@@ -172,7 +172,7 @@ class DatadirBuilder:
                 values = " and ".join(map(str, alike))
                 raise UsageError(
                     f"{self.build.version} makes no difference between two of the requested settings: {values} in both",
-                    f"give values that it does not change; {one['@open_files_limit']} open files are allowed it "
+                    f"give values that it does not change; the server may open {one['@open_files_limit']} files "
                     "(ulimit -n)",
                 )
         vary = {
@@ -258,7 +258,7 @@ def prepare_datadir(
     size = check_template(builder.schema)
     try:
         # Storage errors are diagnosed before anything is removed below.
-        with storage_errors(builder.target.storage, temporary_folder()):
+        with storage_errors(builder.target.writable_folder, temporary_folder()):
             done = _start_or_resume(builder, size)
             _run_script(builder, size, done=done, progress=progress, stop=stop or threading.Event())
             whole = _verify(builder)
@@ -277,8 +277,8 @@ def prepare_datadir(
 def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
     """Prepares a new build, or the continuation of an interrupted one, and returns how many statements are done.
 
-    While a build runs, the stored state says 0: after a server crash, none of its files can be trusted, since they
-    were written without durability."""
+    While a build runs, statements_done is stored as 0: after a server crash none of its files can be trusted, since
+    they were written without durability."""
     state, version = builder.target.state, builder.build.version
     resumable = state.status == "building" and state.fingerprint == builder.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
@@ -294,7 +294,7 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
     builder.target.save(_new_state(builder))
     builder.say(f"{version}: making a data directory in {builder.target.path}")
     builder.initialise()
-    builder.try_settings()
+    builder.check_settings()
     return 0
 
 
@@ -444,7 +444,7 @@ def _verify(builder: DatadirBuilder) -> State:
     version, databases = builder.build.version, builder.schema.database_names
     builder.say(f"{version}: counting what was built")
     with builder.server(experiment_settings(version)) as server:
-        server.start(log_name="prove.log")
+        server.start(log_name="verify.log")
         with server.session() as connection:
             tables = count_tables(connection, databases)
             # The table names of a user's template are not known here: their rows are counted at their first use.

@@ -30,7 +30,7 @@ def exec_client(owner: int, cpus: str, command: list[str]) -> None:
     try:
         os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
     except OSError as error:
-        os.write(2, f"{command[0]} can't be run: {error.strerror}\n".encode())
+        os.write(2, f"{command[0]} cannot be run: {error.strerror}\n".encode())
         os._exit(127)
 
 

@@ -37,7 +37,7 @@ nothing to recover."""
 
 
 def insert_statements(schema: Schema, *, count: int = 100, template: Path | None = None) -> tuple[str, ...]:
-    """Returns the statements of the insert script; raises UsageError if it is empty or has rows that can't be counted.
+    """Returns the statements of the insert script; raises UsageError if it is empty or has rows that cannot be counted.
 
     The script may be empty if `count` is 0 and there is no user's template."""
     path = template if template is not None else template_dir() / "insert.sql.j2"

@@ -84,16 +84,16 @@ def parse_counter_reports(text: str) -> tuple[CounterReport, ...]:
     )
 
 
-def add_load_counters(samples: Sequence[Sample], beside: PollerCounters, *, began_s: float) -> tuple[Sample, ...]:
+def add_load_counters(samples: Sequence[Sample], counters: PollerCounters, *, began_s: float) -> tuple[Sample, ...]:
     """Returns the samples with the counters of the load's own sessions added, as far as they can be determined.
 
     `began_s` is the start of the measurement on the monotonic clock."""
     found = tuple(samples)
     for number, name in enumerate(TABLE_CACHE_COUNTERS):
-        looks = [
+        points = [
             (one.at_s + began_s, value) for one in found if (value := one.figures.get(f"status.{name}")) is not None
         ]
-        values = dict(_running_maximum(tuple(_load_counter(looks, beside, number))) if beside.pollers else looks)
+        values = dict(_running_maximum(tuple(_load_counter(points, counters, number))) if counters.pollers else points)
         found = tuple(_with_value(one, f"{LOAD_PREFIX}{name}", values.get(one.at_s + began_s)) for one in found)
     return found
 
@@ -103,35 +103,35 @@ def _with_value(sample: Sample, name: str, value: float | None) -> Sample:
     return sample if value is None else replace(sample, figures={**sample.figures, name: round(value, 1)})
 
 
-def _load_counter(looks: Sequence[Point], beside: PollerCounters, number: int) -> Iterator[Point]:
+def _load_counter(total: Sequence[Point], counters: PollerCounters, number: int) -> Iterator[Point]:
     """Yields the counter of the load at the time of each sample, as far as it can be determined.
 
     A poller executes no query while it reports its counters. At that moment the load's count, which is the global count
     minus those of all pollers, is exact except for queries that other pollers are executing. The load's count is
     interpolated between these moments. The pollers' counts are not interpolated to the samples, because they grow in
     jumps; their values before and after a sample limit the result. After the end of the load its count is constant."""
-    reports = sorted(beside.reports, key=lambda one: one.at_s)
-    if {one.poller for one in reports} != set(range(beside.pollers)):
+    reports = sorted(counters.reports, key=lambda one: one.at_s)
+    if {one.poller for one in reports} != set(range(counters.pollers)):
         return
     parts = {
         poller: [(one.at_s, float(one.own[number])) for one in reports if one.poller == poller]
-        for poller in range(beside.pollers)
+        for poller in range(counters.pollers)
     }
-    is_whole = sum(one.is_last for one in reports) == beside.pollers
+    is_whole = sum(one.is_last for one in reports) == counters.pollers
     known_s = math.inf if is_whole else min(points[-1][0] for points in parts.values())
     requested = sum(points[-1][1] for points in parts.values())
     points = _running_maximum([
-        *(look for look in looks if look[0] < reports[0].at_s),
+        *(point for point in total if point[0] < reports[0].at_s),
         *((one.at_s, one.all[number] - sum(_interpolate(part, one.at_s) for part in parts.values())) for one in reports
           if one.at_s <= known_s),
-        *((at_s, value - requested) for at_s, value in looks if is_whole and at_s > reports[-1].at_s),
+        *((at_s, value - requested) for at_s, value in total if is_whole and at_s > reports[-1].at_s),
     ])  # fmt: skip
-    for at_s, value in looks:
-        if is_whole and at_s >= beside.over_s:
+    for at_s, value in total:
+        if is_whole and at_s >= counters.over_s:
             yield at_s, points[-1][1]
         elif at_s <= known_s:
-            most, least = (value - sum(_values_around(part, at_s)[end] for part in parts.values()) for end in (0, 1))
-            yield at_s, max(0.0, min(max(_interpolate(points, at_s), least), most))
+            high, low = (value - sum(_values_around(part, at_s)[end] for part in parts.values()) for end in (0, 1))
+            yield at_s, max(0.0, min(max(_interpolate(points, at_s), low), high))
 
 
 def _running_maximum(points: Sequence[Point]) -> list[Point]:

@@ -151,14 +151,19 @@ _KEY_BLOCK_SIZE = re.compile(r"\bkey_block_size\s*=?\s*(\d{1,2})\b", re.IGNORECA
 REFERENCES = re.compile(r"\breferences\b", re.IGNORECASE)
 
 
-class Kind(Enum):
+class StatementKind(Enum):
     """How a statement may be executed in relation to others."""
 
-    TABLE = "creates a table that needs no other"
-    INSERT = "inserts rows that come from nowhere else"
-    FILL = "an insert that makes many such rows itself, and says so: `insert /* fills */`. It travels alone"
-    SESSION = "changes a connection: all of them must run it"
-    IN_ORDER = "anything else: after all before it, and before all after it"
+    TABLE = "table"
+    """Creates a table that does not refer to another one."""
+    INSERT = "insert"
+    """Inserts rows that are written out in the statement."""
+    FILL = "fill"
+    """A large insert, marked as `insert /* fills */`, which is sent alone."""
+    SESSION = "session"
+    """Changes a connection, so every connection must execute it."""
+    IN_ORDER = "in order"
+    """Anything else: executed after all earlier statements and before all later ones."""
 
 
 def split_script(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Iterator[str]:
@@ -181,14 +186,14 @@ def split_script(chunks: Iterable[str], *, read_chars: int = _READ_CHARS) -> Ite
             return
 
 
-def kind_of(statement: str) -> Kind:
+def kind_of(statement: str) -> StatementKind:
     if _CREATE_TABLE.match(statement):
-        return Kind.IN_ORDER if _DEPENDS.search(statement) else Kind.TABLE
+        return StatementKind.IN_ORDER if _DEPENDS.search(statement) else StatementKind.TABLE
     if _FILLS.match(statement):
-        return Kind.FILL
+        return StatementKind.FILL
     if _INSERT.match(statement):
-        return Kind.IN_ORDER if _DEPENDS.search(statement) else Kind.INSERT
-    return Kind.SESSION if _SESSION.match(statement) else Kind.IN_ORDER
+        return StatementKind.IN_ORDER if _DEPENDS.search(statement) else StatementKind.INSERT
+    return StatementKind.SESSION if _SESSION.match(statement) else StatementKind.IN_ORDER
 
 
 def creates_table(statement: str) -> bool:
@@ -212,14 +217,15 @@ def compressed_kib(definition: str) -> int | None:
     return int(asked[1]) if asked else 0
 
 
-def _collect_chunks(source: Iterator[str], least: int) -> tuple[str, bool]:
-    """Returns the next chunks, at least `least` characters if there are so many, and whether the source has ended."""
+def _collect_chunks(source: Iterator[str], min_chars: int) -> tuple[str, bool]:
+    """Returns the next chunks, with at least `min_chars` characters if there are so many, and whether the source has
+    ended."""
     parts: list[str] = []
     length = 0
     for chunk in source:
         parts.append(chunk)
         length += len(chunk)
-        if length >= least:
+        if length >= min_chars:
             return "".join(parts), False
     return "".join(parts), True
 

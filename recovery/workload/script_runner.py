@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
 from recovery.mysqld.client import message_of
 from recovery.workload.inserts import shorten
-from recovery.workload.schema import REFERENCES, Kind, kind_of
+from recovery.workload.schema import REFERENCES, StatementKind, kind_of
 
 # --- Packets of statements
 
@@ -32,7 +32,7 @@ class Packet:
 
     first: int
     """Number of its first statement in the script, from 0."""
-    kind: Kind
+    kind: StatementKind
     statements: tuple[str, ...]
 
     @property
@@ -48,14 +48,14 @@ def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Pac
     """Yields the packets of the script from statement number `done` on, in the order of the script.
 
     SESSION statements before `done` are yielded too: a resumed build uses new connections, which have not run them."""
-    first, kind, taken, size = done, Kind.IN_ORDER, list[str](), 0
+    first, kind, taken, size = done, StatementKind.IN_ORDER, list[str](), 0
     for number, (statement, next_kind) in enumerate(_with_kinds(script)):
         if number < done:
-            if next_kind is Kind.SESSION:
+            if next_kind is StatementKind.SESSION:
                 yield Packet(number, next_kind, (statement,))
             continue
         length = len(statement) if statement.isascii() else len(statement.encode())
-        limit = 1 if next_kind is Kind.FILL else batch
+        limit = 1 if next_kind is StatementKind.FILL else batch
         if taken and (next_kind is not kind or len(taken) >= limit or size + length > MAX_PACKET_BYTES):
             yield Packet(first, kind, tuple(taken))
             taken, size = [], 0
@@ -67,15 +67,17 @@ def packets(script: Iterable[str], *, batch: int, done: int = 0) -> Iterator[Pac
         yield Packet(first, kind, tuple(taken))
 
 
-def _with_kinds(script: Iterable[str]) -> Iterator[tuple[str, Kind]]:
+def _with_kinds(script: Iterable[str]) -> Iterator[tuple[str, StatementKind]]:
     """Yields each statement with its kind.
 
     After the first foreign key in the script, inserts must keep their order: the referenced row has to exist first."""
     has_foreign_key = False
     for statement in script:
         kind = kind_of(statement)
-        has_foreign_key = has_foreign_key or (kind is Kind.IN_ORDER and REFERENCES.search(statement) is not None)
-        yield statement, Kind.IN_ORDER if has_foreign_key and kind in (Kind.INSERT, Kind.FILL) else kind
+        is_ordered = kind is StatementKind.IN_ORDER
+        has_foreign_key = has_foreign_key or (is_ordered and REFERENCES.search(statement) is not None)
+        is_insert = kind in (StatementKind.INSERT, StatementKind.FILL)
+        yield statement, StatementKind.IN_ORDER if has_foreign_key and is_insert else kind
 
 
 _POLL_S = 0.2
@@ -113,12 +115,12 @@ def execute_script(
         for packet in packets(script, batch=batch, done=done):
             if stop.is_set():
                 break
-            if packet.kind is not last or packet.kind is Kind.IN_ORDER:
+            if packet.kind is not last or packet.kind is StatementKind.IN_ORDER:
                 pool.drain()
             last = packet.kind
-            if packet.kind is Kind.SESSION:
+            if packet.kind is StatementKind.SESSION:
                 pool.run_on_all(packet)
-            elif packet.kind is Kind.IN_ORDER:
+            elif packet.kind is StatementKind.IN_ORDER:
                 pool.run_alone(packet)
             else:
                 pool.run_in_parallel(packet)

@@ -134,10 +134,10 @@ def _drop_close_samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     if len(samples) < 2:
         return samples
     began = first_measured_sample(samples)
-    least_s = median(after.at_s - before.at_s for before, after in pairwise(samples)) / 2
+    min_interval_s = median(after.at_s - before.at_s for before, after in pairwise(samples)) / 2
     kept: list[Sample] = []
     for sample in samples:
-        near = bool(kept) and sample.at_s - kept[-1].at_s <= least_s
+        near = bool(kept) and sample.at_s - kept[-1].at_s <= min_interval_s
         if near and sample is began and kept[-1] is not began:
             kept.pop()
             near = False

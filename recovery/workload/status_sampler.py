@@ -139,7 +139,7 @@ def mutex_totals(counted: WaitCounts) -> dict[str, float]:
 
 
 def waits_between(before: WaitCounts, after: WaitCounts) -> tuple[ThreadWait, ...]:
-    """Returns the waits between two counts, the MOST_WAITS largest of each source.
+    """Returns the waits between two counts, the MAX_WAITS largest of each source.
 
     They are sorted by time, and by number where the source reports no times."""
     grown = []

@@ -139,7 +139,7 @@ class Report:
     latency_p99_ms: float | None
     latency_p999_ms: float | None
     latency_max_ms: float | None
-    looks: tuple[Interval, ...]
+    intervals: tuple[Interval, ...]
 
     @property
     def qps(self) -> float:
@@ -190,7 +190,7 @@ def parse_report(text: str) -> Report:
         latency_p99_ms=p99,
         latency_p999_ms=p999,
         latency_max_ms=float(_last_match(_MAX, text)) if transactions else None,
-        looks=parse_intervals(text, began_s),
+        intervals=parse_intervals(text, began_s),
     )
 
 
@@ -388,7 +388,7 @@ class _ChildProcess:
                 start_new_session=True, env={**os.environ, "LC_ALL": "C"},
             )  # fmt: skip
         except OSError as error:
-            raise HostUnfitError(f"{command[0]} can't be run: {error.strerror}", "install Python again") from error
+            raise HostUnfitError(f"{command[0]} cannot be run: {error.strerror}", "install Python again") from error
         try:
             self._pidfd = os.pidfd_open(self.pid)
             self._reader = threading.Thread(target=self._read, name="output of a client", daemon=True)

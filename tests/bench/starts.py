@@ -111,7 +111,7 @@ def _watched(bench: Bench, said: partial[Start], terminal: TextIO) -> Start:
 
 def _bare(bench: Bench, said: partial[Start]) -> Start:
     """As a script does it: the command of the bench's last start once more, and its log is read now and then."""
-    launch = bench.server.life.launch
+    launch = bench.server.process.launch
     options = launch.rundir / "my.cnf"
     for left in set(launch.rundir.iterdir()) - {options}:
         left.unlink()  # the socket and the pid file of the killed server

@@ -78,7 +78,7 @@ def of_this_test(client: docker.DockerClient) -> list[Container]:
 def test_a_server_may_do_no_more_than_it_needs(server: Server, datadir: Path, client: docker.DockerClient) -> None:
     server.start()
     (container,) = of_this_test(client)
-    process = Path(f"/proc/{server.life.pid}")
+    process = Path(f"/proc/{server.process.pid}")
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
     assert (process / "comm").read_text().strip() == "mysqld", "the process is the server, not a shell around it"
     assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
@@ -106,7 +106,7 @@ def test_a_server_runs_as_the_owner_of_its_files(server: Server, datadir: Path) 
     try:
         give(datadir, 4711)
         server.start()
-        status = Path(f"/proc/{server.life.pid}/status").read_text()
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
         assert re.search(r"^Uid:\t4711\t", status, re.MULTILINE)
         assert server.variables(["version"])["version"].startswith("5.7.22")
         server.stop()
@@ -124,11 +124,11 @@ def give(folder: Path, uid: int) -> None:
 def test_the_exec_is_timed_and_what_the_engine_takes_is_not(server: Server) -> None:
     called_at = time.monotonic()
     startup = server.start()
-    assert server.life.started_at > called_at
+    assert server.process.started_at > called_at
     assert startup.engine_overhead_s is not None
     assert startup.start_error_s is not None
     assert 0 < startup.start_error_s < startup.startup_s
-    assert server.life.started_at - called_at >= startup.engine_overhead_s > 0
+    assert server.process.started_at - called_at >= startup.engine_overhead_s > 0
     first = startup.log.read_text().splitlines()[0]
     assert first.startswith("20"), f"the log is the server's own from its first byte: {first}"
     server.stop()
@@ -161,7 +161,7 @@ def test_a_container_removed_from_outside_is_a_kill(server: Server, client: dock
     (container,) = of_this_test(client)
     remover = threading.Thread(target=container.remove, kwargs={"force": True})
     remover.start()  # whose removal may still go on when ours is tried
-    assert server.life.wait(60) == Exit(code=None, signal=signal.SIGKILL)
+    assert server.process.wait(60) == Exit(code=None, signal=signal.SIGKILL)
     remover.join()
 
 

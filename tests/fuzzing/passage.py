@@ -57,7 +57,7 @@ def _check_phases(tracker: PhaseTracker, startup_s: float) -> None:
         at_s = phase.end_s
     assert at_s == (startup_s if phases else 0.0)
     assert (last.name, last.end_s) == (FIRST_QUERY, startup_s + _ANSWERED_S)
-    for one in tracker.concurrent_phases(startup_s):
+    for one in tracker.background_phases(startup_s):
         assert 0 <= one.start_s <= one.end_s
 
 

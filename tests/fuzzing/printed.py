@@ -34,7 +34,7 @@ def _sysbench(data: bytes) -> None:
             assert polls is None or polls.per_s >= 0
     report = parse_report(text)
     assert min(report.qps, report.tps, report.seconds, report.errors) >= 0
-    assert all(math.isfinite(look.at_s) and look.qps >= 0 for look in report.looks)
+    assert all(math.isfinite(look.at_s) and look.qps >= 0 for look in report.intervals)
 
 
 def _perf(data: bytes) -> None:

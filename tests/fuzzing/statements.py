@@ -9,7 +9,7 @@ from fuzzing.target import Target, text_of
 from recovery.errors import RecoveryError
 from recovery.model import Layout, Schema
 from recovery.workload.inserts import shorten, table_of
-from recovery.workload.schema import Kind, creates_table, kind_of, script_statements, split_script
+from recovery.workload.schema import StatementKind, creates_table, kind_of, script_statements, split_script
 
 _SCRIPTS = (
     "use a; set x = 1; insert /* fills */ into a.b select 1 union select 2; -- c\nselect ';' # d;\n;",
@@ -27,10 +27,10 @@ def check(data: bytes) -> None:
     for statement in found:
         assert statement
         at = text.index(statement, at) + len(statement)
-        assert kind_of(statement) in Kind
+        assert kind_of(statement) in StatementKind
         assert len(shorten(statement)) <= 80
         if creates_table(statement):
-            assert kind_of(statement) in (Kind.TABLE, Kind.IN_ORDER)
+            assert kind_of(statement) in (StatementKind.TABLE, StatementKind.IN_ORDER)
         with suppress(RecoveryError):
             assert table_of(statement).count(".") == 1
 

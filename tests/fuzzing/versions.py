@@ -13,7 +13,7 @@ from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_request,
 from recovery.errors import RecoveryError
 from recovery.model import CAPABILITIES, can, crashes_with_tables, parse_version
 from recovery.mysqld.options import base_settings
-from recovery.mysqld.phases import generation_of
+from recovery.mysqld.phases import file_access_of
 from recovery.session.request import split_versions
 
 _ASKED_ALL = 32
@@ -46,7 +46,7 @@ def _check_release(text: str) -> None:
     assert parse_version(str(found)) == found
     assert parse_version(found.text) == found
     assert found.text == text.strip()
-    generation_of(found)
+    file_access_of(found)
     if crc32(text.encode()) % _ASKED_ALL:
         return
     crashes_with_tables(found, 8001)

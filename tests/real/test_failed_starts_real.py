@@ -78,11 +78,11 @@ def test_a_crash_that_is_not_survived_keeps_the_copy(
         *,
         log_name: str = "",
         settings: Mapping[str, str] | None = None,
-        beside: StartCompanion = no_companion,
+        companion: StartCompanion = no_companion,
     ) -> Startup:
         if log_name == TIMED_LOG:
             only_first(lambda: broken(server.datadir), calls)
-        return start(server, log_name=log_name, settings=settings, beside=beside)
+        return start(server, log_name=log_name, settings=settings, companion=companion)
 
     monkeypatch.setattr(Server, "start", failing)
     folders = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--tables", str(TABLES)]

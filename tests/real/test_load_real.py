@@ -18,7 +18,7 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
 from recovery.linux.storage import DiskSpace, device_of
 from recovery.model import Build, Schema
-from recovery.mysqld.datadir import DataDir, DataDirs, prove_intact
+from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
@@ -97,7 +97,7 @@ def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[...
     assert len(target.state.rows) == 100
     assert set(target.state.rows.values()) == {2}
     assert told[-1] == (601, 601)
-    prove_intact(target, schema, fingerprint=build_of(version).fingerprint)
+    check_intact(target, schema, fingerprint=build_of(version).fingerprint)
 
     script = insert_statements(schema)
     with Server(

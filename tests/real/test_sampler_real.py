@@ -56,7 +56,7 @@ def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
 def sampler_of(server: Server, every_s: float = 1.0) -> Sampler:
     return Sampler(
         partial(connect, server.socket, timeout_s=DEADLINE_S),
-        server.life.pid,
+        server.process.pid,
         device_of(server.datadir),
         clients=lambda: 0.0,
         every_s=every_s,

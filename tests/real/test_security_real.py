@@ -52,7 +52,7 @@ def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> Non
         LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs", settings=settings
     ) as server:
         server.start()
-        process = psutil.Process(server.life.pid)
+        process = psutil.Process(server.process.pid)
         assert process.net_connections(kind="inet") == [], "it listens to the network"
         assert [word for word in process.cmdline()[1:] if not word.startswith("--defaults-file=")] == []
         with server.session() as connection:

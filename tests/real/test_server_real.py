@@ -104,7 +104,7 @@ def test_an_option_it_does_not_know_ends_the_start_with_the_reason(version: str,
 
 
 def test_killed_from_outside_while_it_starts(server: Server) -> None:
-    server.on_line = lambda _line: os.kill(server.life.pid, signal.SIGKILL) if server.alive else None
+    server.on_line = lambda _line: os.kill(server.process.pid, signal.SIGKILL) if server.alive else None
     with pytest.raises(ServerFailedError, match="signal 9 from outside"):
         server.start()
     server.on_line = None
@@ -114,7 +114,7 @@ def test_killed_from_outside_while_it_starts(server: Server) -> None:
 
 def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_of(*made, tmp_path, stall_s=1.0) as server:
-        server.on_line = lambda _line: os.kill(server.life.pid, signal.SIGSTOP) if server.alive else None
+        server.on_line = lambda _line: os.kill(server.process.pid, signal.SIGSTOP) if server.alive else None
         with pytest.raises(ServerFailedError, match="hangs"):
             server.start()
         assert not server.alive
@@ -124,7 +124,7 @@ def test_a_server_that_hangs_while_it_is_asked_is_given_up(made: tuple[Build, Pa
     with server_of(*made, tmp_path) as server:
         server.start()
         server.stall_s = 1.0
-        os.kill(server.life.pid, signal.SIGSTOP)
+        os.kill(server.process.pid, signal.SIGSTOP)
         with pytest.raises(ServerFailedError, match="hangs: nothing moved for 1 s"):
             server.variables(["port"])
     assert not server.alive
@@ -143,8 +143,8 @@ def test_a_death_that_was_not_ours_is_no_end_of_ours(
     end: Callable[[Server], Exit], about_to_be: str, server: Server
 ) -> None:
     server.start()
-    os.kill(server.life.pid, signal.SIGKILL)
-    server.life.wait(60)
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.wait(60)
     with pytest.raises(ServerFailedError, match=f"gone before it was {about_to_be}"):
         end(server)
 
@@ -152,7 +152,7 @@ def test_a_death_that_was_not_ours_is_no_end_of_ours(
 def test_nothing_is_left_when_it_is_closed(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_of(*made, tmp_path) as server:
         server.start()
-        pid, rundir = server.life.pid, server.socket.parent
+        pid, rundir = server.process.pid, server.socket.parent
         thread = threading.Timer(0, server.close)
         thread.start()
         thread.join()

@@ -171,8 +171,8 @@ def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
         assert report.transactions > 0
         assert report.reconnects == 0
         assert report.seconds >= 2
-        assert len(report.looks) >= 1
-        assert sum(look.qps for look in report.looks) > 0
+        assert len(report.intervals) >= 1
+        assert sum(look.qps for look in report.intervals) > 0
         assert report.latency_p50_ms is not None
         assert report.latency_p999_ms is not None
         assert report.latency_max_ms is not None

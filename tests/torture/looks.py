@@ -160,7 +160,7 @@ def process_ids(place: Place) -> set[int]:
 
 def _processes(place: Place) -> Iterator[psutil.Process]:
     """That work for the tool: whatever of them names a folder of ours."""
-    own = {place.bystander.life.pid, psutil.Process().pid}
+    own = {place.bystander.process.pid, psutil.Process().pid}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.pid in own or process.status() == psutil.STATUS_ZOMBIE:

@@ -104,7 +104,7 @@ class Place:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 named = any(word.startswith(f"--defaults-file={self.temporary}/") for word in process.cmdline())
-                if named and process.pid != self.bystander.life.pid:
+                if named and process.pid != self.bystander.process.pid:
                     process.kill()
                     found.append(process)
         for process in found:

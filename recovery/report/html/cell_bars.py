@@ -26,11 +26,12 @@ Values = Sequence[tuple[int, float]]
 def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
     """Returns the bar chart of a group, or None if nothing above zero was measured."""
     cells = {cell: _values(session, runs) for cell, runs in measured_runs_by_cell(session).items()}
-    most = max((value for cell, values in cells.items() if cell[1] in group.variants for _, value in values), default=0)
-    if most <= 0:
+    shown = (values for cell, values in cells.items() if cell[1] in group.variants)
+    largest = max((value for values in shown for _, value in values), default=0)
+    if largest <= 0:
         return None
     about = metric(group.metric)
-    scale = rounded_axis(most, start=svg.START, end=_AXIS_END)
+    scale = rounded_axis(largest, start=svg.START, end=_AXIS_END)
     parts: list[Markup] = []
     described: list[str] = []
     y = 0.0
@@ -85,5 +86,5 @@ def _legend(session: Session) -> tuple[LegendEntry, ...]:
         LegendEntry(f"swatch v{number % svg.COLOURS}", f"{version}, mean")
         for number, version in enumerate(session.versions)
     )
-    least, most = LegendEntry("sign-dot", "one run"), LegendEntry("sign-whisker", "from the smallest to the largest")
-    return (*versions, least, most)
+    dot, whisker = LegendEntry("sign-dot", "one run"), LegendEntry("sign-whisker", "from the smallest to the largest")
+    return (*versions, dot, whisker)

@@ -29,10 +29,10 @@ def growth_charts(session: Session) -> tuple[Chart, ...]:
 
 
 def _growth(session: Session, found: Sequence[Curve]) -> Chart:
-    most = max(tables for curve in found for tables, _ in curve.points)
+    max_tables = max(tables for curve in found for tables, _ in curve.points)
     requested = requested_prediction(session)
-    ahead = requested if requested is not None and requested <= _MAX_PREDICTION_FACTOR * most else None
-    axes = XYAxes.within(max(most, ahead or 0), max(_largest_value(curve, ahead) for curve in found))
+    ahead = requested if requested is not None and requested <= _MAX_PREDICTION_FACTOR * max_tables else None
+    axes = XYAxes.within(max(max_tables, ahead or 0), max(_largest_value(curve, ahead) for curve in found))
     title = f"{session.title} against the number of tables"
     legend = [
         LegendEntry(f"marker s{number % svg.LINES}", f"{curve.version} {curve.variant}")
@@ -65,8 +65,9 @@ def _line_corners(curve: Curve, ahead: int | None) -> tuple[tuple[float, float],
     """Returns the corners of the fitted line, up to the largest measured point or up to the prediction."""
     if curve.fit is None:
         return ()
-    most = curve.points[-1][0]
-    return curve.fit.drawn(most if ahead is None or _usable_prediction(curve, ahead) is None else max(most, ahead))
+    max_tables = curve.points[-1][0]
+    is_predicted = ahead is not None and _usable_prediction(curve, ahead) is not None
+    return curve.fit.drawn(max(max_tables, ahead) if ahead is not None and is_predicted else max_tables)
 
 
 def _curve(curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterator[Markup]:
@@ -120,6 +121,7 @@ def _usable_prediction(curve: Curve, tables: int) -> Prediction | None:
 
 
 def _description(curve: Curve) -> str:
-    (fewest, _), (most, runs) = curve.points[0], curve.points[-1]
+    (min_tables, _), (max_tables, runs) = curve.points[0], curve.points[-1]
     slowest = max(run.startup_s or 0.0 for run in runs)
-    return f"{curve.version} {curve.variant}: from {fewest:,} to {most:,} tables, up to {fmt.seconds(slowest)} s there"
+    tables = f"from {min_tables:,} to {max_tables:,} tables"
+    return f"{curve.version} {curve.variant}: {tables}, up to {fmt.seconds(slowest)} s there"

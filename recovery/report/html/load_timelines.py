@@ -270,7 +270,7 @@ def _panel(
     top = y + _HEAD
     title = "CPUs in use" if len(names) > 1 else about.label
     inner = [_curve(across, up, points, f"curve {css}") for css, points in curves]
-    label = f"{title}; the upper line is {fmt.cell(about, up.most)}"
+    label = f"{title}; the upper line is {fmt.cell(about, up.maximum)}"
     return [*svg.panel_frame(across, top, _PANEL, label=label), svg.panel(inner, top, size=(_FIELD, _PANEL))]
 
 

@@ -50,7 +50,7 @@ def _bar(scale: ChartAxis, y: float, found: dict[str, float]) -> list[Markup]:
     parts, at = [], 0.0
     for name, seconds in found.items():
         sides, rows = (scale.at(at), scale.at(at + seconds)), (y, y + _BAR)
-        if seconds > _MIN_SHARE * scale.most:
+        if seconds > _MIN_SHARE * scale.maximum:
             number, hatched = phase_colour(name)
             tooltip = svg.element("title", f"{name}: {fmt.seconds(seconds)} s")
             parts.append(svg.rectangle(sides, rows, tooltip, class_=f"phase p{number}"))

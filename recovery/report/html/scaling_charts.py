@@ -75,13 +75,13 @@ def _panel_axes(session: Session, group: Group, along: Axis) -> tuple[Axis, ...]
     axes."""
     rest = [axis for axis in group.axes if axis.name != along.name]
     split: list[Axis] = []
-    while rest and _most_lines(session, group, rest, split) > LINES:
+    while rest and _max_lines(session, group, rest, split) > LINES:
         split.append(next((axis for axis in rest if is_self_explanatory(axis)), rest[-1]))
         rest.remove(split[-1])
     return tuple(axis for axis in group.axes if axis in split)
 
 
-def _most_lines(session: Session, group: Group, rest: Sequence[Axis], split: Sequence[Axis]) -> int:
+def _max_lines(session: Session, group: Group, rest: Sequence[Axis], split: Sequence[Axis]) -> int:
     found: dict[Key, set[Key]] = {}
     for variant in group.variants:
         found.setdefault(_key(session, variant, split), set()).add(_key(session, variant, rest))
@@ -180,8 +180,8 @@ def _mean(runs: Sequence[Run], about: Metric) -> float:
 
 
 def _description(about: Metric, line: _Line) -> str:
-    (first, least), (last, most) = line.points[0], line.points[-1]
+    (first, first_runs), (last, last_runs) = line.points[0], line.points[-1]
     return (
-        f"{line.name}: {fmt.column(about, _mean(least, about))} at {first:g}, "
-        f"{fmt.column(about, _mean(most, about))} at {last:g}"
+        f"{line.name}: {fmt.column(about, _mean(first_runs, about))} at {first:g}, "
+        f"{fmt.column(about, _mean(last_runs, about))} at {last:g}"
     )

@@ -275,11 +275,11 @@ class XYAxes:
     up: ChartAxis
 
     @classmethod
-    def within(cls, across: ChartAxis | float, most: float) -> XYAxes:
+    def within(cls, across: ChartAxis | float, maximum: float) -> XYAxes:
         """Returns the axes from 0 to these values, rounded up. A finished horizontal axis is used as it is."""
         if not isinstance(across, ChartAxis):
             across = rounded_axis(across, start=XY_LEFT, end=XY_RIGHT)
-        return cls(across, rounded_axis(most, start=XY_HEIGHT, end=XY_TOP))
+        return cls(across, rounded_axis(maximum, start=XY_HEIGHT, end=XY_TOP))
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         return self.across.at(x), self.up.at(y)
@@ -290,10 +290,10 @@ class XYAxes:
         for value in self.up.ticks():
             y = self.up.at(value)
             yield line((self.across.start, y), (self.across.end, y), class_="grid")
-            label = tick_label(value, self.up.most)
+            label = tick_label(value, self.up.maximum)
             yield text(self.across.start, y + 4, label, dx=-6, text_anchor="end", class_="tick")
         if ticks is None:
-            ticks = [(value, tick_label(value, self.across.most)) for value in self.across.ticks()]
+            ticks = [(value, tick_label(value, self.across.maximum)) for value in self.across.ticks()]
             roomy = {value for value, _ in ticks[1::2]}
         else:
             roomy = set()
@@ -306,10 +306,10 @@ class XYAxes:
         yield text(0, 9, labels[1], class_="tick")
 
 
-def tick_label(value: float, most: float) -> str:
+def tick_label(value: float, maximum: float) -> str:
     """Formats a tick label, such as `250k`, because a phone has no room for `250,000` next to the axis."""
-    for least, unit in ((1e6, "M"), (1e4, "k")):
-        if most >= least:
+    for minimum, unit in ((1e6, "M"), (1e4, "k")):
+        if maximum >= minimum:
             return f"{value / (1e6 if unit == 'M' else 1e3):g}{unit if value else ''}"
     return f"{value:,.6g}"
 
@@ -394,8 +394,8 @@ def bar_chart(about: BarChartOptions, rows: Sequence[BarRow]) -> Chart | None:
     """Returns the bar chart, or None if there are no rows."""
     if not rows:
         return None
-    most = max(*(max(row.value, row.high or 0.0) for row in rows), about.line or 0.0)
-    scale = rounded_axis(most, start=START, end=about.end)
+    largest = max(*(max(row.value, row.high or 0.0) for row in rows), about.line or 0.0)
+    scale = rounded_axis(largest, start=START, end=about.end)
     parts: list[Markup] = []
     y = 0.0
     for row in rows:

@@ -49,12 +49,13 @@ def timeline_chart(run: Run) -> Chart:
         lines = [(server, "area server"), (server, "curve server"), (others, "curve others")]
         parts += _panel(across, y, "CPUs in use", lines)
         y += _HEAD + _PANEL
-    most = f"most read {max((rate for *_, rate in reads), default=0):.0f} MB/s" if reads else "reads were not recorded"
+    peak = max((rate for *_, rate in reads), default=0)
+    summary = f"most read {peak:.0f} MB/s" if reads else "reads were not recorded"
     title = f"{run.version} {run.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
     drawing = svg.picture(
         key,
         title=title,
-        description=f"Timeline of the start: {most}.",
+        description=f"Timeline of the start: {summary}.",
         height=y + 26,
         parts=[
             svg.hatch_pattern(key, css=svg.DARK_HATCH),
@@ -90,12 +91,12 @@ def rates(at_s: Sequence[float], counted: Sequence[float]) -> Rates:
 
 
 def _panel(across: ChartAxis, y: float, name: str, lines: Sequence[tuple[Rates, str]]) -> list[Markup]:
-    most = max((rate for found, _ in lines for *_, rate in found), default=0.0)
-    up = rounded_axis(most or 1.0, start=_PANEL, end=0.0)
+    largest = max((rate for found, _ in lines for *_, rate in found), default=0.0)
+    up = rounded_axis(largest or 1.0, start=_PANEL, end=0.0)
     top = y + _HEAD
     x = _stretched(across)
     inner = [_step_curve(found, x, up, css) for found, css in lines if found]
-    label = f"{name}; the upper line is {up.most:,.6g}"
+    label = f"{name}; the upper line is {up.maximum:,.6g}"
     return [*svg.panel_frame(across, top, _PANEL, label=label), svg.panel(inner, top, size=(_FIELD, _PANEL))]
 
 
