@@ -42,8 +42,8 @@ from recovery.report.stored_session import load_session
 from recovery.session.datadirs import required_datadirs
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.estimate import version_seconds
+from recovery.session.option_checks import check_options
 from recovery.session.plan import datadir_specs, is_measured_over
-from recovery.session.prepare import check_options
 from recovery.session.request import Request, split_versions
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
 

@@ -208,7 +208,7 @@ class Experiment:
     caches: tuple[Cache, ...]
     measure: Callable[[Bench, Variant], Measurement]
     judge: Callable[[Measurement], Judgement]
-    experiment: LoadExperiment | None = None
+    load: LoadExperiment | None = None
     """None if starts are timed."""
 
     @property

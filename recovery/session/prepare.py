@@ -22,8 +22,9 @@ from recovery.session.datadirs import (
     required_datadirs,
 )
 from recovery.session.engine import Engine, Say
+from recovery.session.option_checks import check_redo_log_options
 from recovery.session.plan import NOTHING_DONE, Plan, PlanProgress, check_any_trial_left, datadir_specs
-from recovery.session.request import Request, check_redo_log_options
+from recovery.session.request import Request
 
 
 def choose_dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> CacheDropper | None:

@@ -139,7 +139,7 @@ _NONE_IS_VALUE = frozenset({"cpu_quota", "idle_pageout"})
 _MEMORY_TOLERANCE = 0.01
 """Tolerated relative change of `memory_bytes`: the kernel reserves slightly more or less at each boot."""
 _MAX_DIFFERENCES = 3
-_END_TEXTS = {
+_END_TEXTS: Mapping[str, str] = {
     Status.RUNNING: "The tool was killed",
     Status.INTERRUPTED: "The session was interrupted",
     Status.ABORTED: "The session ended early",
