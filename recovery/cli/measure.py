@@ -193,7 +193,8 @@ def option_help(experiment: Experiment, name: str, text: str | None) -> str | No
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
-    dry_run, json_to, quiet = given.pop("dry_run"), given.pop("json_to"), given.pop("quiet")
+    dry_run, json_to = given.pop("dry_run"), given.pop("json_to")
+    quiet, verbose = given.pop("quiet"), given.pop("verbose")
     request = make_request(scenario, given)
     check_json_path(json_to)
     if dry_run and json_to:
@@ -203,7 +204,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         with refuse_steps(request.refused):
             print_plan(request, ReportConsole())
         return 0
-    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to))
+    return exit_code(request, run_and_show(request, quiet=quiet, verbose=verbose, json_to=json_to))
 
 
 def check_json_path(json_to: str | None) -> None:
@@ -229,7 +230,12 @@ def exit_code(request: Request, session: Session) -> int:
 
 
 def run_and_show(
-    request: Request, *, quiet: bool, json_to: str | None = None, unfinished: Unfinished | None = None
+    request: Request,
+    *,
+    quiet: bool,
+    verbose: bool = False,
+    json_to: str | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Session:
     """Runs the session, shows its results and returns it.
 
@@ -241,7 +247,7 @@ def run_and_show(
             request, engine=choose_engine(request, reporter.say), reporter=reporter, unfinished=unfinished
         ).folder
     except BaseException as error:
-        further = _show_ended_early(Path(reporter.progress.results), json_to, reporter.say)
+        further = _show_ended_early(Path(reporter.progress.results), json_to, verbose, reporter.say)
         if further is None:
             raise
         if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
@@ -250,20 +256,20 @@ def run_and_show(
             ) from None
         reporter.say(further)
         raise
-    session = _show_session(folder, json_to, reporter.say)
+    session = _show_session(folder, json_to, verbose, reporter.say)
     if not Unfinished(folder, session).has_ended:
         reporter.say(_resume_hint(folder))
     return session
 
 
-def _show_ended_early(folder: Path, json_to: str | None, say: Callable[[str], None]) -> str | None:
+def _show_ended_early(folder: Path, json_to: str | None, verbose: bool, say: Callable[[str], None]) -> str | None:
     """Shows the stored results of a session that ended early, and returns in words how to resume it.
 
     Returns None if nothing was stored or the session was complete."""
     kept = False
     with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
         kept = (folder / REPORT_FILE).is_file()
-        if kept and _show_session(folder, json_to, say).status == Status.FINISHED:
+        if kept and _show_session(folder, json_to, verbose, say).status == Status.FINISHED:
             return None
     return _resume_hint(folder) if kept else None
 
@@ -290,8 +296,8 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     return ProgressDisplay(progress, screen=Screen(sys.stderr), record=record, quiet=quiet)
 
 
-def _show_session(folder: Path, json_to: str | None, say: Callable[[str], None]) -> Session:
-    """Writes the reports of the stored session, and prints its tables, or report.json with `--json -`."""
+def _show_session(folder: Path, json_to: str | None, verbose: bool, say: Callable[[str], None]) -> Session:
+    """Writes the reports of the stored session, and prints it, or report.json with `--json -`."""
     session = load_session(folder)
     try:
         write_reports(folder)
@@ -300,7 +306,7 @@ def _show_session(folder: Path, json_to: str | None, say: Callable[[str], None])
         if json_to == "-":
             sys.stdout.write(report)
         else:
-            console_report.render(session, ReportConsole())
+            console_report.show(session, folder, ReportConsole(), verbose=verbose)
             if json_to:
                 _write_report_json(Path(json_to), report)
         say(f"stored in {folder}")
@@ -318,7 +324,7 @@ def _write_report_json(path: Path, text: str) -> None:
 
 # --- Requests from stored commands
 
-_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet")
+_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet", "verbose")
 """Options that do not change what is measured."""
 
 
@@ -361,8 +367,11 @@ def request_to_resume(unfinished: Unfinished) -> Request:
 @click.argument("session", required=False)
 @table_option("results")
 @table_option("quiet")
+@table_option("verbose")
 @table_option("json")
-def run_command(*, resumed: bool, session: str | None, results: Path, quiet: bool, json_to: str | None) -> int:
+def run_command(
+    *, resumed: bool, session: str | None, results: Path, quiet: bool, verbose: bool, json_to: str | None
+) -> int:
     """Resume a session that was killed, interrupted or aborted: SESSION (a name in --results, or a folder), or the
     newest such session.
 
@@ -382,7 +391,9 @@ def run_command(*, resumed: bool, session: str | None, results: Path, quiet: boo
     if unfinished.has_ended:
         return _finish_ended_session(unfinished)
     request = request_to_resume(unfinished)
-    return exit_code(request, run_and_show(request, quiet=quiet, json_to=json_to, unfinished=unfinished))
+    return exit_code(
+        request, run_and_show(request, quiet=quiet, verbose=verbose, json_to=json_to, unfinished=unfinished)
+    )
 
 
 def _finish_ended_session(unfinished: Unfinished) -> int:

@@ -62,6 +62,8 @@ class Option:
     """Whether every measuring command has the option. The other options are listed with each experiment."""
     line_only: bool = False
     """Whether the option exists on the command line only, without a variable and without a key in recovery.toml."""
+    short: str | None = None
+    """Its short form, such as `-v`."""
     from_environment: bool = False
     """Whether make takes the variable also from its environment. The names of the others are too common there."""
 
@@ -174,6 +176,7 @@ OPTIONS = (
         "stall", "Give up a start when neither log, CPU nor I/O has moved for so long.", "SECONDS", Kind.SECONDS,
         parameter="stall_s", default=DEFAULT_STALL_S,
     ),
+    Option("verbose", "Print the tables, too.", kind=Kind.FLAG, line_only=True, short="-v"),
     Option("quiet", "Nothing on standard error but errors and warnings.", kind=Kind.FLAG),
     Option(
         "dry_run", "Print what would be run, and the disk, inodes and time it takes.", kind=Kind.FLAG, line_only=True
@@ -254,10 +257,11 @@ class _WholeText(click.types.StringParamType):
 def click_option(option: Option, *, environment: bool = True, text: str | None = None) -> click.Option:
     """Returns the click option for a row of the table. With `environment=False` it ignores its variable."""
     given: dict[str, Any] = {"help": text or option.help, "metavar": option.metavar, "multiple": option.several}
+    names = [option.flag, *filter(None, (option.short,)), option.key]
     if environment and not option.line_only:
         given["envvar"] = option.variable
     if option.kind is Kind.FLAG:
-        return click.Option([option.flag, option.key], help=given["help"], envvar=given.get("envvar"), is_flag=True)
+        return click.Option(names, help=given["help"], envvar=given.get("envvar"), is_flag=True)
     if option.alone is not None:
         given |= {"is_flag": False, "flag_value": option.alone}
     if option.values:
@@ -272,7 +276,7 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
         given["type"] = _WholeText()
     if option.default is not None:
         given |= {"default": option.default, "show_default": True}
-    return click.Option([option.flag, option.key], **given)
+    return click.Option(names, **given)
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -139,7 +139,10 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.option("--html", "as_html", is_flag=True, help="Print the path of its HTML page.")
 @click.option("--write", is_flag=True, help="Also write the reports in its folder again.")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
-def report(session: str | None, results: Path, wanted: str | None, as_html: bool, write: bool, as_schema: bool) -> int:
+@table_option("verbose")
+def report(
+    session: str | None, results: Path, wanted: str | None, as_html: bool, write: bool, as_schema: bool, verbose: bool
+) -> int:
     """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
     --write only."""
     if as_schema:
@@ -158,7 +161,7 @@ def report(session: str | None, results: Path, wanted: str | None, as_html: bool
             raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` writes it")
         print_line(str(folder / PAGE))
     else:
-        console_report.render(load_session(folder), Console(highlight=False))
+        console_report.show(load_session(folder), folder, Console(highlight=False), verbose=verbose)
     return 0
 
 

@@ -1,6 +1,6 @@
-"""Prints the report on a terminal, at the width of the window.
+"""Prints a session on a terminal, at the width of the window: its answer in a few lines, or also its tables.
 
-It has the figures only; the report files have the host and the servers in full.
+The report files have the host and the servers in full.
 """
 
 from __future__ import annotations
@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table as Grid
 from rich.text import Text
 
-from recovery.model import Session, Table, Verdict
+from recovery.analysis.warnings import findings
+from recovery.model import Session, Status, Table, Verdict
 from recovery.report import fmt
+from recovery.report.settings_tables import not_counted
 from recovery.report.summary_text import answers
 from recovery.report.tables import heading, status_line, terminal_tables
 
@@ -41,11 +44,32 @@ class ReportConsole(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def render(session: Session, console: Console) -> None:
-    """Prints the report. Every string is wrapped in Text, so that text from a server or user is never interpreted as
-    markup."""
+def show(session: Session, folder: Path, console: Console, *, verbose: bool) -> None:
+    if verbose:
+        render(session, console)
+    else:
+        print_answer(session, folder, console)
+
+
+def print_answer(session: Session, folder: Path, console: Console) -> None:
+    """Prints the answer, the most important warning, where the report is, and the next commands."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
-    for paragraph in (session.question, *answers(session), status_line(session), *session.notes):
+    state = () if session.status == Status.FINISHED and not not_counted(session) else (status_line(session),)
+    found = findings(session)
+    warnings = f"{len(found)} warning{'s' if len(found) > 1 else ''}, the most important"
+    first = (f"{warnings}: {found[0].about}: {found[0].text}",) if found else ()
+    for paragraph in (*answers(session), *state, *first):
+        console.print(Text(fmt.printable(paragraph)))
+    further = "next: recovery report -v (tables), recovery bundle (bug report), recovery compare A B"
+    for line in (f"report: {folder / 'report.html'}", further):
+        console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
+
+
+def render(session: Session, console: Console) -> None:
+    """Prints the answer and the tables. Every string is wrapped in Text, so that text from a server or user is never
+    interpreted as markup."""
+    console.print(Text(fmt.printable(heading(session)), style="bold"))
+    for paragraph in (*answers(session), status_line(session), *session.notes):
         console.print(Text(fmt.printable(paragraph)))
     # A single line, so that it can be copied. It is wrapped if the output is recorded for a picture, which would cut it
     # off.

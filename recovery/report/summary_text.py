@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.analysis import phase_names
@@ -40,7 +40,7 @@ from recovery.report.crash_tables import crash_answers, damage_answers, is_crash
 from recovery.report.metric_tables import OFF_VALUES, lost_share
 from recovery.report.startup_tables import OPENS_ONLY, claim_verdict, floor_comparisons, phase_means
 
-_MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 6, 3, 3
+_MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 3, 1, 1
 """Most clauses of each kind in one sentence; the tables have the rest."""
 
 
@@ -77,6 +77,8 @@ def answers(session: Session) -> tuple[str, ...]:
         return tuple(crash_answers(session))
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
+    if session.figure == STARTUP_METRIC and not curves:
+        return tuple(_start_answers(context))
     found: list[str] = []
     for version in session.versions:
         own = [_growth(session, curve) for curve in curves if curve.version == version]
@@ -97,18 +99,8 @@ def _answer(context: _Context, version: str) -> str:
         clauses = [*_largest_value_clauses(context, version), *_axis_effect_clauses(context, version)]
     counts = tuple(sum(getattr(one, name) for one in mine) for name in ("failed", "void"))
     left_out = f" Not counted: {_counted(counts)}." if any(counts) else ""
-    why = list(_startup_clauses(context, version))
-    explained = f" {'; '.join(why)}." if why else ""
     text = "; ".join(clauses) if clauses else "was measured: see the tables"
-    return f"{version} {text}{_tables(context, version)}.{explained}{left_out}"
-
-
-def _tables(context: _Context, version: str) -> str:
-    """Returns the number of tables of timed starts, ` (200,000 tables)`, if it is known and the same for all."""
-    starts = [one for one in _measured(context, version) if one.name == STARTUP_METRIC]
-    found = {run.tables for one in starts for run in context.measured[version, one.variant]}
-    tables = found.pop() if len(found) == 1 else None
-    return "" if tables is None else f" ({tables:,} tables)"
+    return f"{version} {text}.{left_out}"
 
 
 def _nothing(session: Session, version: str) -> str:
@@ -350,27 +342,107 @@ def _joined_words(words: Sequence[str]) -> str:
     return f"{', '.join(known[:-1])} and {known[-1]}" if len(known) > 1 else "".join(known)
 
 
-# --- Timed starts: what takes the time
+# --- Timed starts: how long they take, the comparison, and what takes the time
 
+_MAX_VERSIONS = 5
+"""Most versions with a line of their own."""
 _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on."""
 _MAX_PHASES = 2
+_SIGNIFICANCE = 0.05
 
 
-def _startup_clauses(context: _Context, version: str) -> Iterator[str]:
-    """Yields clauses about phases, tablespaces and floor, of the cold start if there is one."""
-    starts = [one for one in _measured(context, version) if one.name == STARTUP_METRIC]
-    if not starts:
+def _start_answers(context: _Context) -> Iterator[str]:
+    """Yields what the figures are, a line for each version, one comparison, and what takes the time."""
+    session = context.session
+    measured = [one for one in context.summaries if one.count]
+    if measured:
+        yield f"{session.title}{_conditions(context, measured)}"
+    yield from (_version_line(context, version) for version in session.versions[:_MAX_VERSIONS])
+    if len(session.versions) > _MAX_VERSIONS:
+        yield f"and {len(session.versions) - _MAX_VERSIONS} more versions in the tables."
+    yield from _start_comparison(context, measured)
+    yield from _reason(context, measured)
+
+
+def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
+    """Returns the number of tables and of runs behind the figures, where they are the same for all of them."""
+    tables = {run.tables for one in measured for run in context.measured[one.version, one.variant]}
+    counts = {one.count for one in measured}
+    number = tables.pop() if len(tables) == 1 else None
+    runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    error = ", +- half of its 95 % interval" if any(one.interval is not None for one in measured) else ""
+    return f"{'' if number is None else f', {number:,} tables'}; mean of {runs} run{'' if runs == '1' else 's'}{error}:"
+
+
+def _version_line(context: _Context, version: str) -> str:
+    mine = _measured(context, version)
+    if not mine:
+        return _nothing(context.session, version)
+    clauses = [f"{one.variant} {seconds_with_error(one.mean or 0.0, one.interval)}" for one in mine[:_MAX_CLAUSES]]
+    if len(mine) > _MAX_CLAUSES:
+        clauses.append(f"and {len(mine) - _MAX_CLAUSES} more in the tables")
+    counts = tuple(sum(getattr(one, name) for one in context.of(version)) for name in ("failed", "void"))
+    return f"{version}: {'; '.join(clauses)}{f' (not counted: {_counted(counts)})' if any(counts) else ''}"
+
+
+def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
+    """Yields the comparison of the slowest and the fastest version, or of a single version's variants.
+
+    It is of the first variant that several versions have, so usually of cold starts."""
+    proper = [one for one in measured if not is_second_start(one.variant)]
+    for variant in dict.fromkeys(one.variant for one in proper):
+        same = [one for one in proper if one.variant == variant]
+        if len(same) > 1:
+            yield from _faster(context, same, lambda one: one.version, f", {variant}")
+            return
+    yield from _faster(context, proper, lambda one: f"the {one.variant} start", "")
+
+
+def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:
+    """Yields how many times faster the fastest is than the slowest.
+
+    The two are chosen out of all pairs, so their difference must be significant for that many comparisons."""
+    if len(found) < 2:
         return
-    first = next((one for one in starts if Cache.COLD.begins(one.variant)), starts[0])
+    fast, slow = (pick(found, key=lambda one: one.mean or 0.0) for pick in (min, max))
+    values = (main_values(context.session, context.measured[one.version, one.variant]) for one in (slow, fast))
+    effect = compare_means(*values)
+    if effect is None or effect.luck is None:
+        yield f"Not compared: {MIN_RUNS} runs of each are needed."
+    elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
+        yield f"{name(fast)} and {name(slow)} do not differ significantly{where}."
+    else:
+        times = fmt.effect(effect).replace(" (", " times faster (", 1)
+        verb = "recovers" if any(run.crash_proof for run in context.measured[fast.version, fast.variant]) else "starts"
+        yield f"{name(fast)} {verb} {times} than {name(slow)}{where}."
+
+
+def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
+    """Yields what takes the time of the slowest cold start, or else of the slowest start."""
+    cold = [one for one in measured if Cache.COLD.begins(one.variant)] or list(measured)
+    if not cold:
+        return
+    slow = max(cold, key=lambda one: one.mean or 0.0)
+    runs = context.measured[slow.version, slow.variant]
     clauses = [
-        *_phases(context.phases.get((version, first.variant), {})),
-        *_tablespaces(context.measured[version, first.variant]),
-        *_floor(context.session, first),
+        *_phases(context.phases.get((slow.version, slow.variant), {})),
+        *_reads_per_table(runs),
+        *_tablespaces(runs),
+        *_floor(context.session, slow),
     ]
     if clauses:
-        clauses[0] = f"{first.variant[:1].upper()}{first.variant[1:]}: {clauses[0]}"
-    yield from clauses
+        yield f"Why {slow.version} takes {seconds_with_error(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
+
+
+def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:
+    tables, size, requests = (
+        mean(getattr(run, name) for run in runs) for name in ("tables", "read_bytes", "read_requests")
+    )
+    if not tables or size is None:
+        return
+    reads = "" if requests is None else f" in {requests / tables:.2g} reads"
+    yield f"{fmt.size(round(size / tables))}{reads} for each table"
 
 
 def _phases(means: Mapping[str, float]) -> Iterator[str]:
