@@ -817,8 +817,8 @@ def _kendall_deviations(times: Sequence[float]) -> float:
 CHECKS: tuple[Check, ...] = (
     cold_but_cached, cold_not_proved, cache_below_host, data_not_in_buffer_pool, options_not_in_effect, debug_build,
     throttled, stolen_cpu, other_load, program_on_other_device, slow_first_run, outliers, drift, few_runs,
-    wide_interval, client_bottleneck, unstable_rate, short_run, missing_polls, client_errors, redo_log_still_filling, busy_tool,
-    failed_prediction,
+    wide_interval, client_bottleneck, unstable_rate, short_run, missing_polls, client_errors, redo_log_still_filling,
+    busy_tool, failed_prediction,
 )  # fmt: skip
 """The most important come first: whether the right thing was measured, then what disturbed it, then how it varies."""
 

@@ -56,8 +56,8 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     console.print(Text(fmt.printable(heading(session)), style="bold"))
     state = () if session.status == Status.FINISHED and not not_counted(session) else (status_line(session),)
     found = findings(session)
-    warnings = f"{len(found)} warning{'s' if len(found) > 1 else ''}, the most important"
-    first = (f"{warnings}: {found[0].about}: {found[0].text}",) if found else ()
+    number = f"{len(found)} warning{'s' if len(found) > 1 else ''}"
+    first = (f"{number}, the most important: {found[0].text.partition(' Also: ')[0]}",) if found else ()
     for paragraph in (*answers(session), *state, *first):
         console.print(Text(fmt.printable(paragraph)))
     further = "next: recovery report -v (tables), recovery bundle (bug report), recovery compare A B"

@@ -371,7 +371,7 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     counts = {one.count for one in measured}
     number = tables.pop() if len(tables) == 1 else None
     runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    error = ", +- half of its 95 % interval" if any(one.interval is not None for one in measured) else ""
+    error = " +- 95 % interval" if any(one.interval is not None for one in measured) else ""
     return f"{'' if number is None else f', {number:,} tables'}; mean of {runs} run{'' if runs == '1' else 's'}{error}:"
 
 
