@@ -104,7 +104,7 @@ experiments: env ## all five published experiments, with the published figures b
 	@$(RECOVERY) experiments $(ARGS)
 
 resume: env ## resume the newest session that ended early, or ARGS=SESSION
-	@$(RECOVERY) run --resume $(ARGS)
+	@$(RECOVERY) resume $(ARGS)
 
 status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)

@@ -14,7 +14,8 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, with one report."),
-    "run": (MEASURE, "measure:run_command", "Resume a session that ended early."),
+    "resume": (MEASURE, "measure:resume", "Resume a session that ended early."),
+    "sessions": (INSPECT, "report:sessions", "List the stored sessions."),
     "report": (INSPECT, "report:report", "Print a stored session."),
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),
     "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: a text and an archive."),
@@ -28,6 +29,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
 }
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
+HIDDEN_COMMANDS = {"run": "measure:run_command"}
+"""Earlier names of commands, which still work."""
 MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
 
 
@@ -73,8 +76,9 @@ class RecoveryGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in self.commands and cmd_name in EXPERIMENTS:
             return MeasuringCommand(cmd_name)
-        if cmd_name not in self.commands and cmd_name in COMMANDS:
-            module, _, attribute = COMMANDS[cmd_name][1].partition(":")
+        location = COMMANDS[cmd_name][1] if cmd_name in COMMANDS else HIDDEN_COMMANDS.get(cmd_name)
+        if cmd_name not in self.commands and location is not None:
+            module, _, attribute = location.partition(":")
             command: click.Command = getattr(import_module(f"recovery.cli.{module}"), attribute)
             return command
         return self.commands.get(cmd_name)

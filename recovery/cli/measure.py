@@ -1,4 +1,4 @@
-"""Runs the commands that measure, from their options to the exit code, and `recovery run --resume`."""
+"""Runs the commands that measure, from their options to the exit code, and `recovery resume`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -190,21 +190,33 @@ def option_help(experiment: Experiment, name: str, text: str | None) -> str | No
     return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Options of a command that change nothing about what is measured."""
+
+    quiet: bool = False
+    verbose: bool = False
+    """Print the tables, too."""
+    wait: bool = False
+    """Wait while another timed run is in progress."""
+    json_to: str | None = None
+    """File for report.json, or `-`."""
+
+
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
-    dry_run, json_to = given.pop("dry_run"), given.pop("json_to")
-    quiet, verbose = given.pop("quiet"), given.pop("verbose")
+    dry_run, shown = given.pop("dry_run"), Shown(*(given.pop(name) for name in ("quiet", "verbose", "wait", "json_to")))
     request = make_request(scenario, given)
-    check_json_path(json_to)
-    if dry_run and json_to:
+    check_json_path(shown.json_to)
+    if dry_run and shown.json_to:
         raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if dry_run:
-        _make_display(request, quiet=quiet).say(f"$ {request.command}", FAINT)
+        _make_display(request, quiet=shown.quiet).say(f"$ {request.command}", FAINT)
         with refuse_steps(request.refused):
             print_plan(request, ReportConsole())
         return 0
-    return exit_code(request, run_and_show(request, quiet=quiet, verbose=verbose, json_to=json_to))
+    return exit_code(request, run_and_show(request, shown))
 
 
 def check_json_path(json_to: str | None) -> None:
@@ -229,25 +241,22 @@ def exit_code(request: Request, session: Session) -> int:
     return 0
 
 
-def run_and_show(
-    request: Request,
-    *,
-    quiet: bool,
-    verbose: bool = False,
-    json_to: str | None = None,
-    unfinished: Unfinished | None = None,
-) -> Session:
+def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Session:
     """Runs the session, shows its results and returns it.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
-    reporter = _make_display(request, quiet=quiet)
+    reporter = _make_display(request, quiet=shown.quiet)
     reporter.say(f"$ {request.command}", FAINT)
     try:
         folder = run_session(
-            request, engine=choose_engine(request, reporter.say), reporter=reporter, unfinished=unfinished
+            request,
+            engine=choose_engine(request, reporter.say),
+            reporter=reporter,
+            unfinished=unfinished,
+            wait=shown.wait,
         ).folder
     except BaseException as error:
-        further = _show_ended_early(Path(reporter.progress.results), json_to, verbose, reporter.say)
+        further = _show_ended_early(Path(reporter.progress.results), shown, reporter.say)
         if further is None:
             raise
         if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
@@ -256,27 +265,27 @@ def run_and_show(
             ) from None
         reporter.say(further)
         raise
-    session = _show_session(folder, json_to, verbose, reporter.say)
+    session = _show_session(folder, shown, reporter.say)
     if not Unfinished(folder, session).has_ended:
         reporter.say(_resume_hint(folder))
     return session
 
 
-def _show_ended_early(folder: Path, json_to: str | None, verbose: bool, say: Callable[[str], None]) -> str | None:
+def _show_ended_early(folder: Path, shown: Shown, say: Callable[[str], None]) -> str | None:
     """Shows the stored results of a session that ended early, and returns in words how to resume it.
 
     Returns None if nothing was stored or the session was complete."""
     kept = False
     with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
         kept = (folder / REPORT_FILE).is_file()
-        if kept and _show_session(folder, json_to, verbose, say).status == Status.FINISHED:
+        if kept and _show_session(folder, shown, say).status == Status.FINISHED:
             return None
     return _resume_hint(folder) if kept else None
 
 
 def _resume_hint(folder: Path) -> str:
     results = {} if folder.parent == DEFAULT_RESULTS.absolute() else {"results": folder.parent}
-    command = repeat_command("run --resume", results, (BY_NAME["results"],))
+    command = repeat_command("resume", results, (BY_NAME["results"],))
     return f"`{command} {shlex.quote(folder.name)}` resumes it and measures the missing runs"
 
 
@@ -296,19 +305,19 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     return ProgressDisplay(progress, screen=Screen(sys.stderr), record=record, quiet=quiet)
 
 
-def _show_session(folder: Path, json_to: str | None, verbose: bool, say: Callable[[str], None]) -> Session:
+def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Session:
     """Writes the reports of the stored session, and prints it, or report.json with `--json -`."""
     session = load_session(folder)
     try:
         write_reports(folder)
     finally:
         report = (folder / REPORT_FILE).read_text(encoding="utf-8")
-        if json_to == "-":
+        if shown.json_to == "-":
             sys.stdout.write(report)
         else:
-            console_report.show(session, folder, ReportConsole(), verbose=verbose)
-            if json_to:
-                _write_report_json(Path(json_to), report)
+            console_report.show(session, folder, ReportConsole(), verbose=shown.verbose)
+            if shown.json_to:
+                _write_report_json(Path(shown.json_to), report)
         say(f"stored in {folder}")
     return session
 
@@ -324,7 +333,7 @@ def _write_report_json(path: Path, text: str) -> None:
 
 # --- Requests from stored commands
 
-_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet", "verbose")
+_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet", "verbose", "wait")
 """Options that do not change what is measured."""
 
 
@@ -359,31 +368,25 @@ def request_to_resume(unfinished: Unfinished) -> Request:
     return replace(request, results=unfinished.folder.parent, command=planned.command)
 
 
-# --- recovery run --resume
+# --- recovery resume
 
 
-@click.command("run", short_help="Resume a session that ended early.")
-@click.option("--resume", "resumed", is_flag=True, help="Resume a session. This option is required.")
+@click.command("resume")
 @click.argument("session", required=False)
 @table_option("results")
+@table_option("wait")
 @table_option("quiet")
 @table_option("verbose")
 @table_option("json")
-def run_command(
-    *, resumed: bool, session: str | None, results: Path, quiet: bool, verbose: bool, json_to: str | None
-) -> int:
+def resume(session: str | None, results: Path, **given: Any) -> int:
     """Resume a session that was killed, interrupted or aborted: SESSION (a name in --results, or a folder), or the
     newest such session.
 
     The settings and the plan stay the same. Runs that have ended are kept. The missing runs are measured, and those
     that are void because the storage failed or something was paused. A session is not resumed if the servers, the
     settings or the host have changed."""
-    if not resumed:
-        raise UsageError(
-            "`recovery run` needs --resume",
-            "`recovery run --resume` resumes a session; `recovery cold-recovery` begins one",
-        )
-    check_json_path(json_to)
+    shown = Shown(**given)
+    check_json_path(shown.json_to)
     results = expand_path(results).absolute()
     sweep_results(results)
     unfinished = find_unfinished(results, session)
@@ -391,9 +394,24 @@ def run_command(
     if unfinished.has_ended:
         return _finish_ended_session(unfinished)
     request = request_to_resume(unfinished)
-    return exit_code(
-        request, run_and_show(request, quiet=quiet, verbose=verbose, json_to=json_to, unfinished=unfinished)
-    )
+    return exit_code(request, run_and_show(request, shown, unfinished))
+
+
+@click.command("run", hidden=True)
+@click.option("--resume", "resumed", is_flag=True, help="Resume a session. This option is required.")
+@click.pass_context
+def run_command(ctx: click.Context, /, *, resumed: bool, **given: Any) -> int:
+    """The name of `recovery resume` in earlier versions: `recovery run --resume`."""
+    if not resumed:
+        raise UsageError(
+            "`recovery run` needs --resume",
+            "`recovery resume` resumes a session; `recovery cold-recovery` begins one",
+        )
+    code: int = ctx.invoke(resume, **given)
+    return code
+
+
+run_command.params += resume.params
 
 
 def _finish_ended_session(unfinished: Unfinished) -> int:

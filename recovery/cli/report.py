@@ -1,8 +1,9 @@
-"""Contains the commands versions, datadirs, report, schema and completion, which start no server."""
+"""Contains the commands versions, datadirs, sessions, report, schema and completion, which start no server."""
 
 from __future__ import annotations
 
 import sys
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.options import table_option
 from recovery.cli.output import print_line
 from recovery.cli.parse import requested_schema
-from recovery.errors import RecoveryError, UsageError, escape_control
+from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
 from recovery.linux.files import default_data_dir, expand_path
 from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
 from recovery.report.exports import FORMATS, render_as, schema_text
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import find_session, load_session
+from recovery.report.stored_session import find_session, load_session, session_names
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
 from recovery.workload.schema import check_template, render_script
@@ -137,31 +138,62 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it in this format.")
 @click.option("--json", "wanted", flag_value="json", help="The same as --format json: report.json itself.")
 @click.option("--html", "as_html", is_flag=True, help="Print the path of its HTML page.")
+@click.option("--open", "opened", is_flag=True, help="Open its HTML page in a browser.")
 @click.option("--write", is_flag=True, help="Also write the reports in its folder again.")
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
 @table_option("verbose")
 def report(
-    session: str | None, results: Path, wanted: str | None, as_html: bool, write: bool, as_schema: bool, verbose: bool
+    session: str | None,
+    results: Path,
+    wanted: str | None,
+    as_html: bool,
+    opened: bool,
+    write: bool,
+    as_schema: bool,
+    verbose: bool,
 ) -> int:
     """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
     --write only."""
     if as_schema:
         sys.stdout.write(schema_text())
         return 0
-    if wanted and as_html:
-        raise UsageError(f"--html and --format {wanted} cannot be combined", "leave one of them out")
+    if wanted and (as_html or opened):
+        other = "--html" if as_html else "--open"
+        raise UsageError(f"{other} and --format {wanted} cannot be combined", "leave one of them out")
     folder = find_session(expand_path(results), session)
     if write:
         _rewrite_reports(folder)
     if wanted:
         # A file name that is not valid UTF-8 must not prevent the output.
         sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
-    elif as_html:
+    elif as_html or opened:
         if not (folder / PAGE).is_file():
             raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` writes it")
         print_line(str(folder / PAGE))
+        if opened and not webbrowser.open((folder / PAGE).as_uri()):
+            raise HostUnfitError("there is no browser on this host", f"copy {folder / PAGE} to a host that has one")
     else:
         console_report.show(load_session(folder), folder, Console(highlight=False), verbose=verbose)
+    return 0
+
+
+@click.command()
+@table_option("results")
+def sessions(results: Path) -> int:
+    """List the stored sessions, the newest last: name, status, runs and versions."""
+    grid = make_grid("session", "status", "runs", "versions")
+    folder = expand_path(results)
+    for name in session_names(folder):
+        try:
+            found = load_session(folder / name)
+        except RecoveryError as error:
+            grid.add_row(escaped_text(name), "damaged", "", escaped_text(error.message))
+            continue
+        runs = f"{len(found.done)} of {found.planned_runs}"
+        grid.add_row(*map(escaped_text, (name, found.status, runs, " ".join(found.versions))))
+    if not grid.row_count:
+        raise UsageError(f"there is no session in {folder} yet", "measure something first: `make cold-recovery`")
+    wide_console().print(grid)
     return 0
 
 

@@ -17,7 +17,7 @@ from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
 from recovery.builds.packages import provide_tool
 from recovery.cli.load_options import host_capacity
-from recovery.cli.measure import request_from_arguments, request_to_resume, run_and_show
+from recovery.cli.measure import Shown, request_from_arguments, request_to_resume, run_and_show
 from recovery.cli.options import BY_NAME
 from recovery.cli.parse import newest_session_folder
 from recovery.cli.suite_published import publication_names, publications
@@ -343,7 +343,7 @@ class SuiteRunner:
         before, began_s = newest_session_folder(self.folder.parent), time.monotonic()
         error: str | None = None
         try:
-            error = incomplete_reason(run_and_show(one.request, quiet=quiet, unfinished=one.left))
+            error = incomplete_reason(run_and_show(one.request, Shown(quiet=quiet), one.left))
         except (RecoveryError, OSError, KeyboardInterrupt) as failure:
             if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
                 error = "it was interrupted"

@@ -44,6 +44,7 @@ def wait_for_lock(lock: Path, waiting: Callable[[], None] = lambda: None) -> Ite
 _UNKNOWN = "another process"
 _TIMEOUT_S = 0.3
 _POLL_S = 0.02
+_WAIT_S = 1.0
 _MAX_BYTES = 65536
 _MAX_CHARS = 300
 _MAX_ID = (1 << 32) - 1
@@ -238,26 +239,38 @@ _NAME = "mysql-recovery-tester.lock"
 
 
 @contextmanager
-def host_lock() -> Iterator[None]:
-    """Holds the host's lock, which one process of any user can hold at a time. Raises HostUnfitError if another one
-    holds it. RECOVERY_HOST_LOCK names a different file."""
+def host_lock(*, say: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Holds the host's lock, which one process of any user can hold at a time. RECOVERY_HOST_LOCK names another file.
+
+    If another process holds it, waits until it is free and reports that with `say`; without `say` raises
+    HostUnfitError."""
     path = lock_path()
-    try:
-        lock = take_lock(path, mode=0o666)
-    except OSError as error:
-        raise HostUnfitError(
-            f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
-            "remove that file, or name another one in RECOVERY_HOST_LOCK",
-        ) from error
+    lock = _take_host_lock(path)
+    if lock is None and say is not None:
+        say(f"waiting for another timed run: {lock_holder(path) or _UNKNOWN}")
+        while lock is None:
+            time.sleep(_WAIT_S)
+            lock = _take_host_lock(path)
     if lock is None:
         raise HostUnfitError(
             f"another timed run is in progress: {lock_holder(path) or _UNKNOWN}",
-            "wait until it ends, since two runs at once would disturb each other; `recovery status` shows its progress",
+            "wait until it ends (--wait does), since two runs at once would disturb each other; `recovery status` "
+            "shows its progress",
         )
     try:
         yield
     finally:
         lock.release()
+
+
+def _take_host_lock(path: Path) -> Lock | None:
+    try:
+        return take_lock(path, mode=0o666)
+    except OSError as error:
+        raise HostUnfitError(
+            f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
+            "remove that file, or name another one in RECOVERY_HOST_LOCK",
+        ) from error
 
 
 def lock_path() -> Path:

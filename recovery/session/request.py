@@ -43,6 +43,8 @@ MAX_INSERTS = 1_000_000
 MAX_SCHEMAS = 100_000
 MAX_COLUMNS = 1000
 MAX_NOTE_LENGTH = 500
+_COUNT = re.compile(r"([0-9]{1,18})([kM]?)")
+_COUNT_FACTORS = {"": 1, "k": 1000, "M": 1_000_000}
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 _LAYOUT_KEYS = ("layout", "schemas")
 """Keys of a variant that are not server options."""
@@ -148,11 +150,11 @@ class Request:
 
 
 def parse_count(name: str, text: str | int, most: int) -> int:
-    """Parses a whole number from 1 to `most`; raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
-    try:
-        number = int(str(text).replace("_", ""))
-    except ValueError:
-        number = 0
+    """Parses a whole number from 1 to `most`, such as 20000, 20k or 1M.
+
+    Raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
+    written = _COUNT.fullmatch(str(text).replace("_", ""))
+    number = int(written[1]) * _COUNT_FACTORS[written[2]] if written else 0
     if not 1 <= number <= most:
         raise UsageError(f"{name}={text} is not valid", f"give a whole number from 1 to {most:,}")
     return number

@@ -401,7 +401,12 @@ class TrialLoop:
 
 
 def run_session(
-    request: Request, *, engine: Engine, reporter: ProgressReporter, unfinished: Unfinished | None = None
+    request: Request,
+    *,
+    engine: Engine,
+    reporter: ProgressReporter,
+    unfinished: Unfinished | None = None,
+    wait: bool = False,
 ) -> SessionStore:
     """Runs a new session, or the missing runs of the session `unfinished`, and returns its store.
 
@@ -409,7 +414,7 @@ def run_session(
     with ExitStack() as stack:
         stack.enter_context(refuse_steps(request.refused))
         samplers = _preflight(request, reporter)
-        stack.enter_context(host_lock())
+        stack.enter_context(host_lock(say=reporter.say if wait else None))
         stack.enter_context(reporter.active())
         resumed = stack.enter_context(open_resumed(unfinished))
         _remove_leftovers(reporter, request.data)
