@@ -1,10 +1,11 @@
-"""Is what was refused not done, by root either, and what takes its place told? Each step where it is taken."""
+"""A step that needs root is not taken where it is refused, not by root either. Each step where it is taken."""
 
 from __future__ import annotations
 
 import errno
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import docker
@@ -26,7 +27,7 @@ from recovery.linux.privileges import EVERY_STEP, NO_STEPS, RootStep, is_refused
 from recovery.model import Limits, Schema
 
 ROOT = Path(__file__).parent.parent
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="nothing is there to be refused to anybody but root")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root could take the step")
 
 
 def only(step: RootStep) -> frozenset[RootStep]:
@@ -43,10 +44,9 @@ def test_which_steps_an_option_refuses() -> None:
 @pytest.mark.parametrize(
     ("layers", "refused"), [("environment", True), ("file", True), ("environment over file", False)]
 )
-def test_it_applies_to_every_command(
+def test_a_setting_refuses_them_to_every_command(
     command: str, layers: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also to one that has no such option."""
     monkeypatch.chdir(tmp_path)
     if "file" in layers:
         (tmp_path / "recovery.toml").write_text("unprivileged = true\n")
@@ -58,24 +58,29 @@ def test_it_applies_to_every_command(
     assert seen == [refused]
 
 
-def test_the_old_names_are_refused_with_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("words", "config", "environment", "error"),
+    [
+        (["cold-recovery", "--no-root-steps"], "", {}, "--no-root-steps was replaced by --unprivileged"),
+        (["cold-recovery", "--no-root-steps=mount"], "", {}, "--no-root-steps was replaced by --unprivileged"),
+        (["doctor"], "no_root_steps = true\n", {}, "it was replaced by UNPRIVILEGED=1"),
+        (["doctor"], "", {"RECOVERY_NO_ROOT_STEPS": "mount"}, "it was replaced by UNPRIVILEGED=1"),
+        (["doctor"], "", {"RECOVERY_UNPRIVILEGED": "fanotify"}, 'invalid UNPRIVILEGED "fanotify"'),
+    ],
+)
+def test_replaced_settings_are_refused(
+    words: list[str], config: str, environment: dict[str, str], error: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    for option in ("--no-root-steps", "--no-root-steps=fanotify"):
-        assert main.run(["cold-recovery", option]) == 2
-        assert "--no-root-steps was replaced by --unprivileged" in capsys.readouterr().err
-    (tmp_path / "recovery.toml").write_text("no_root_steps = true\n")
-    assert main.run(["doctor"]) == 2
-    assert "it was replaced by UNPRIVILEGED=1" in capsys.readouterr().err
-    monkeypatch.setenv("RECOVERY_NO_ROOT_STEPS", "mount")
-    assert main.run(["doctor"]) == 2
-    assert "it was replaced by UNPRIVILEGED=1" in capsys.readouterr().err
-    monkeypatch.delenv("RECOVERY_NO_ROOT_STEPS")
-    (tmp_path / "recovery.toml").unlink()
-    monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "fanotify")
-    assert main.run(["doctor"]) == 2
-    assert 'invalid UNPRIVILEGED "fanotify"' in capsys.readouterr().err
+    (tmp_path / "recovery.toml").write_text(config)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main.run(words) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_make_refuses_the_replaced_setting() -> None:
     made = subprocess.run(
         ["make", "--dry-run", "doctor", "NO_ROOT_STEPS=1"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -83,7 +88,7 @@ def test_the_old_names_are_refused_with_the_new_one(
     assert "NO_ROOT_STEPS was replaced by UNPRIVILEGED=1" in made.stderr
 
 
-def test_it_holds_for_as_long_as_was_said() -> None:
+def test_a_refusal_ends_with_its_block() -> None:
     with refuse_steps(only(RootStep.INSTALL)):
         with refuse_steps(only(RootStep.CGROUPS)):
             assert [step for step in RootStep if is_refused(step)] == [RootStep.CGROUPS, RootStep.INSTALL]
@@ -93,21 +98,20 @@ def test_it_holds_for_as_long_as_was_said() -> None:
     assert not any(map(is_refused, RootStep))
 
 
+@pytest.fixture
+def no_engine() -> Iterator[docker.DockerClient]:
+    client = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
+    yield client
+    client.close()
+
+
 @as_root
-def test_caches_are_not_dropped(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(b"x" * (1 << 20))
+def test_caches_are_not_dropped(tmp_path: Path, no_engine: docker.DockerClient) -> None:
+    (tmp_path / "file").write_bytes(b"x" * (1 << 20))
     with refuse_steps(only(RootStep.DROP_CACHES)):
         assert direct_cache_dropper() is None
         assert make_cold(tmp_path, direct_cache_dropper()).means == "fadvise"
-
-
-def test_no_container_drops_them_either() -> None:
-    """Of an engine that is not asked: there is none at this address."""
-    nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
-    with refuse_steps(only(RootStep.DROP_CACHES)):
-        assert DockerCacheDropper(nowhere, "any").drop(CacheKind.EVERYTHING) is False
-    nowhere.close()
+        assert DockerCacheDropper(no_engine, "any").drop(CacheKind.EVERYTHING) is False, "the engine is not asked"
 
 
 @as_root
@@ -134,7 +138,7 @@ def test_no_disk_is_mounted(tmp_path: Path) -> None:
 
 
 @as_root
-def test_opens_are_told_by_inotify(tmp_path: Path) -> None:
+def test_opens_are_traced_by_inotify(tmp_path: Path) -> None:
     (tmp_path / "discovery").mkdir()
     (tmp_path / "discovery" / "table_1.ibd").write_text("x")
     with refuse_steps(only(RootStep.FANOTIFY)):
@@ -151,16 +155,16 @@ def test_opens_are_told_by_inotify(tmp_path: Path) -> None:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """What programs on PATH that would change this host were called with: an empty file as long as they were not."""
-    told, programs = tmp_path / "called", tmp_path / "bin"
-    told.touch()
+    """A file with a line for each call of a program that would change this host; these programs do nothing."""
+    calls, programs = tmp_path / "called", tmp_path / "bin"
+    calls.touch()
     programs.mkdir()
     for name in ("apt-get", "dpkg", "debootstrap", "unshare"):
-        (programs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{told}\n')
+        (programs / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{calls}\n')
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
-    return told
+    return calls
 
 
 @as_root
@@ -178,7 +182,7 @@ def test_nothing_is_installed(called: Path) -> None:
 
 
 @as_root
-def test_root_s_lists_of_packages_are_left_alone(called: Path, tmp_path: Path) -> None:
+def test_the_package_lists_of_the_host_are_not_changed(called: Path, tmp_path: Path) -> None:
     packages._refresh_lists.cache_clear()
     try:
         with refuse_steps(only(RootStep.INSTALL)):
@@ -190,21 +194,19 @@ def test_root_s_lists_of_packages_are_left_alone(called: Path, tmp_path: Path) -
 
 
 @as_root
-def test_no_debootstrap(called: Path) -> None:
-    nowhere = docker.DockerClient(base_url="unix:///nowhere", version="1.41")
+def test_no_image_is_built_by_debootstrap(called: Path, no_engine: docker.DockerClient) -> None:
     with (
         refuse_steps(only(RootStep.DEBOOTSTRAP)),
         pytest.raises(HostUnfitError, match="refused by --unprivileged"),
     ):
-        image_build._build_by_debootstrap(nowhere, DebianRecipe("x", "sid", ("y",)), "no image of it can be pulled")
-    nowhere.close()
+        image_build._build_by_debootstrap(no_engine, DebianRecipe("x", "sid", ("y",)), "no image of it can be pulled")
     assert called.read_text() == ""
 
 
-def test_the_doctor_tells_each() -> None:
+def test_the_doctor_lists_each_step() -> None:
     assert [check.name for check in root_step_checks()] == list(RootStep)
     taken = "would be taken" if os.geteuid() == 0 else "needs root"
     with refuse_steps(only(RootStep.FANOTIFY)):
-        told = {check.name: check.detail for check in root_step_checks()}
-    assert told.pop(RootStep.FANOTIFY) == "refused by --unprivileged"
-    assert set(told.values()) == {taken}
+        details = {check.name: check.detail for check in root_step_checks()}
+    assert details.pop(RootStep.FANOTIFY) == "refused by --unprivileged"
+    assert set(details.values()) == {taken}

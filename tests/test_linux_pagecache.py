@@ -1,10 +1,9 @@
-"""Real files on a real disk: seen in the cache, put out of it, read back in."""
+"""Real files on a real disk: measured in the page cache, removed from it, and proved to be cold."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from keptwarm import kept_warm
+from otherusers import as_user, needs_root
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.linux import files, page_cache
@@ -30,8 +30,6 @@ from recovery.model import Layout, Schema
 pytestmark = pytest.mark.alone  # others empty the cache as well
 PAGE = 16384
 MIB = 1 << 20
-ROOT = os.geteuid() == 0
-needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
 DROPPERS = [pytest.param(None, id="fadvise"), pytest.param(DirectCacheDropper(), id="drop", marks=needs_root)]
 
 
@@ -61,14 +59,17 @@ WRITTEN = 4 * PAGE + 40 * 6 * PAGE
 ALL_FILES = 43
 
 
-def test_what_was_written_is_resident(folder: Path) -> None:
+def test_written_files_are_resident_and_no_descriptor_is_lost(folder: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    next(files.walk_files(folder))
     found = page_cache.measure_residency(folder)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert found.resident_bytes == WRITTEN
     assert (found.total_bytes, found.files) == (WRITTEN + 64 * PAGE, ALL_FILES)
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
-def test_cold_is_cold(folder: Path, dropper: CacheDropper | None) -> None:
+def test_a_cold_folder_is_proved_to_be_cold(folder: Path, dropper: CacheDropper | None) -> None:
     proof = page_cache.make_cold(folder, dropper)
     assert proof.means == cold_method(dropper)
     assert proof.resident_bytes == 0
@@ -76,29 +77,26 @@ def test_cold_is_cold(folder: Path, dropper: CacheDropper | None) -> None:
     assert page_cache.measure_residency(folder).resident_bytes == 0
 
 
-def test_dirty_pages_are_written_before(folder: Path) -> None:
+def test_dirty_pages_are_written_before_they_are_evicted(folder: Path) -> None:
     (folder / "ib_logfile0").write_bytes(b"y" * 50 * PAGE)
     assert page_cache.make_cold(folder, None).resident_bytes == 0
 
 
-def test_flushing_goes_without_a_proof(folder: Path) -> None:
+def test_caches_are_flushed_without_a_proof(folder: Path) -> None:
     page_cache.flush_caches(folder, None)
     assert page_cache.measure_residency(folder).resident_bytes == 0
 
 
-def test_a_file_is_in_the_cache_with_its_first_page(folder: Path) -> None:
+def test_a_file_counts_as_cached_with_its_first_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = table_files(folder, Schema(40))
     page_cache.make_cold(folder, None)
     assert page_cache.resident_share(folder, tables) == 0
     for number in range(10):
         os.pread(fd := os.open(folder / f"discovery/table_{number}.ibd", os.O_RDONLY), PAGE, 0)
         os.close(fd)
-    assert page_cache.resident_share(folder, tables) == 10 / 41, "of the files that are tables', a hole among them"
-
-
-def test_nobody_knows_what_is_cached_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert page_cache.resident_share(folder, tables) == 10 / 41, "of the tables' files, one of which is a hole"
     monkeypatch.setattr(page_cache, "device_of", lambda path: replace(device_of(path), filesystem="zfs"))
-    assert page_cache.resident_share(folder, table_files(folder, Schema(40))) is None
+    assert page_cache.resident_share(folder, tables) is None, "it has a cache of its own"
 
 
 def test_mincore_and_cachestat_agree(folder: Path) -> None:
@@ -123,7 +121,7 @@ def locked(path: Path, size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("dropper", DROPPERS)
-def test_what_stays_in_the_cache_voids_the_trial(folder: Path, dropper: CacheDropper | None) -> None:
+def test_pages_that_stay_in_the_cache_void_the_trial(folder: Path, dropper: CacheDropper | None) -> None:
     with (
         locked(folder / "locked.ibd", 32 * MIB),
         pytest.raises(TrialVoidError, match=r"33,554,432 of .* stay in the page cache"),
@@ -142,21 +140,19 @@ def test_tables_and_dictionary_are_cold_together(folder: Path, dropper: CacheDro
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["mysql.ibd", "ibdata1", "undo_001", "undo001", "discovery/table_1.frm", "mysql/innodb_table_stats.ibd"],
+    ("name", "layout"),
+    [
+        *((name, Layout.FILES) for name in ("mysql.ibd", "ibdata1", "undo_001", "undo001")),
+        *((name, Layout.FILES) for name in ("discovery/table_1.frm", "mysql/innodb_table_stats.ibd")),
+        ("discovery/table_1.frm", Layout.GENERAL),
+    ],
 )
-def test_a_warm_dictionary_voids_the_trial(folder: Path, name: str) -> None:
-    """However little that is beside the tables."""
+def test_a_warm_dictionary_voids_the_trial_however_large_the_tables(folder: Path, name: str, layout: Layout) -> None:
     with (folder / "discovery/table_0.ibd").open("r+b") as file:
         file.truncate(1 << 32)
+    tables = table_files(folder, replace(TABLES, layout=layout))
     with locked(folder / name, 2 * MIB), pytest.raises(TrialVoidError, match=r"2,097,152 of .* of the dictionary in"):
-        page_cache.make_tables_cold(folder, table_files(folder, TABLES), None)
-
-
-def test_the_definitions_of_tables_in_one_file_are_looked_at(folder: Path) -> None:
-    files = table_files(folder, replace(TABLES, layout=Layout.GENERAL))
-    with locked(folder / "discovery/table_1.frm", 2 * MIB), pytest.raises(TrialVoidError, match="of the dictionary"):
-        page_cache.make_tables_cold(folder, files, None)
+        page_cache.make_tables_cold(folder, tables, None)
 
 
 def test_warm_tables_void_the_trial(folder: Path) -> None:
@@ -165,7 +161,7 @@ def test_warm_tables_void_the_trial(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ib_logfile0", "#innodb_redo/#ib_redo7", "ibtmp1"])
-def test_what_a_server_writes_by_itself_may_be_warm(folder: Path, name: str) -> None:
+def test_redo_log_and_temporary_tables_may_be_warm(folder: Path, name: str) -> None:
     with locked(folder / name, 32 * MIB):
         assert page_cache.make_tables_cold(folder, table_files(folder, TABLES), None).resident_bytes == 0
 
@@ -179,7 +175,7 @@ def test_memory_cannot_be_made_cold() -> None:
 
 
 @needs_root
-def test_an_overlay_is_never_taken_for_cold(tmp_path: Path) -> None:
+def test_an_overlay_is_measured_by_mincore(tmp_path: Path) -> None:
     for name in ("lower", "upper", "work", "all"):
         (tmp_path / name).mkdir()
     write(tmp_path / "lower/table.ibd", 8 * PAGE)
@@ -197,49 +193,27 @@ def test_an_overlay_is_never_taken_for_cold(tmp_path: Path) -> None:
         subprocess.run(["umount", str(overlay)], check=True)
 
 
-AS_NOBODY = """
-import os, sys
-from pathlib import Path
-from recovery.errors import HostUnfitError
-from recovery.linux import page_cache
-from recovery.linux.page_cache import cold_method, direct_cache_dropper
-os.setgid(65534); os.setuid(65534)
-print(page_cache.measure_residency(Path(sys.argv[1])).resident_bytes, cold_method(direct_cache_dropper()))
-try:
-    print(page_cache.make_cold(Path(sys.argv[1]), direct_cache_dropper()).resident_bytes)
-except HostUnfitError as error:
-    print(error.message)
-"""
+@needs_root
+def test_unreadable_files_are_unknown_and_not_cold(folder: Path) -> None:
+    allow_everybody(folder, 0o600)
+    with as_user():
+        assert page_cache.measure_residency(folder).resident_bytes is None
+        assert direct_cache_dropper() is None
+        with pytest.raises(HostUnfitError, match="cannot be opened, so they stay"):
+            page_cache.make_cold(folder, None)
 
 
 @needs_root
-@pytest.mark.parametrize(
-    ("mode", "told"), [(0o600, "cannot be opened, so they stay"), (0o644, "None")], ids=["unreadable", "of another"]
-)
-def test_files_of_others_are_unknown_not_cold(folder: Path, mode: int, told: str) -> None:
+def test_files_of_another_user_are_unknown_and_not_cold(folder: Path) -> None:
+    allow_everybody(folder, 0o644)
+    with as_user():
+        assert page_cache.measure_residency(folder).resident_bytes is None
+        assert page_cache.make_cold(folder, None).resident_bytes is None
+
+
+def allow_everybody(folder: Path, mode: int) -> None:
+    """Let everybody reach the files, whose mode this is."""
     for path in (folder, folder.parent, folder.parent.parent):  # pytest's own are 0700
         path.chmod(0o755)
     for folder_fd, name in files.walk_files(folder):
         os.chmod(name, mode, dir_fd=folder_fd)
-    child = [sys.executable, "-c", AS_NOBODY, str(folder)]
-    first, second = subprocess.run(child, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert first == "None fadvise"
-    assert told in second
-
-
-def test_walking_sees_every_file_once(tmp_path: Path) -> None:
-    (tmp_path / "a/b").mkdir(parents=True)
-    for number in range(5000):
-        (tmp_path / f"a/b/{number}").touch()
-    (tmp_path / "top").touch()
-    names = [name for _, name in files.walk_files(tmp_path)]
-    assert sorted(names) == sorted([*map(str, range(5000)), "top"])
-    files.empty_folder(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_descriptors_are_given_back(folder: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    next(files.walk_files(folder))
-    page_cache.measure_residency(folder)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
