@@ -181,7 +181,8 @@ def test_an_address_with_a_user_is_refused_and_not_repeated(
     assert run(words) == 2
     output = "".join(capfd.readouterr())
     assert "has an address with a user name" in output
-    assert not {"hunter2", "joe"} & set(re.findall(r"\w+", output))
+    assert "hunter2" not in output
+    assert "joe" not in output
 
 
 def _tar(*members: tuple[str, bytes, str]) -> bytes:
