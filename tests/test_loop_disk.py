@@ -1,4 +1,4 @@
-"""The probe for a separate disk: only where a part needs one, with the reason if there is none, and nothing is left."""
+"""The probe for a separate disk: made only for a part that needs one, reported if there is none, and nothing is left."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from recovery.linux import cleanup, loop_device
 from recovery.linux.loop_device import attached_images, why_no_loop_disk, why_no_power_cut
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
-real = [as_root, pytest.mark.real]
-KILLED_OR_FULL = [("crash-matrix", "power-loss"), ("damage", "full-disk")]
+PARTS = [("crash-matrix", "power-loss"), ("damage", "full-disk")]
+"""The parts that need a disk."""
+REAL_MOUNT = 'PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"'
 
 
 @pytest.fixture(autouse=True)
@@ -42,16 +43,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     until(lambda: not any(image.is_relative_to(folder) for image in attached_images()), "the end of its loop devices")
 
 
-@pytest.fixture
-def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns a file with one line for each call of a mount program that always fails."""
-    told = tmp_path / "called"
-    told.touch()
-    _mount_is(f"echo mount >>{told}; echo mount: permission denied. >&2; exit 32", tmp_path, monkeypatch)
-    return told
-
-
-def _mount_is(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def replace_mount(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "mount").write_text(f"#!/bin/sh\n{script}\n")
@@ -59,9 +51,20 @@ def _mount_is(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
 
+@pytest.fixture
+def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with one line for each call of a mount program that always fails."""
+    calls = tmp_path / "called"
+    calls.touch()
+    replace_mount(f"echo mount >>{calls}; echo mount: permission denied. >&2; exit 32", tmp_path, monkeypatch)
+    return calls
+
+
 @as_root
-@pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
-def test_a_part_is_skipped_with_the_reason_where_no_disk_can_be_mounted(called: Path, scenario: str, name: str) -> None:
+@pytest.mark.parametrize(("scenario", "name"), PARTS)
+def test_a_part_is_skipped_with_the_reason_where_no_disk_can_be_mounted(
+    called: Path, scenario: str, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     request = asked(scenario)
     assert request.works
     assert not any(work.name.startswith(name) for work in request.works)
@@ -71,24 +74,19 @@ def test_a_part_is_skipped_with_the_reason_where_no_disk_can_be_mounted(called: 
         asked(scenario, parts=name)
     assert caught.value.message == f"{name} needs a separate disk, and {why}"
     assert f"leave {name} out of QUESTION=" in caught.value.hint
-    assert called.read_text() == "mount\n", "once in a process"
-
-
-@as_root
-def test_a_dry_run_shows_what_is_skipped(called: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folders = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--no-probe"]
-    assert run(["damage", "--version", "8.0.31", "--dry-run", *folders]) == 0
-    note = "full-disk is skipped: it needs a separate disk, and this host cannot provide one: mount"
-    assert note in capfd.readouterr().out
-    assert called.read_text() == "mount\n"
-    assert run(["damage", "--version", "8.0.31", "--question", "full-disk", "--dry-run", *folders]) == 3
+    command = [scenario, "--version", "8.0.31", "--dry-run", *folders]
+    assert run(command) == 0
+    assert request.unasked[0][:80] in capfd.readouterr().out
+    assert run([*command, "--question", name]) == 3
     assert "this host cannot provide one: mount failed" in capfd.readouterr().err
+    assert called.read_text() == "mount\n", "once in a process"
 
 
 @as_root
 def test_the_power_is_not_cut_if_the_mount_did_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the power of the filesystem below would be cut."""
-    _mount_is("exit 0", tmp_path, monkeypatch)
+    replace_mount("exit 0", tmp_path, monkeypatch)
     monkeypatch.setattr(fcntl, "ioctl", lambda *_: pytest.fail("the power of a host filesystem was cut"))
     assert "tried.image is not mounted at" in str(why_no_power_cut())
 
@@ -102,7 +100,7 @@ def test_no_disk_is_probed_if_none_is_needed(called: Path) -> None:
     assert called.read_text() == ""
 
 
-@pytest.mark.parametrize(("scenario", "name"), KILLED_OR_FULL)
+@pytest.mark.parametrize(("scenario", "name"), PARTS)
 def test_no_disk_is_probed_if_unprivileged(called: Path, scenario: str, name: str) -> None:
     request = asked(scenario, unprivileged=True)
     assert request.works
@@ -118,34 +116,30 @@ def test_only_root_probes_for_a_disk(called: Path, monkeypatch: pytest.MonkeyPat
     assert called.read_text() == ""
 
 
-@as_root
-def test_a_missing_program_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert why_no_loop_disk() == "mkfs.ext4 is missing"
-
-
-def test_a_missing_temporary_folder_is_reported(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_probe_lacks_is_reported(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(temporary))
+        assert why_no_loop_disk() == "mkfs.ext4 is missing"
+    loop_device._probe.cache_clear()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "nowhere"))
     assert why_no_loop_disk() == "no temporary folder can be made: No such file or directory"
 
 
+@as_root
+@pytest.mark.real
 class TestReal:
-    pytestmark = real
-
     @pytest.fixture(autouse=True)
     def disks(self) -> None:
         if (why := why_no_power_cut()) is not None:
             left_out(why)
         loop_device._probe.cache_clear()
 
-    def test_the_probe_runs_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_part_is_planned_where_a_disk_is_possible(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert why_no_loop_disk() is None
         monkeypatch.setenv("PATH", "/nowhere")
-        assert why_no_power_cut() is None
-
-    def test_the_part_is_planned_where_a_disk_is_possible(self) -> None:
-        for scenario, name in KILLED_OR_FULL:
+        assert why_no_power_cut() is None, "it is probed once"
+        for scenario, name in PARTS:
             request = asked(scenario)
             assert request.unasked == ()
             assert any(work.name.startswith(name) for work in request.works)
@@ -157,24 +151,23 @@ class TestReal:
 
         monkeypatch.setattr(fcntl, "ioctl", ioctl)
         assert why_no_loop_disk() is None
-        (told,) = asked("crash-matrix").unasked
-        assert "the power of a filesystem cannot be cut here: Inappropriate ioctl" in told
+        (skipped,) = asked("crash-matrix").unasked
+        assert "the power of a filesystem cannot be cut here: Inappropriate ioctl" in skipped
         assert asked("damage").unasked == ()
 
     @pytest.mark.parametrize("when", ["before", "after"])
     def test_ctrl_c_leaves_nothing(self, when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        interrupt, mount = "kill -INT $PPID", 'PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"'
-        both = (interrupt, mount) if when == "before" else (mount, interrupt)
-        _mount_is("\n".join(both), tmp_path, monkeypatch)
+        script = ["kill -INT $PPID", REAL_MOUNT] if when == "before" else [REAL_MOUNT, "kill -INT $PPID"]
+        replace_mount("\n".join(script), tmp_path, monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             why_no_loop_disk()
 
     def test_the_next_session_removes_the_disk_of_a_killed_probe(
         self, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        _mount_is('PATH=/usr/bin:/bin:/usr/sbin:/sbin mount "$@"\nkill -KILL $PPID', tmp_path, monkeypatch)
-        tried = [sys.executable, "-c", "from recovery.linux.loop_device import why_no_loop_disk; why_no_loop_disk()"]
-        assert subprocess.run(tried, check=False).returncode == -signal.SIGKILL
+        replace_mount(f"{REAL_MOUNT}\nkill -KILL $PPID", tmp_path, monkeypatch)
+        probe = [sys.executable, "-c", "from recovery.linux.loop_device import why_no_loop_disk; why_no_loop_disk()"]
+        assert subprocess.run(probe, check=False).returncode == -signal.SIGKILL
         (left,) = temporary.iterdir()
         cleanup.sweep_temp_folders()
         assert not left.exists()

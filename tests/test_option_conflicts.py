@@ -1,4 +1,4 @@
-"""Does each cell measure what its axes say, whatever else the user sets? And does what clashes with nothing go on?"""
+"""An option is refused if a cell would then measure something else than its name says, or if a server lacks it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
          "--option table_open_cache=A,B"),
         ("interference", {"options": ("table_open_cache=400,9000",), "settings": ("table_open_cache=4000",)},
          "--set table_open_cache=4000: --option table_open_cache=400,9000 already gives", "leave out one of the two"),
-        ("table-cache", {"settings": ("table_open_cache_instances=4",)}, "several values of table_open_cache_instances",
-         "OPTION=table_open_cache_instances=4,…"),
         ("table-cache", {"options": (IO,), "variants": ("a:innodb-io-capacity=9",)},
          "--variant a:innodb_io_capacity=9: --option innodb_io_capacity=500 already gives", "leave out one of the two"),
         ("table-cache", {"memory_ratio": "2", "settings": ("innodb_buffer_pool_size=1G",)},
@@ -66,11 +64,8 @@ def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
          "--option innodb_page_size=16k: write-scaling sets innodb_page_size itself in compression", "leave it out"),
         (*write_scaling("compression larger-than-memory", options=("innodb_page_size=4k",)),
          "sets innodb_page_size itself in compression", 'or ask QUESTION="larger-than-memory" alone'),
-        (*write_scaling("compression", variants=("a:innodb_page_size=4k", "b:")), "sets innodb_page_size", "leave it"),
         (*write_scaling("larger-than-memory", options=("innodb_buffer_pool_size=1G,2G",)),
          "sets innodb_buffer_pool_size itself in larger-than-memory", "leave it out"),
-        (*write_scaling("compression", settings=("innodb_buffer_pool_size=1G",)),
-         "sets innodb_buffer_pool_size itself in compression", "leave it out"),
         (*write_scaling("compression", settings=("loose_innodb_buffer_pool_chunk_size=128M",)),
          "sets innodb_buffer_pool_chunk_size itself", "leave it out"),
         (*write_scaling("doublewrite", settings=("skip-innodb-doublewrite",)),
@@ -85,14 +80,12 @@ def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
         (*write_scaling("redo-spinning scaling", settings=("innodb_log_wait_for_flush_spin_hwm=400",),
                         versions=("8.0.31",)),
          "sets innodb_log_wait_for_flush_spin_hwm itself in redo-spinning", 'QUESTION="scaling"'),
-        (*write_scaling("redo-spinning", options=("innodb_log_spin_cpu_abs_lwm=10,80",), versions=("8.0.31",)),
-         "--option innodb_log_spin_cpu_abs_lwm=10,80: write-scaling sets", "leave it out"),
         (*write_scaling("lock-schedule", settings=("innodb_lock_schedule_algorithm=vats",),
                         versions=("mariadb-10.2.11",)),
          "several values of innodb_lock_schedule_algorithm in lock-schedule", "OPTION="),
     ],
 )  # fmt: skip
-def test_what_would_mislabel_a_cell_is_refused(scenario: str, given: dict[str, Any], what: str, to_do: str) -> None:
+def test_an_option_that_conflicts_with_the_experiment_is_refused(scenario: str, given: dict[str, Any], what: str, to_do: str) -> None:
     error = refused(scenario, **given)
     assert what in error.message
     assert to_do in error.hint
@@ -121,7 +114,7 @@ def test_what_would_mislabel_a_cell_is_refused(scenario: str, given: dict[str, A
         write_scaling("hot-rows", settings=("innodb_lock_schedule_algorithm=vats",), versions=("mariadb-10.2.11",)),
     ],
 )
-def test_what_clashes_with_nothing_goes_on(scenario: str, given: dict[str, Any]) -> None:
+def test_other_options_are_accepted(scenario: str, given: dict[str, Any]) -> None:
     request = asked(scenario, **given)
     for one in request.measured:
         given_to_it = {**request.lasting_settings, **dict(one.settings)}
@@ -133,7 +126,7 @@ def test_what_clashes_with_nothing_goes_on(scenario: str, given: dict[str, Any])
 
 
 @pytest.mark.parametrize("name", ["innodb_log_file_size", "loose-innodb-log-file-size", "innodb_log_files_in_group"])
-def test_a_redo_log_is_not_varied_by_files_at_which_a_server_does_not_look(name: str) -> None:
+def test_the_size_of_redo_log_files_is_not_varied_where_a_server_ignores_it(name: str) -> None:
     scenario, given = write_scaling("one-user", options=(f"{name}=4,8",))
     for versions in (("8.0.31",), BOTH):
         error = refused(scenario, **given, versions=versions)
@@ -156,7 +149,7 @@ STARTS: dict[str, Any] = {
 }
 
 
-def test_a_server_that_tells_its_version_late_is_refused_then() -> None:
+def test_the_redo_log_is_checked_again_once_the_version_is_known() -> None:
     scenario, given = write_scaling("one-user", options=("innodb_log_file_size=64M,128M",), image="mine")
     request: Request = asked(scenario, **given)
     build = Build(parse_version("8.0.31"), Path("mysqld"), Path(), "f", "own")
@@ -171,13 +164,13 @@ NAMES = {
 
 
 def checked(listed: dict[str, set[str]], scenario: str = "crash-recovery", **given: Any) -> list[str]:
-    """What is said while the options are checked against what these servers list."""
+    """Return the messages while the options are checked against those that the servers list."""
     request = asked(scenario, **{**(STARTS if scenario == "crash-recovery" else {}), "versions": BOTH, **given})
     builds = [Build(parse_version(version), Path("mysqld"), Path(), version, "own") for version in listed]
     engine = SimpleNamespace(options=lambda build: frozenset(listed[str(build.version)]))
-    said: list[str] = []
-    check_options(request, cast(Engine, engine), builds, said.append)
-    return said
+    messages: list[str] = []
+    check_options(request, cast(Engine, engine), builds, messages.append)
+    return messages
 
 
 @pytest.mark.parametrize(
@@ -217,8 +210,8 @@ def test_an_option_that_a_server_does_not_list_is_refused(given: dict[str, Any],
 def test_a_server_that_lists_nothing_is_not_checked() -> None:
     silent = {**NAMES, "5.7.22": set[str]()}
     assert checked(silent) == []
-    (said,) = checked(silent, settings=("innodb_log_spin_cpu_abs_lwm=9",))
-    assert said == "warning: 5.7.22 does not list its options: their names are not checked"
+    (message,) = checked(silent, settings=("innodb_log_spin_cpu_abs_lwm=9",))
+    assert message == "warning: 5.7.22 does not list its options: their names are not checked"
     with pytest.raises(UsageError, match="no such option in 8"):
         checked(silent, settings=("table_open_cache=9",))
 
@@ -228,15 +221,15 @@ def test_the_experiments_together_refuse_an_option_that_one_of_them_varies(
 ) -> None:
     plan = ["experiments", "--dry-run", "--data", str(tmp_path), "--set"]
     assert run([*plan, "table_open_cache=4000"]) == 2
-    said = capsys.readouterr().err
-    assert "interference cannot be measured with --set table_open_cache=4000: " in said
-    assert '--only "crash-recovery metadata table-cache write-scaling"' in said
+    error = capsys.readouterr().err
+    assert "interference cannot be measured with --set table_open_cache=4000: " in error
+    assert '--only "crash-recovery metadata table-cache write-scaling"' in error
     # Only the largest scale of write-scaling varies the size of pages.
     large = ["--only", "write-scaling", "--scale", "published"]
     assert run([*plan, "innodb_page_size=8k", "--only", "write-scaling"]) == 0
     capsys.readouterr()
     assert run([*plan, "innodb_page_size=8k", *large]) == 2
-    said = capsys.readouterr().err
-    assert "write-scaling cannot be measured with --set innodb_page_size=8k: " in said
-    assert "hint:  leave it out" in said
+    error = capsys.readouterr().err
+    assert "write-scaling cannot be measured with --set innodb_page_size=8k: " in error
+    assert "hint:  leave it out" in error
     assert run([*plan, "innodb_io_capacity=500", *large]) == 0
