@@ -58,11 +58,9 @@ def alone(count: int) -> list[str]:
     ("cores", "server", "clients"),
     [
         (host(alone(4)), "0-2", "3"),
-        (host(alone(16)), "0-11", "12-15"),
         (host(halves(8)), "0-2,4-6", "3,7"),
         (host(neighbours(8)), "0-5", "6-7"),
         (host(halves(16)), "0-5,8-13", "6-7,14-15"),
-        (host(halves(10)), "0-3,5-8", "4,9"),
         # CPU 5 is offline.
         (host(halves(8), may="0-4,6-7"), "0-2,4,6", "3,7"),
         # Two nodes: half of the second.
@@ -88,16 +86,9 @@ def test_clients_get_whole_cores_from_the_end_of_one_node(cores: tuple[Core, ...
     assert all(core.cpus <= found.clients or core.cpus <= found.server for core in cores), "no core is shared"
 
 
-@pytest.mark.parametrize(
-    "cores", [host(alone(1)), host(alone(3)), host(halves(4)), host(neighbours(4)), host(halves(6))]
-)
-def test_fewer_than_four_cores_are_not_divided(cores: tuple[Core, ...]) -> None:
-    assert split_cores(cores) is None
-
-
-def test_a_cpu_without_known_siblings_is_a_core() -> None:
-    assert group_into_cores({5, 1}, {}, {}) == (Core(frozenset({1})), Core(frozenset({5})))
-    assert group_into_cores({5, 1}, {5: set()}, {5: 1}) == (Core(frozenset({1})), Core(frozenset({5}), 1))
+def test_fewer_than_four_cores_are_not_divided() -> None:
+    for cores in (alone(1), alone(3), halves(4), neighbours(4), halves(6)):
+        assert split_cores(host(cores)) is None
 
 
 def test_cpu_lists_have_the_form_of_the_kernel() -> None:

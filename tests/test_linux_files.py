@@ -157,16 +157,13 @@ def test_every_open_of_a_table_file_is_counted(means: str, folders: tuple[Path, 
     assert found.read == frozenset(), "opened, and nothing more"
 
 
-def test_only_the_single_file_of_all_tables_is_counted(means: str, folders: tuple[Path, ...]) -> None:
-    with OpenTrace(TableFiles(folders[:1], "table_1.ibd")) as trace:
-        pid = open_in_child(folders[0] / "table_1.ibd", folders[0] / "table_2.ibd")
-        assert trace.of(pid).files == {"one/table_1.ibd"}
-
-
 def test_files_that_are_read_are_counted_apart(means: str, folders: tuple[Path, ...]) -> None:
-    with OpenTrace(TableFiles(folders)) as trace:
+    with OpenTrace(TableFiles(folders)) as trace, OpenTrace(TableFiles(folders[:1], "table_1.ibd")) as only_one:
         pid = open_in_child(folders[0] / "table_1.ibd", folders[1] / "table_2.ibd", read=True)
         found = trace.of(pid)
+        later = open_in_child(folders[0] / "table_3.ibd")
+        assert "one/table_3.ibd" not in trace.of(later).files, "the trace has ended"
+        assert only_one.of(pid).files == {"one/table_1.ibd"}
     assert found.read == found.files == {"one/table_1.ibd", "two/table_2.ibd"}
     assert found.means == means
 
@@ -177,13 +174,6 @@ def test_opens_of_other_processes_are_not_counted(folders: tuple[Path, ...], tmp
         open_in_child(folders[0] / "table_7.ibd")
         pid = open_in_child(folders[0] / "table_8.ibd")
         assert trace.of(pid).files == {"one/table_8.ibd"}
-
-
-def test_opens_after_the_trace_are_not_counted(means: str, folders: tuple[Path, ...]) -> None:
-    with OpenTrace(TableFiles(folders)) as trace:
-        trace.stop()
-        pid = open_in_child(folders[0] / "table_1.ibd")
-        assert trace.of(pid).files == frozenset()
 
 
 def test_events_that_the_kernel_lost_are_an_error(
