@@ -325,9 +325,10 @@ def test_storage_without_a_problem_is_not_blamed(below: str, tmp_path: Path) -> 
         ("Can't create/write to file '/tmp/x' (Errcode: 30 - Read-only file system)", "a filesystem was read-only"),
         ("[ERROR] InnoDB: Disk is full. Try to clean the disk to free space.", "a disk was full"),
         ("[ERROR] [MY-012592] [InnoDB] Operating system error number 5 in a file operation.", "a disk gave errors"),
-        *((line, None) for line in ("errno 280", "Errcode: 2 - No such file", "[ERROR] error 1812", "line 28", "code 5")),
+        *((line, None) for line in ("errno 280", "Errcode: 2 - No such file")),
+        *((line, None) for line in ("[ERROR] error 1812", "line 28", "code 5")),
     ],
-)  # fmt: skip
+)
 def test_the_log_of_a_server_blames_a_disk_by_error_numbers(line: str, was: str | None, tmp_path: Path) -> None:
     error = ServerFailedError("the server did not start", log_tail=("a line", line))
     found = as_storage_error(error, WritableFolder(DATA, tmp_path))

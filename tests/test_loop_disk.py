@@ -1,4 +1,4 @@
-"""The probe for a separate disk: made only for a part that needs one, reported if there is none, and nothing is left."""
+"""The probe for a separate disk: made only for a part that needs one, reported if it fails, and nothing is left."""
 
 from __future__ import annotations
 

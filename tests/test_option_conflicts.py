@@ -85,7 +85,9 @@ def write_scaling(parts: str, **given: Any) -> tuple[str, dict[str, Any]]:
          "several values of innodb_lock_schedule_algorithm in lock-schedule", "OPTION="),
     ],
 )  # fmt: skip
-def test_an_option_that_conflicts_with_the_experiment_is_refused(scenario: str, given: dict[str, Any], what: str, to_do: str) -> None:
+def test_an_option_that_conflicts_with_the_experiment_is_refused(
+    scenario: str, given: dict[str, Any], what: str, to_do: str
+) -> None:
     error = refused(scenario, **given)
     assert what in error.message
     assert to_do in error.hint

@@ -1,4 +1,4 @@
-"""What docs/security.md promises is true of every file: of shells, names, templates, options, archives and root steps."""
+"""What docs/security.md promises is true of every file: shells, names, templates, options, archives, root steps."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_no_archive_writes_outside_of_its_folder(members: list[tuple[str, bytes,
     else:  # then all of it is in the folder
         for path in (tmp_path / "into").rglob("*"):
             assert path.resolve().is_relative_to(tmp_path / "into")
-            assert path.is_symlink() or path.stat().st_mode & 0o6022 == 0, "no set-uid bit, no write permission for others"
+            assert path.is_symlink() or path.stat().st_mode & 0o6022 == 0, "no set-uid bit, nobody else may write"
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"secret": "keep"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.tgz", "into", "outside"]
 
