@@ -171,11 +171,13 @@ def test_the_sampler_sees_a_process_work(tmp_path: Path, monkeypatch: pytest.Mon
     with StartupSampler(os.getpid(), device_of(tmp_path), since_s=time.monotonic()) as sampler:
         while len(sampler._series.kept) < 4:
             use_cpu(0.02)
+        use_cpu(0.1)
     timeline = sampler.timeline
     assert timeline.at_s == tuple(sorted(timeline.at_s))
     assert all(at_s >= interval_s * (1 + number) for number, at_s in enumerate(timeline.at_s[:-1])), "never too early"
     assert len(timeline.cpu_s) == len(timeline.at_s) >= 5
-    assert list(timeline.cpu_s) == sorted(set(timeline.cpu_s))
+    assert list(timeline.cpu_s) == sorted(timeline.cpu_s)
+    assert timeline.cpu_s[-1] > timeline.cpu_s[0]
     assert not [thread for thread in threading.enumerate() if thread.name == "startup-sampler"]
 
 
