@@ -155,18 +155,14 @@ def test_no_service_is_asked_outside_of_ec2(tmp_path: Path) -> None:
         ("uuid", "ec2a1b2c-1234", True),
         ("sys_vendor", "QEMU", False),
         ("uuid", "00000000-1234", False),
+        ("type", "xen", False),
     ],
 )
-def test_an_ec2_host_is_recognised_by_its_firmware(file: str, text: str, is_ec2: bool, tmp_path: Path) -> None:
+def test_ec2_and_xen_are_recognised_by_their_firmware(file: str, text: str, is_ec2: bool, tmp_path: Path) -> None:
     assert not looks_like_ec2(tmp_path, tmp_path)
     (tmp_path / file).write_text(text + "\n")
     assert looks_like_ec2(tmp_path, tmp_path) is is_ec2
-
-
-def test_a_xen_guest_is_recognised(tmp_path: Path) -> None:
-    assert not is_xen_guest(tmp_path)
-    (tmp_path / "type").write_text("xen\n")
-    assert is_xen_guest(tmp_path)
+    assert is_xen_guest(tmp_path) == (file == "type")
 
 
 def test_instance_type_and_volume_are_those_of_amazon_only(tmp_path: Path) -> None:

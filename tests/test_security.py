@@ -197,14 +197,11 @@ FILE, SYM, HARD = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 @pytest.mark.parametrize(
     "members",
     [
-        [("link", SYM, "../outside"), ("link/file", FILE, "")],
         [("link", SYM, "{outside}"), ("link/file", FILE, "")],
         [("file", FILE, ""), ("file", SYM, "../outside/file"), ("file", FILE, "")],
         [("a", SYM, "../outside/secret"), ("b", HARD, "a"), ("b", FILE, "")],
         [("b", HARD, "../outside/secret"), ("b", FILE, "")],
         [("node", tarfile.BLKTYPE, "")],
-        [("node", tarfile.CHRTYPE, "")],
-        [("node", tarfile.FIFOTYPE, "")],
         [("..", SYM, "x")],
         [("dir/../../outside/file", FILE, "")],
     ],
