@@ -431,13 +431,25 @@ def test_each_file_is_read_once(threads: int, page_bytes: int, folders: tuple[Pa
     assert read_floor.read_all(TableFiles(folders), threads, page_bytes) == 200
 
 
-def test_each_of_the_three_times_is_measured_twice_over_cold_files(folders: tuple[Path, ...]) -> None:
-    times_cold = []
-    only_one = TableFiles(folders[:1], "table_7.ibd")
-    found = read_floor.measure_read_floor(only_one, 16384, lambda: times_cold.append(1), None)
-    assert len(times_cold) == 6
-    assert (found.files, found.threads) == (1, read_floor.MANY_THREADS)
-    assert min(found.one_thread_s, found.many_threads_s, found.open_s) > 0
+def test_each_file_is_read_in_a_process_of_its_own(folders: tuple[Path, ...]) -> None:
+    count, seconds = read_floor._measure_in_subprocess(TableFiles(folders[:1], "table_7.ibd"), 1, 16384, None)
+    assert count == 1
+    assert seconds > 0
+
+
+def test_the_shorter_of_two_times_over_cold_files_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[object] = []
+
+    def measure(_: TableFiles, threads: int, page_bytes: int, __: None) -> tuple[int, float]:
+        events.append((threads, page_bytes))
+        return 200, 60.0 / len(events)
+
+    monkeypatch.setattr(read_floor, "_measure_in_subprocess", measure)
+    found = read_floor.measure_read_floor(TableFiles(()), 16384, lambda: events.append("cold"), None)
+    one, many, opening = (1, 16384), (read_floor.MANY_THREADS, 16384), (1, 0)
+    assert events == [word for shape in (one, one, many, many, opening, opening) for word in ("cold", shape)]
+    assert (found.files, found.threads) == (200, read_floor.MANY_THREADS)
+    assert (found.one_thread_s, found.many_threads_s, found.open_s) == (15.0, 7.5, 5.0)
 
 
 def test_the_floor_reads_pages_of_the_size_that_the_server_uses(

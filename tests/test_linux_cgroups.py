@@ -52,7 +52,7 @@ MIB = 1 << 20
         ((None, None, "1.5G", None), Limits(memory_bytes=3 << 29)),
         ((None, None, "200000001", None), Limits(memory_bytes=199_999_488)),  # whole pages
         ((ALL.read_iops, format_bytes(100 * MIB), format_bytes(2 << 30), ALL.cpus), ALL),
-        ((None, format_bytes(1025), None, None), Limits(read_bps=1025)),
+        ((None, format_bytes(65537), None, None), Limits(read_bps=65537)),
     ],
 )
 def test_limits_are_parsed(given: tuple[object, object, object, object], limits: Limits) -> None:

@@ -70,7 +70,12 @@ ALL, FEW = (1.0, 1.0), (0.12, 1.0)
         (20 * GB, None, FEW, False),
         (20 * GB, None, None, False),
         (20 * GB, 2 * GB, None, True),  # an older tool looked at the bytes alone
-        (20 * GB, 7 * GB, None, False),  # 8.0 may read as much with all files in the cache, and others with half of them
+        (
+            20 * GB,
+            7 * GB,
+            None,
+            False,
+        ),  # 8.0 may read as much with all files in the cache, and others with half of them
         (20 * GB, 19 * GB, None, False),
         # MariaDB over 3,000 tables reads past the cache, and 9.7 its own files.
         (18_000_000, 13_000_000, (0.033, 0.033), True),
@@ -150,7 +155,9 @@ def test_starts_of_an_older_session_are_judged_by_their_bytes(kept_sessions: Pat
     (answer,) = answers(session)
     assert "87.3 +- 0.3 s cold; 81.6 +- 0.5 s on a second start" in answer
     report = text.render(session).replace("\n", " ")
-    assert report.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
+    assert (
+        report.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
+    )
     assert "9.7.4,second start,2" in exports.render_csv(session).replace(",mysql,", ",")
     for rendering in (page.render(session), markdown.render(session)):
         assert "second start" in rendering
@@ -180,7 +187,9 @@ def test_a_note_has_the_reason_of_second_starts(runs: list[Run], reason: str) ->
 @pytest.mark.parametrize(
     ("settings", "advice"), [({"memory_bytes": GB}, "raise MEMORY="), ({}, "a host with more memory")]
 )
-def test_the_advice_depends_on_the_limit_of_memory(settings: dict[str, int], advice: str) -> None:
+def test_the_advice_depends_on_the_limit_of_memory(
+    settings: dict[str, str | int | float | bool | None], advice: str
+) -> None:
     session = replace(a_session(COLD, a_run(2, "warm", 19 * GB, FEW)), settings=settings)
     assert any(advice in note for note in all_tables(rename_second_starts(session))[0].notes)
 
