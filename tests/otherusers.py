@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 
 NOBODY, SOMEBODY = 65534, 54321
 """The second has no name here."""
+_PR_SET_DUMPABLE = 4
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
@@ -31,6 +33,7 @@ def as_user(uid: int = NOBODY, *, umask: int = 0o022) -> Iterator[None]:
         os.setresgid(0, 0, 0)
         os.setgroups(groups)
         os.umask(before)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # the change of user has cleared it
 
 
 class Child(NamedTuple):
