@@ -11,7 +11,7 @@ import click
 import pytest
 
 from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
-from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, repeat_command
+from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, repeat_command
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS
 from recovery.model import Layout, NamedSettings
@@ -181,12 +181,6 @@ def test_the_repeat_command_has_the_given_options_alone() -> None:
     assert repeat_command("cold-recovery", given, OPTIONS) == (
         "recovery cold-recovery --tables 20 --set a=1 --set b=2 --trace --unprivileged --stall 7"
     )
-
-
-def test_only_flags_have_no_value() -> None:
-    flags = {one.name for one in OPTIONS if one.kind is Kind.FLAG}
-    assert {"trace", "floor", "keep", "quiet", "dry_run", "unprivileged"} <= flags
-    assert not flags & {"stacks", "json"}
 
 
 def test_version_and_help_import_no_slow_library() -> None:
