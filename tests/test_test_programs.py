@@ -68,7 +68,7 @@ def test_where_an_engine_answers_none_is_installed(host: Path, tmp_path: Path) -
 
 
 LANE = r"""#!/bin/sh
-echo "lane $*" >>"$TOLD"
+echo "lane $*" >>"$RECORD"
 case "$*" in *containers\ and\ not*) exit 1 ;; esac
 """
 
@@ -83,13 +83,13 @@ def test_a_lane_that_fails_fails_all_of_them(is_allowed: bool, tmp_path: Path, m
     program(programs, "docker", "exit 0")
     if not is_allowed:
         program(programs, "unshare", "exit 1")
-    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.setenv("RECORD", str(tmp_path / "record"))
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     for name in ("tests.sh", "may_install.sh"):
         shutil.copy(SCRIPTS / name, tmp_path)
     program(tmp_path, "test_programs.sh", "exit 0")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert len((tmp_path / "told").read_text().splitlines()) == 6
-    program(venv / "bin", "python", 'echo "lane $*" >>"$TOLD"')
+    assert len((tmp_path / "record").read_text().splitlines()) == 6
+    program(venv / "bin", "python", 'echo "lane $*" >>"$RECORD"')
     assert subprocess.run(["sh", tmp_path / "tests.sh", venv], check=False, capture_output=True).returncode == 0

@@ -73,14 +73,14 @@ def _starts(found: list[Start]) -> str:
     (than, base), (way, other) = ((way, [starts[pair] for pair in whole]) for way, starts in ways.items())
     first, ready_s = found[0], statistics.fmean(start.ready_s for start in base)
     differences = [one.ready_s - start.ready_s for start, one in zip(base, other, strict=True)]
-    mean, told = statistics.fmean(differences), "too few pairs for an interval"
+    mean, interval = statistics.fmean(differences), "too few pairs for an interval"
     if len(differences) >= MIN_RUNS:
         low, high = interval_95(differences)
-        told = f"95 % interval {low:+.4f} to {high:+.4f} s, {low / ready_s:+.2%} to {high / ready_s:+.2%}"
+        interval = f"95 % interval {low:+.4f} to {high:+.4f} s, {low / ready_s:+.2%} to {high / ready_s:+.2%}"
     lines = [
         f"{first.cache} crash recovery of {first.version}, {first.tables:,} tables, {len(differences)} pairs: "
         f"{than} {ready_s:.3f} s, {way} {ready_s + mean:.3f} s; "
-        f"difference {mean:+.4f} s, {mean / ready_s:+.2%} ({told})",
+        f"difference {mean:+.4f} s, {mean / ready_s:+.2%} ({interval})",
         f"CPU time of the tool's process: {than} {_cpu(base)}, {way} {_cpu(other)}",
     ]
     for one, starts in ((than, base), (way, other)):

@@ -21,7 +21,7 @@ from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, to_json
 from recovery.report.write import write_reports
 
 pytestmark = pytest.mark.on_demand("browser")
-LOOKS = (Path(__file__).parent / "looks.js").read_text()
+VIEW = (Path(__file__).parent / "view.js").read_text()
 STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
 LEAST_CONTRAST = 4.5
 TAB = 9
@@ -66,9 +66,11 @@ def _kept(folder: Path, session: Session) -> Path:
 every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile", "experiments"])
 
 
-def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False) -> None:
+def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False, unfold: bool = True) -> None:
     page.open(path, width=width, dark=dark)
-    page.run(f"{LOOKS}; globalThis.looks = looks; undefined")
+    page.run(f"{VIEW}; globalThis.view = view; undefined")
+    if unfold:
+        page.run("view.unfold()")
 
 
 @every_page
@@ -76,12 +78,11 @@ def test_a_page_draws_its_charts_fetches_nothing_and_logs_no_error(
     page: chromium.Page, pages: dict[str, Path], name: str
 ) -> None:
     opened(page, pages[name])
-    page.run("looks.unfold()")
-    charts = page.run("looks.charts()")
+    charts = page.run("view.charts()")
     assert len(charts) >= 2
     assert all(chart["width"] > 300 and chart["height"] > 50 and chart["drawn"] > 3 for chart in charts), charts
-    assert [asked["request"]["url"] for asked in page.events("Network.requestWillBeSent")] == [pages[name].as_uri()]
-    assert [said["entry"]["text"] for said in page.events("Log.entryAdded")] == []
+    assert [event["request"]["url"] for event in page.events("Network.requestWillBeSent")] == [pages[name].as_uri()]
+    assert [event["entry"]["text"] for event in page.events("Log.entryAdded")] == []
     assert page.events("Runtime.consoleAPICalled") == []
     assert page.events("Runtime.exceptionThrown") == []
 
@@ -90,18 +91,16 @@ def test_a_page_draws_its_charts_fetches_nothing_and_logs_no_error(
 @pytest.mark.parametrize("width", [360, 768, 1280])
 def test_a_page_fits_its_window(page: chromium.Page, pages: dict[str, Path], name: str, width: int) -> None:
     opened(page, pages[name], width=width)
-    page.run("looks.unfold()")
     assert page.run("document.scrollingElement.scrollWidth") <= width
     if name != "hostile":
-        assert page.run("looks.overlaps()") == []
+        assert page.run("view.overlaps()") == []
 
 
 @every_page
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_text_has_enough_contrast(page: chromium.Page, pages: dict[str, Path], name: str, dark: bool) -> None:
     opened(page, pages[name], dark=dark)
-    page.run("looks.unfold()")
-    texts = page.run("looks.texts()")
+    texts = page.run("view.texts()")
     assert len(texts) > 100
     assert [text for text in texts if text["contrast"] < LEAST_CONTRAST] == []
 
@@ -114,7 +113,7 @@ def test_low_contrast_is_detected(page: chromium.Page, tmp_path: Path) -> None:
         "<svg width=300 height=60><rect width=300 height=60 fill='#0072b2'/><text y=30 fill='#000'>on blue</text></svg>"
     )
     opened(page, bad)
-    found = {text["text"]: text["contrast"] for text in page.run("looks.texts()")}
+    found = {text["text"]: text["contrast"] for text in page.run("view.texts()")}
     assert found["clear"] == pytest.approx(21)
     assert [name for name in found if found[name] < LEAST_CONTRAST] == ["pale", "dark", "on blue"]
 
@@ -123,8 +122,8 @@ def test_low_contrast_is_detected(page: chromium.Page, tmp_path: Path) -> None:
 def test_bars_and_lines_have_enough_contrast(page: chromium.Page, pages: dict[str, Path], dark: bool) -> None:
     opened(page, pages["everything"], dark=dark)
     edges = page.run(
-        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => looks.contrast("
-        "looks.color(getComputedStyle(one).stroke), looks.color(getComputedStyle(document.body).backgroundColor)))"
+        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => view.contrast("
+        "view.color(getComputedStyle(one).stroke), view.color(getComputedStyle(document.body).backgroundColor)))"
     )
     assert len(edges) > 20
     assert min(edges) >= 3
@@ -135,16 +134,15 @@ def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     page: chromium.Page, pages: dict[str, Path], name: str
 ) -> None:
     opened(page, pages[name], width=360)
-    page.run("looks.unfold()")
     page.press("Tab", TAB)
-    first = page.run("looks.focused()")
+    first = page.run("view.focused()")
     assert first["css"] == "skip"
     assert first["top"] >= 0, "visible with the focus"
     wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a').length")
     reached = []
     for _ in range(wanted + 1):
         page.press("Tab", TAB)
-        reached.append(page.run("looks.focused()"))
+        reached.append(page.run("view.focused()"))
     kinds = [one["tag"] for one in reached]
     assert sum("scroll" in one["css"] for one in reached) == page.run("document.querySelectorAll('.scroll').length")
     assert kinds.count("SUMMARY") == page.run("document.querySelectorAll('summary').length")
@@ -153,7 +151,6 @@ def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
 
 def test_scrolling_tables_images_and_regions_have_names(page: chromium.Page, pages: dict[str, Path]) -> None:
     opened(page, pages["everything"], width=360)
-    page.run("looks.unfold()")
     outside = "[...document.querySelectorAll('table')].filter((one) => !one.closest('[role=region][tabindex=\"0\"]'))"
     assert page.run(f"{outside}.length") == 0
     tree = page.ask("Accessibility.getFullAXTree")["nodes"]
@@ -165,14 +162,13 @@ def test_scrolling_tables_images_and_regions_have_names(page: chromium.Page, pag
 
 def test_markup_in_a_session_is_shown_as_text(page: chromium.Page, pages: dict[str, Path]) -> None:
     opened(page, pages["hostile"])
-    page.run("looks.unfold()")
     assert page.events("Page.javascriptDialogOpening") == []
     assert page.run("document.querySelectorAll('script, img, [onerror], iframe, object').length") == 0
     assert page.run("document.body.innerText.split('<script>alert(1)</script>').length") > 100
 
 
 def test_print_is_white_and_unfolded(page: chromium.Page, pages: dict[str, Path]) -> None:
-    opened(page, pages["everything"], dark=True)
+    opened(page, pages["everything"], dark=True, unfold=False)
     paper = page.printed()
     assert paper.startswith(b"%PDF")
     assert paper.count(b"/Type /Page\n") >= 1
@@ -187,7 +183,7 @@ def test_print_is_white_and_unfolded(page: chromium.Page, pages: dict[str, Path]
 
 @pytest.mark.parametrize("name", [*STORED, "everything", "near"])
 def test_no_printed_table_is_cut(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
-    opened(page, pages[name], width=A4)
+    opened(page, pages[name], width=A4, unfold=False)
     page.ask("Emulation.setEmulatedMedia", media="print")
     wide = "[...document.querySelectorAll('table')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
     assert page.run(f"{wide}.map((one) => [one.caption.innerText, one.scrollWidth])") == []

@@ -42,7 +42,7 @@ def _perf(data: bytes) -> None:
 
 
 def _eu_stack(data: bytes) -> None:
-    """What lies at an address is asked of the process."""
+    """Symbols would be read from the process."""
     with mock.patch(
         "recovery.profiling.eu_stack.resolve_addresses", lambda _, addresses: dict.fromkeys(addresses, "f(int)")
     ):

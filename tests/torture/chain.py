@@ -11,7 +11,7 @@ from random import Random
 
 from recovery.linux.loop_device import why_no_loop_disk
 from recovery.report.stored_session import load_session
-from torture import looks, victim
+from torture import checks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
 from torture.victim import Ended, Victim
 
@@ -96,7 +96,7 @@ class Chain:
         fresh = self._builds()
         moment_s = self.rng.random() * _LAST_MOMENT * self._usual_length_s(fresh=fresh)
         pause_s = self.rng.random() * _MAX_PAUSE_S
-        before, processes = looks.ended_runs(self.results), looks.process_ids(self.place)
+        before, processes = checks.ended_runs(self.results), checks.process_ids(self.place)
         start, words = self._command()
         tool = Victim(self.place, words, cache=self.cache, on_terminal=way == victim.TERMINAL)
         alive = tool.lives_until(moment_s)
@@ -110,12 +110,12 @@ class Chain:
             return False
         if way == victim.REBOOT:
             victim.play_reboot(self.place, self.results)
-        runs = len(looks.ended_runs(self.results))
+        runs = len(checks.ended_runs(self.results))
         point = Point(self.number, kill, way, stage, round(moment_s, 3), self.shape, fresh, runs)
         if way in victim.POLITE:
-            point.left += looks.left_running(self.place, processes)
+            point.left += checks.left_running(self.place, processes)
         point.wrong += self._wrong_end(way, ended, alive=alive)
-        point.lost += looks.lost(self.results, before, ended.stored_runs if ended else frozenset())
+        point.lost += checks.lost(self.results, before, ended.stored_runs if ended else frozenset())
         self.points.append(point)
         return True
 
@@ -134,7 +134,7 @@ class Chain:
 
     def _finish(self) -> None:
         """Brings the session to its end, and checks what is stored and what is left."""
-        fresh, before = self._builds(), looks.ended_runs(self.results)
+        fresh, before = self._builds(), checks.ended_runs(self.results)
         start, words = self._command()
         ended = Victim(self.place, words, cache=self.cache, on_terminal=False).end()
         self._has_started(start)
@@ -143,13 +143,13 @@ class Chain:
             end.wrong.append("what came after it did not end")
         elif ended.code != 0:
             end.wrong.append(f"what came after it ended with {ended.code}: {ended.last_lines}")
-        elif (why := looks.unfinished(self.results, was_resumed=start == RESUMED)) is not None:
+        elif (why := checks.unfinished(self.results, was_resumed=start == RESUMED)) is not None:
             end.wrong.append(why)
         else:
             self._learn(start, ended, fresh=fresh)
         end.wrong += self.place.harm()
-        end.lost += looks.lost(self.results, before, ended.stored_runs if ended else frozenset())
-        end.left += looks.left(self.place, self.results, self.cache)
+        end.lost += checks.lost(self.results, before, ended.stored_runs if ended else frozenset())
+        end.left += checks.left(self.place, self.results, self.cache)
         if self.points:
             last = self.points[-1]
             last.lost, last.left, last.wrong = last.lost + end.lost, last.left + end.left, last.wrong + end.wrong
@@ -161,7 +161,7 @@ class Chain:
 
     def _command(self) -> tuple[str, list[str]]:
         """Returns what the next start does, and its arguments."""
-        found = looks.sessions(self.results)
+        found = checks.sessions(self.results)
         if found:
             over = load_session(found[-1]).status == "finished"
             words = ["run", "--resume", "--results", str(self.results), *([found[-1].name] if over else [])]
