@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -54,38 +52,24 @@ class Victim:
     def __init__(self, place: Place, words: list[str], *, cache: Path | None, on_terminal: bool) -> None:
         self._place = place
         self._output = place.root / "output"
-        self._master: int | None = None
-        self._reader: threading.Thread | None = None
-        self._over = threading.Event()
+        self._terminal: subprocess.Popen[bytes] | None = None
+        """It holds the other side of the terminal, and closes it when it ends."""
         self.began_s = time.monotonic()
         command = [sys.executable, "-m", "recovery", *words]
-        self._written = self._output.open("wb")
-        slave: int | None = None
-        if on_terminal:
-            self._master, slave = pty.openpty()
-            command = ["setsid", "--ctty", *command]
-        self.process = subprocess.Popen(
-            command, cwd=place.root, env=place.environment(cache=cache),
-            stdin=subprocess.DEVNULL if slave is None else slave,
-            stdout=subprocess.DEVNULL if slave is None else slave,
-            stderr=self._written if slave is None else slave,
-            start_new_session=slave is None,
-        )  # fmt: skip
+        with self._output.open("wb") as output:
+            streams = (subprocess.DEVNULL, subprocess.DEVNULL, output.fileno())
+            if on_terminal:
+                master, slave = pty.openpty()
+                self._terminal = subprocess.Popen(["cat"], stdin=master, stdout=output, stderr=subprocess.DEVNULL)
+                os.close(master)
+                command, streams = ["setsid", "--ctty", *command], (slave, slave, slave)
+            self.process = subprocess.Popen(
+                command, cwd=place.root, env=place.environment(cache=cache), start_new_session=not on_terminal,
+                stdin=streams[0], stdout=streams[1], stderr=streams[2],
+            )  # fmt: skip
+            if on_terminal:
+                os.close(slave)
         place.victims.append(self.process)
-        if slave is not None:
-            os.close(slave)
-            self._reader = threading.Thread(target=self._read, daemon=True)
-            self._reader.start()
-
-    def _read(self) -> None:
-        """Reads the terminal, which would block the tool otherwise."""
-        assert self._master is not None
-        while not self._over.is_set():
-            if select.select([self._master], [], [], 0.02)[0]:
-                try:
-                    self._written.write(os.read(self._master, 65536))
-                except OSError:  # the other side has gone
-                    return
 
     def lives_until(self, moment_s: float) -> bool:
         """Returns False if the tool ends by itself before that moment."""
@@ -121,25 +105,23 @@ class Victim:
             os.killpg(self.process.pid, number)
 
     def _close_terminal(self) -> None:
-        self._over.set()
-        if self._reader is not None:
-            self._reader.join()
-        if self._master is not None:
-            os.close(self._master)
-            self._master = None
+        if self._terminal is not None:
+            self._terminal.kill()
+            self._terminal.wait()
 
     def end(self) -> Ended | None:
         """Waits for the end; returns None if the tool had to be killed."""
         try:
             code = self.process.wait(_MAX_END_S)
+            took_s = time.monotonic() - self.began_s
+            if self._terminal is not None:
+                self._terminal.wait(_MAX_END_S)  # until it has read everything
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             return None
         finally:
-            took_s = time.monotonic() - self.began_s
             self._close_terminal()
-            self._written.close()
         return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"), took_s)
 
 
