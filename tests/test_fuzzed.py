@@ -6,20 +6,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from fuzzing import errorlog, options, report
 from fuzzing.every import TARGETS
 from fuzzing.target import Target
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-few = settings(max_examples=50, deadline=None)
-very_few = settings(max_examples=15, deadline=None)
 every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: str(target.name))
-
 SEEDS = {target.name: tuple(target.seeds()) for target in TARGETS}
-LOG_LINES = sorted({line for seed in SEEDS["errorlog"][:-1] for line in seed.splitlines()})
-ARRIVALS = sorted({line for seed in SEEDS["passage"] for line in seed.splitlines()[1:]})
-WORDS = sorted({line for seed in SEEDS["commands"] for line in seed.splitlines()})
+SLOW = ("pages", "report")
 
 
 @every_target
@@ -38,59 +32,37 @@ def test_stored_inputs_and_seeds(target: Target) -> None:
 
 
 @every_target
-@very_few
+@settings(max_examples=15, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_random_bytes(target: Target, data: bytes) -> None:
     target.check(data)
 
 
-@few
-@given(st.lists(st.sampled_from(LOG_LINES) | st.binary(max_size=60), max_size=40))
-def test_random_lines_of_logs(lines: list[bytes]) -> None:
-    errorlog.check_log(b"\n".join(lines))
+@pytest.mark.parametrize(
+    ("target", "count"),
+    [(target, 15 if target.name in SLOW else 100) for target in TARGETS],
+    ids=[target.name for target in TARGETS],
+)
+def test_mutated_inputs(target: Target, count: int) -> None:
+    """The seed of each input is printed with a failure."""
+    for seed in random.sample(range(2**32), count):
+        data = mutated(target, random.Random(seed))  # noqa: S311
+        try:
+            target.check(data)
+        except BaseException as error:
+            error.add_note(f"seed {seed}: {data[:2000]!r}")
+            raise
 
 
-@few
-@given(st.sampled_from(["5.6.24 crash", "5.7.22 crash", "8.0.15", "mariadb-10.2.11 crash"]),
-       st.lists(st.sampled_from(ARRIVALS), max_size=40))  # fmt: skip
-def test_random_lines_arriving_at_random_times(head: str, lines: list[bytes]) -> None:
-    errorlog.check_arrivals(b"\n".join((head.encode(), *lines)))
-
-
-@few
-@given(st.from_regex(r"(?:(?:mysql|mariadb|percona)[-:])?\d{1,4}(?:\.\d{1,5}){1,3}[-+~_.:A-Za-z0-9]{0,20}"))
-def test_random_versions(text: str) -> None:
-    options.check_version(text.encode())
-
-
-@few
-@given(st.sampled_from(SEEDS["settings"]), st.text(max_size=30), st.integers(0, 60))
-def test_random_text_in_a_setting(seed: bytes, text: str, at: int) -> None:
-    options.check_setting(seed[:at] + text.encode() + seed[at:])
-
-
-@few
-@given(st.from_regex(r"[0-9]{1,40}(?:\.[0-9]{1,40})?[kmgtKMGT]?(?:i?[bB])?", fullmatch=True))
-def test_random_amounts(text: str) -> None:
-    for name in ("read-iops", "read-bps", "memory", "cpus", "tables", "fail-over"):
-        options.check_setting(f"{name}\n{text}".encode())
-
-
-@few
-@given(st.sampled_from(sorted(SEEDS["commands"])), st.lists(st.sampled_from(WORDS), max_size=4))
-def test_random_words_on_a_command_line(line: bytes, more: list[bytes]) -> None:
-    options.check_command(b"\n".join((line, *more)))
-
-
-@few
-@given(st.sampled_from(SEEDS["report"]), st.integers(0, 2**32))
-def test_random_changes_of_a_session(seed: bytes, number: int) -> None:
-    changed = report.mutate(seed, random.Random(number))  # noqa: S311
-    assert changed is not None
-    report.check_session(changed)
-
-
-@very_few
-@given(st.sampled_from(SEEDS["pages"]), st.integers(0, 2**32))
-def test_reports_of_a_randomly_changed_session(seed: bytes, number: int) -> None:
-    report.check_pages(report.mutate(seed, random.Random(number)) or b"")  # noqa: S311
+def mutated(target: Target, rng: random.Random) -> bytes:
+    """Mixes the lines of two seeds below the first line of one of them, and inserts words and characters."""
+    one, other = rng.choices(SEEDS[target.name], k=2)
+    if target.mutate is not None:
+        return target.mutate(one, rng) or b""
+    head, *lines = [*one.split(b"\n"), *other.split(b"\n")]
+    data = b"\n".join((head, *rng.sample(lines, rng.randint(0, min(40, len(lines))))))
+    for _ in range(rng.randint(0, 4)):
+        word = rng.choice((*target.words, *"\0\n \u00b9\U0001f600-.9\\'\"")).encode()
+        at = rng.randint(0, len(data))
+        data = data[:at] + word * rng.choice((1, 1, 40)) + data[at + rng.randint(0, 3) :]
+    return data
