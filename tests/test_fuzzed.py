@@ -44,8 +44,7 @@ def test_random_bytes(target: Target, data: bytes) -> None:
     ids=[target.name for target in TARGETS],
 )
 def test_mutated_inputs(target: Target, count: int) -> None:
-    """The seed of each input is printed with a failure."""
-    for seed in random.sample(range(2**32), count):
+    for seed in range(count):
         data = mutated(target, random.Random(seed))  # noqa: S311
         try:
             target.check(data)
