@@ -1,5 +1,5 @@
-"""The targets of the fuzzer keep their promises for stored inputs (fixtures/fuzz), which have every crash that was found,
-and for inputs that are made at random."""
+"""The fuzzing targets keep their promises for stored inputs (fixtures/fuzz), which have every crash that was found,
+and for random inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 every_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: str(target.name))
 SEEDS = {target.name: tuple(target.seeds()) for target in TARGETS}
-SLOW = ("pages", "report")
+SLOW = ("pages", "report", "templates")
 
 
 @every_target

@@ -108,7 +108,10 @@ def test_each_number_of_tables_has_a_directory() -> None:
 
 
 def test_variants_of_other_settings_alternate_over_one_directory() -> None:
-    named = (NamedSettings("few", (("innodb_open_files", "300"),)), NamedSettings("many", (("innodb_open_files", "9"),)))
+    named = (
+        NamedSettings("few", (("innodb_open_files", "3"),)),
+        NamedSettings("many", (("innodb_open_files", "9"),)),
+    )
     plan = make_plan([NEW], variants_of(*named), repeats=2, alternating=False)
     assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
     assert len(plan.specs) == 1

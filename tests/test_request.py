@@ -98,7 +98,7 @@ def test_fewer_than_two_points_are_refused(text: str) -> None:
             NamedSettings("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))),
         ),
         ("flag:skip-name-resolve=", NamedSettings("flag", (("skip_name_resolve", ""),))),
-        ("one-file:LAYOUT=general,a=1", NamedSettings("one-file", (("a", "1"),), Layout.GENERAL)),
+        ("one:LAYOUT=general,x=1", NamedSettings("one", (("x", "1"),), Layout.GENERAL)),
         ("many: schemas = 100", NamedSettings("many", schemas=100)),
     ],
 )

@@ -45,9 +45,7 @@ DISK_FULL = ServerFailedError("errno 28")
 STOPPED = "somebody stopped it: the time is not the server's alone"
 
 
-def interrupted(
-    tmp_path: Path, script: list[Any], *, error: type[BaseException] = KeyboardInterrupt
-) -> Unfinished:
+def interrupted(tmp_path: Path, script: list[Any], *, error: type[BaseException] = KeyboardInterrupt) -> Unfinished:
     """Runs a session that ends with this error."""
     loop, _, _ = session_of(tmp_path, script)
     with pytest.raises(error):
