@@ -74,6 +74,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
         (2, "cold-recovery --engine podman", "podman"),
         (2, "cold-recovery --stall 0", "stall"),
         (2, "cold-recovery --stall nan", "stall"),
+        (2, "cold-recovery --stall inf", "stall"),
         (2, "cold-recovery --read-iops 0", 'invalid READ_IOPS "0"'),
         (2, "cold-recovery --memory 1m", "MEMORY=1m is too little for any server"),
         (2, "cold-recovery --memory ''", "--memory is set but empty"),
