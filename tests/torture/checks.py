@@ -1,8 +1,9 @@
-"""What was lost of that which had ended, and what is left of the tool that was killed?"""
+"""Checks which ended runs are lost, and what a killed tool has left behind."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import re
@@ -17,7 +18,7 @@ from recovery.linux.cgroups import hierarchies
 from recovery.linux.procfs import is_orphan
 from recovery.model import STARTUP_METRIC, Run, Verdict
 from recovery.report.stored_session import LATEST_LINK, LOCK_FILE, REPORT_FILE, load_session
-from torture.place import RUNS, TABLES, Place, digest
+from torture.place import RUNS, TABLES, Place
 
 _HALF = re.compile(r"\.(.+)\.\d+|\.part-.*|.*\.tmp|mysql-recovery-.*")
 _FOLDERS = ("runs", "logs", "stacks", "looks")
@@ -28,12 +29,13 @@ def sessions(results: Path) -> list[Path]:
 
 
 def ended_runs(results: Path) -> dict[str, str]:
-    """Each file of a run that has ended, and what is in it."""
-    return {str(path.relative_to(results)): digest(path) for path in results.glob("2*/runs/[0-9]*.json")}
+    """Returns the digest of each file of an ended run."""
+    files = results.glob("2*/runs/[0-9]*.json")
+    return {str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def lost(results: Path, before: dict[str, str], told: frozenset[int]) -> Iterator[str]:
-    """Of what had ended before, and of what the tool said that had ended."""
+def lost(results: Path, before: dict[str, str], printed: frozenset[int]) -> Iterator[str]:
+    """Yields what is missing or changed of the runs that had ended before, or that the tool printed as ended."""
     now = ended_runs(results)
     for name, content in before.items():
         if name not in now:
@@ -41,31 +43,31 @@ def lost(results: Path, before: dict[str, str], told: frozenset[int]) -> Iterato
         elif now[name] != content:
             yield f"{name} was changed"
     for folder in sessions(results):
-        yield from _unreadable(folder, told)
-    if told and not sessions(results):
-        yield f"runs {sorted(told)} were told to have ended, and there is no session"
+        yield from _unreadable(folder, printed)
+    if printed and not sessions(results):
+        yield f"runs {sorted(printed)} were printed as ended, and there is no session"
 
 
-def _unreadable(folder: Path, told: frozenset[int]) -> Iterator[str]:
+def _unreadable(folder: Path, printed: frozenset[int]) -> Iterator[str]:
     try:
         session = load_session(folder)
     except RecoveryError as error:
         yield f"{folder.name} cannot be read: {error.message}"
         return
     numbers = {run.number for run in session.runs}
-    if told - numbers:
-        yield f"runs {sorted(told - numbers)} were told to have ended, and are not in {folder.name}"
+    if printed - numbers:
+        yield f"runs {sorted(printed - numbers)} were printed as ended, and are not in {folder.name}"
     for run in session.runs:
         if run.log is not None and not (folder / run.log).is_file():
             yield f"the log of run {run.number} is gone"
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as said:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
         code = cli(["report", str(folder)])
-    if code or not printed.getvalue().strip():
-        yield f"`recovery report` of {folder.name} ended with {code}: {said.getvalue().strip()}"
+    if code or not out.getvalue().strip():
+        yield f"`recovery report` of {folder.name} ended with {code}: {err.getvalue().strip()}"
 
 
-def unfinished(results: Path, *, went_on: bool) -> str | None:
-    """What is wrong with a session that came to its end; None where nothing is."""
+def unfinished(results: Path, *, was_resumed: bool) -> str | None:
+    """Returns what is wrong with a session that should have come to its end, or None."""
     found = sessions(results)
     if len(found) != 1:
         return f"there are {len(found)} sessions, and it was one"
@@ -78,17 +80,17 @@ def unfinished(results: Path, *, went_on: bool) -> str | None:
     means = [one["count"] for one in stored.get("measures", stored["summaries"])]
     if sum(means) != RUNS:
         return f"its means are of {means} runs"
-    if went_on and not any("it was resumed at" in note for note in session.notes):
-        return "a reader is not told that it was not of one piece"
+    if was_resumed and not any("it was resumed at" in note for note in session.notes):
+        return "no note says that it was resumed"
     starts = session.runs if session.figure == STARTUP_METRIC else ()
-    return next(filter(None, (*map(_not_measured, session.runs), *map(_wrong, starts))), None)
+    return next(filter(None, (*map(_not_measured, session.runs), *map(_wrong_contents, starts))), None)
 
 
 def _not_measured(run: Run) -> str | None:
     return None if run.verdict is Verdict.MEASURED else f"run {run.number} is {run.verdict}: {run.reason}"
 
 
-def _wrong(run: Run) -> str | None:
+def _wrong_contents(run: Run) -> str | None:
     if run.tables != TABLES:
         return f"run {run.number} found {run.tables} tables instead of {TABLES}"
     if not run.rows_expected or run.rows_found != run.rows_expected:
@@ -97,7 +99,7 @@ def _wrong(run: Run) -> str | None:
 
 
 def left(place: Place, results: Path, cache: Path | None) -> Iterator[str]:
-    """Once all has come to its end."""
+    """Yields what is left behind although the session has come to its end."""
     yield from (f"process {process.pid} ({process.name()})" for process in _processes(place))
     yield from (f"control group {name}" for name in _groups(place))
     yield from (f"mount {mount}" for mount in place.mounts())
@@ -118,13 +120,13 @@ def _temporary(place: Place) -> Iterator[str]:
 
 
 def _locks(place: Place, results: Path) -> Iterator[str]:
-    """Of sessions that have ended, and of data directories that are not there."""
+    """Yields the locks of ended sessions and of removed data directories."""
     yield from (f"lock {folder.name}/{LOCK_FILE}" for folder in sessions(results) if (folder / LOCK_FILE).exists())
     yield from (f"lock {path.name}" for path in place.data.glob("*.lock") if not (place.data / path.stem).is_dir())
 
 
 def _groups(place: Place) -> Iterator[str]:
-    """Of those who were killed here: others' are their own affair."""
+    """Yields the control groups of the tools that were killed here."""
     for one in hierarchies():
         with contextlib.suppress(OSError):
             for entry in one.root.iterdir():
@@ -137,7 +139,7 @@ def _caches(cache: Path | None) -> tuple[Path, ...]:
 
 
 def _half(folder: Path) -> Iterator[str]:
-    """What has no name of its own yet."""
+    """Yields drafts, which have no final name yet, and empty files."""
     for part in (folder, *(folder / name for name in _FOLDERS)):
         if part.is_dir():
             for entry in part.iterdir():
@@ -147,8 +149,8 @@ def _half(folder: Path) -> Iterator[str]:
                     yield f"an empty file: {part.name}/{entry.name}"
 
 
-def at_once(place: Place, before: set[int]) -> Iterator[str]:
-    """After a polite end no start has to clear up servers; what an earlier one had left was not its own."""
+def left_running(place: Place, before: set[int]) -> Iterator[str]:
+    """Yields the processes that a tool left behind; those from before it started are not its own."""
     for process in _processes(place):
         if process.pid not in before:
             yield f"process {process.pid} ({process.name()}) after a polite end"
@@ -159,7 +161,7 @@ def process_ids(place: Place) -> set[int]:
 
 
 def _processes(place: Place) -> Iterator[psutil.Process]:
-    """That work for the tool: whatever of them names a folder of ours."""
+    """Yields the processes of the tool, which name one of its folders."""
     own = {place.bystander.life.pid, psutil.Process().pid}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -1,5 +1,5 @@
-// What somebody who looks at the page can see of it, as data for the tests.
-const looks = {
+// Functions that return what is visible on the page, for the tests.
+const view = {
   color(text) {
     const found = text.match(/[\d.]+/g).map(Number);
     const wide = text.startsWith("color(") ? found.slice(0, 3).map((one) => one * 255) : found.slice(0, 3);
@@ -17,7 +17,7 @@ const looks = {
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;
   },
   contrast(one, other) {
-    const [light, dark] = [looks.luminance(one), looks.luminance(other)].sort((a, b) => b - a);
+    const [light, dark] = [view.luminance(one), view.luminance(other)].sort((a, b) => b - a);
     return (light + 0.05) / (dark + 0.05);
   },
   // What one element paints below a point: a shape its fill, a box its background.
@@ -27,14 +27,14 @@ const looks = {
     if (!shape && element instanceof SVGElement) return [0, 0, 0, 0];
     const said = shape ? style[element.tagName === "line" ? "stroke" : "fill"] : style.backgroundColor;
     if (!/^(rgb|color)/.test(said)) return [0, 0, 0, 0];
-    const found = looks.color(said);
+    const found = view.color(said);
     found[3] *= (shape ? Number(style.fillOpacity) : 1) * Number(style.opacity);
     return found;
   },
   behind(element, x, y) {
-    let color = looks.color(getComputedStyle(document.body).backgroundColor);
+    let color = view.color(getComputedStyle(document.body).backgroundColor);
     const stack = document.elementsFromPoint(x, y).filter((one) => !element.contains(one));
-    for (const one of stack.reverse()) color = looks.over(looks.painted(one), color);
+    for (const one of stack.reverse()) color = view.over(view.painted(one), color);
     return color;
   },
   // Every element with a text of its own: the text, and its contrast to what is really painted behind its middle.
@@ -50,9 +50,9 @@ const looks = {
       const box = range.getClientRects()[0] || element.getBoundingClientRect();
       const style = getComputedStyle(element);
       const svg = element instanceof SVGElement;
-      const color = looks.color(svg ? style.fill : style.color);
-      const behind = looks.behind(element, box.x + Math.min(box.width / 2, 20), box.y + box.height / 2);
-      found.push({ text: own[0].data.trim().slice(0, 40), contrast: looks.contrast(looks.over(color, behind), behind) });
+      const color = view.color(svg ? style.fill : style.color);
+      const behind = view.behind(element, box.x + Math.min(box.width / 2, 20), box.y + box.height / 2);
+      found.push({ text: own[0].data.trim().slice(0, 40), contrast: view.contrast(view.over(color, behind), behind) });
     }
     return found;
   },
