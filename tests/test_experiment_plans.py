@@ -16,7 +16,7 @@ from recovery.cli.parse import possible_cache_instances
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_scenario
 from recovery.experiments.bench import check_differs
-from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity, option_combinations
+from recovery.experiments.experiment import Experiment, ExperimentRequest, HostCapacity
 from recovery.experiments.load_plan import (
     POOL,
     SPECIAL,
@@ -24,7 +24,6 @@ from recovery.experiments.load_plan import (
     data_bytes,
     pool_bytes,
     pool_options,
-    powers_of_two,
 )
 from recovery.experiments.table_cache import INSTANCES
 from recovery.model import (
@@ -139,14 +138,6 @@ def test_no_load_prepares_statements_if_one_load_cannot(threads: tuple[int, ...]
     assert {load.options for load in loads(works("interference", ExperimentRequest(threads=threads)))} == {words}
 
 
-def test_the_table_cache_is_measured_by_workload_instances_tables_and_clients() -> None:
-    found = works("table-cache", ExperimentRequest(threads=(1, 8)))
-    assert len(found) == 3 * 3 * 3 * 2
-    assert "read-only-instances-16-2-tables-8-threads" in [work.name for work in found]
-    assert {load.tables for load in loads(found)} == {1, 2, 3}
-    assert {load.script for load in loads(found)} == {"oltp_point_select", "oltp_read_only", "oltp_read_write"}
-
-
 def test_only_writers_are_measured_for_each_flush_option() -> None:
     requested = ExperimentRequest(parts=("scaling",), threads=(1,))
     found = works("write-scaling", requested)
@@ -159,21 +150,28 @@ def test_only_writers_are_measured_for_each_flush_option() -> None:
     ]
 
 
-def test_larger_than_memory_exceeds_the_pool_and_has_a_data_directory_for_each_page_size() -> None:
+def test_larger_than_memory_exceeds_the_pool() -> None:
     found = works("write-scaling", ExperimentRequest(parts=("larger-than-memory",), threads=(4,)))
     schema = experiment("write-scaling").schema
     pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
     assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
     assert pools.pop() * 3.5 < data_bytes(schema.total_tables, schema.rows)
     assert {load.options for load in loads(found)} == {(UNIFORM,)}, "otherwise most would hit the few rows that fit"
-    places = datadir_specs([VERSION], build_variants(found))
-    assert [dict(place.settings).get("innodb_page_size") for place in places] == [None, "8k", "4k"]
 
 
-def test_compressed_tables_have_a_separate_data_directory() -> None:
-    found = works("write-scaling", ExperimentRequest(parts=("compression",), threads=(4,)))
-    places = datadir_specs([VERSION], build_variants(found))
-    assert [place.layout for place in places] == [None, None, Layout.COMPRESSED]
+@pytest.mark.parametrize(
+    ("part", "places"),
+    [
+        ("larger-than-memory", [(None, None), ("8k", None), ("4k", None)]),
+        ("compression", [(None, None), ("4k", None), (None, Layout.COMPRESSED)]),
+    ],
+)
+def test_page_sizes_and_compressed_tables_have_separate_data_directories(
+    part: str, places: list[tuple[str | None, Layout | None]]
+) -> None:
+    variants = build_variants(works("write-scaling", ExperimentRequest(parts=(part,), threads=(4,))))
+    found = [(dict(one.settings).get("innodb_page_size"), one.layout) for one in datadir_specs([VERSION], variants)]
+    assert found == places
 
 
 @pytest.mark.parametrize(
@@ -200,24 +198,6 @@ def test_hot_rows_are_ten_rows_locked_by_transactions_that_are_counted_by_commit
     assert {dict(work.axes)["question"] for work in every if work.figure == "tps"} == {"hot-rows", "lock-schedule"}
     assert {work.figure for work in every} == {None, "tps"}
     assert {one.figure for one in build_variants(every) if "hot-rows" in one.name} == {"tps"}
-
-
-def test_redo_spinning_is_forced_on_or_off() -> None:
-    found = works("write-scaling", ExperimentRequest(parts=("redo-spinning",), threads=(4,)))
-    assert [(dict(work.axes)["spinning"], dict(work.axes)["threads"]) for work in found] == [
-        ("on", "1"), ("on", "4"), ("off", "1"), ("off", "4"),
-    ]  # fmt: skip
-    on, off = dict(found[0].settings), dict(found[-1].settings)
-    assert (on["innodb_log_spin_cpu_abs_lwm"], on["innodb_log_spin_cpu_pct_hwm"]) == ("0", "100")
-    assert int(on["innodb_log_wait_for_flush_spin_hwm"]) > 10**9
-    assert int(off["innodb_log_spin_cpu_abs_lwm"]) > 10**9
-    assert off["innodb_log_spin_cpu_pct_hwm"] == "0"
-
-
-def test_options_are_crossed_and_the_values_of_the_user_replace_the_defaults() -> None:
-    asked = ExperimentRequest(options=(("a", ("1", "2")), ("b", ("x",))))
-    assert option_combinations(asked, (("a", ("7",)),)) == ((("a", "1"), ("b", "x")), (("a", "2"), ("b", "x")))
-    assert powers_of_two(12) == (1, 2, 4, 8), "clients are doubled"
 
 
 def test_unknown_questions_and_workloads_are_refused() -> None:

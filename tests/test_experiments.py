@@ -490,7 +490,3 @@ def test_texts_from_outside_never_become_markup(tmp_path: Path) -> None:
     folder = stored(tmp_path, "metadata", text=HOSTILE)
     check_page((folder / SUITE_PAGE).read_text())
     assert "<script" not in (folder / SUITE_MARKDOWN).read_text().split("```")[0].lower()
-
-
-def test_short_durations_are_in_seconds() -> None:
-    assert [short_duration_text(one) for one in (5, 119, 130, 7200)] == ["5 s", "119 s", "2 minutes", "2.0 hours"]

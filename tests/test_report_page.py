@@ -139,12 +139,6 @@ def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
     assert found.at(found.ticks()[-1]) == pytest.approx(100)
 
 
-def test_an_exact_axis_ends_with_its_values() -> None:
-    found = exact_axis(43.5)
-    assert found.most == 43.5
-    assert found.ticks() == (0, 10, 20, 30, 40)
-
-
 @pytest.mark.parametrize(
     ("value", "most", "label"), [(0, 50000, "0"), (20000, 50000, "20k"), (2.5e6, 5e6, "2.5M"), (200, 500, "200")]
 )

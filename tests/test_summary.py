@@ -110,17 +110,6 @@ def axis_of(session: Session, name: str) -> Axis:
     return next(axis for axis in session.axes if axis.name == name)
 
 
-def test_summaries_of_loads_are_of_measured_runs_alone() -> None:
-    session = metadata()
-    first = next(one for one in summarise(session) if (one.version, one.variant) == (OLD, "Q1"))
-    assert (first.name, first.unit, first.count) == ("elapsed_s", "s", 3)
-    assert first.mean == pytest.approx(58.3 * (1 + 1.006 + 0.992) / 3)
-    assert first.interval is not None
-    failed = tuple(replace(run, verdict=Verdict.FAILED) if run.number == 1 else run for run in session.runs)
-    less = next(iter(summarise(replace(session, runs=failed))))
-    assert (less.count, less.interval, less.failed, less.void) == (2, None, 1, 0)
-
-
 def test_one_run_has_no_interval_and_no_verdict() -> None:
     session = interference(runs=1)
     assert {(one.count, one.stdev, one.interval) for one in summarise(session)} == {(1, None, None)}
@@ -159,25 +148,6 @@ def test_errors_are_related_to_committed_transactions(measures: dict[str, float]
     assert metric_value(one, "errors_per_transaction") == expected
 
 
-def test_every_metric_has_a_summary_and_what_was_not_measured_is_none() -> None:
-    session = metadata()
-    assert metric_names(session)[0] == "elapsed_s"
-    dumped = {one.variant: one.mean for one in summarise(session, "dump_bytes") if one.version == OLD}
-    assert dumped["Q1"] is None
-    assert dumped["dump"] == pytest.approx(9.5e6)
-    assert all(one.count == 0 for one in summarise(session, "nothing"))
-
-
-def test_versions_are_compared_with_the_baseline() -> None:
-    ratios = {one.variant: one for one in compared_with_baseline(metadata())}
-    assert {one.version for one in ratios.values()} == {NEW}
-    assert ratios["Q1"].ratio == pytest.approx(1.92 / 58.3)
-    assert ratios["Q1"].differs
-    assert ratios["dump"].ratio == pytest.approx(108.2 / 32.0)
-    turned = replace(metadata(), settings={"baseline": NEW, "runs": 3})
-    assert {one.version for one in compared_with_baseline(turned)} == {OLD}
-
-
 def test_along_an_axis_cells_differ_in_nothing_else() -> None:
     session = interference()
     ratios = {(one.version, one.variant): one for one in variant_ratios(session, axis_of(session, "poll"))}
@@ -190,23 +160,6 @@ def test_along_an_axis_cells_differ_in_nothing_else() -> None:
     assert ratios[NEW, "400-on"].differs is False
     assert variant_ratios(session, axis_of(session, "table_open_cache")) == (), "it has no base"
     assert len(all_variant_ratios(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
-
-
-def test_a_cell_without_a_value_on_an_axis_is_not_compared_along_it() -> None:
-    session = write_scaling()
-    ratios = variant_ratios(session, axis_of(session, DOUBLEWRITE))
-    assert {(one.variant, one.base_variant) for one in ratios} == {
-        ("doublewrite-update-nokey-OFF", "doublewrite-update-nokey-ON")
-    }
-    assert [one.ratio for one in ratios] == [pytest.approx(1.4)] * 2
-
-
-def test_zero_has_no_ratio() -> None:
-    session = interference()
-    assert {one.ratio for one in summarise(session, "client_errors")} == {None}
-    misses = {(one.version, one.variant): one for one in summarise(session, "table_open_cache_misses_per_s")}
-    assert misses[NEW, "400-on"].ratio is None
-    assert misses[OLD, "400-on"].ratio == 1
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -230,38 +183,6 @@ def test_a_session_of_starts_has_no_measures() -> None:
 
 
 # --- Names of cells, and groups of them
-
-
-def test_kinds_of_axes() -> None:
-    assert is_switch(Axis("poll", ("off", "on")))
-    assert is_switch(Axis("innodb_doublewrite", ("ON", "OFF")))
-    assert is_numeric(Axis("threads", ("1", "16")))
-    assert not is_numeric(Axis("innodb_page_size", ("16k", "8k")))
-    assert is_self_explanatory(Axis("question", ("Q1", "dump, --skip-lock-tables")))
-    assert not is_self_explanatory(Axis("innodb_page_size", ("16k", "8k")))
-    assert not is_self_explanatory(Axis("poll", ("off", "on")))
-
-
-def test_a_cell_is_named_by_the_axes_that_differ() -> None:
-    session = interference()
-    assert cell_words(session, "400-on") == "table_open_cache=400, poll=on"
-    assert cell_words(session, "400-on", without=("poll",)) == "table_open_cache=400"
-    assert cell_words(interference(caches=("400",)), "400-on") == "poll=on"
-    instances = table_cache()
-    words = "read-only, table_open_cache_instances=16, tables 2, threads 8"
-    assert cell_words(instances, "read-only-16-2-8") == words
-    assert cell_words_in_group(instances, groups(instances)[1], "read-only-16-2-8").startswith("table_open_cache_inst")
-    assert cell_words(replace(metadata(), axes=(), cells={}), "Q1") == "Q1"
-
-
-def test_each_group_has_axes_of_its_own() -> None:
-    found = {group.name: [axis.name for axis in group.axes] for group in groups(write_scaling())}
-    assert found["doublewrite"] == [DOUBLEWRITE]
-    assert found["one-user"] == ["workload"]
-    assert found["hot-rows"] == ["threads", "transaction_isolation"]
-    assert [group.name for group in groups(table_cache())] == ["point-select", "read-only", "read-write"]
-    (whole,) = groups(metadata())
-    assert (whole.name, [axis.name for axis in whole.axes]) == ("", ["question"])
 
 
 def test_the_scale_is_a_numeric_axis() -> None:
