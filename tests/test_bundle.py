@@ -31,7 +31,7 @@ SECRETS = (
     "10.11.12.13", "reguser", "regpassw", "registry.acme.example", "mirror.acme.example", "SER14L99",
     "0fedcba9876543210", "keyring-acme", "initsecret", "custom templates", "AKIAABCDEFGHIJKLMNOP", "acme-mysqld",
     "prod-db-7", "acme.internal", "zone-of-acme", "acme-payments", "3e11fa47-71ca-11e1-9e33-c80aa9429562",
-    "de:ad:be:ef:00:01",
+    "de:ad:be:ef:00:01", "repl9acme", "/srv/keys-acme", "db8-acme", "b01-acme", "/srv/fast-acme",
 )  # fmt: skip
 
 
@@ -51,6 +51,7 @@ def planted() -> Session:
             "source": "own /srv/acme-mysqld/bin/mysqld",
             "@init_connect": "set password = 'initsecret one'",
             "@server_uuid": "3e11fa47-71ca-11e1-9e33-c80aa9429562",
+            "@hostname": "db8-acme",
             "sha256": "of joesmith",
             "@version_comment": "built by joesmith@db-prod-7.corp.example.internal",
         },
@@ -64,7 +65,8 @@ def planted() -> Session:
         "archive": "https://reguser:regpassw@mirror.acme.example/mysql?token=s3cretTok",
         "image": "images.acme.example:5000/acme-payments/mysql:patched",
         "set": "report_host=prod-db-7 "
-        "'init_connect=set password = '\"'\"'initsecret one'\"'\"'' keyring_file_data=/srv/keyring-acme/ring",
+        "'init_connect=set password = '\"'\"'initsecret one'\"'\"'' keyring_file_data=/srv/keyring-acme/ring tmpdir=/srv/fast-acme",
+        "variants": "a:loose_report_user=repl9acme b:keyring_file_data=/srv/keys-acme",
         "note": "on the box of joesmith, password: hunter2pass",
     }
     command = (
@@ -94,7 +96,7 @@ def planted() -> Session:
             **session.environment,
             "device_serial": "SER14L99",
             "ebs_volume": "vol-0fedcba9876543210",
-            "engine": "Docker 27, tcp://10.11.12.13:2375",
+            "engine": "Docker 27, tcp://b01-acme:2375",
             "mount_options": "rw,source=//db-prod-7/share",
         },
         settings=settings,
