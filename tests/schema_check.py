@@ -1,4 +1,4 @@
-"""Does a value keep a JSON schema? Of the language as much as ours uses; what it does not know it refuses."""
+"""Checks a value against a JSON schema with the keywords that ours uses, and refuses other keywords."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_secret_values_in_the_options_of_a_server() -> None:
 def test_public_places_are_not_private(settings: dict[str, str]) -> None:
     session = load_session(FIXTURES / "sessions" / "three-versions")
     plain = replace(session, settings=settings, environment={}, servers={}, command="recovery crash-recovery")
-    assert distinct_literals(session_literals(plain)) == distinct_literals(())
+    assert distinct_literals(session_literals(plain)) == ()
 
 
 def test_names_of_this_host_are_private(tmp_path: Path) -> None:

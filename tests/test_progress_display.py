@@ -30,7 +30,6 @@ from recovery.cli.progress_view import (
     ProgressDisplay,
     Screen,
     current_activity,
-    duration_words,
     live_view,
     status_page,
 )
@@ -62,6 +61,9 @@ def test_a_trial_is_shown_with_the_results_so_far() -> None:
         "8.0.31 warm  1/2  mean 2.00 s  last 2.00 s",
     ]
     assert "nearly done" in texts(replace(measuring(), left_s=0.0))[0]
+    failed = replace(measuring().cells[0], mean=None, last=None, failed=2)
+    shown = texts(replace(measuring(), cells=(failed,)))
+    assert shown[-1] == "5.7.22 cold  1/2  mean - s  last - s  2 failed"
 
 
 @pytest.mark.parametrize(
@@ -114,12 +116,6 @@ def test_of_many_results_those_of_the_current_trial_are_shown() -> None:
     assert any(line.startswith("5.7.22 ") for line in shown[2:])
 
 
-def test_failures_are_counted() -> None:
-    found = measuring()
-    cell = replace(found.cells[0], mean=None, last=None, failed=2)
-    assert texts(replace(found, cells=(cell,)))[-1] == "5.7.22 cold  1/2  mean - s  last - s  2 failed"
-
-
 def test_no_control_character_reaches_the_terminal() -> None:
     evil = replace(measuring(), told="\x1b]0;mine\x07", step="\x1b[2Jx\u202e")
     assert all(text.isprintable() for text in texts(evil))
@@ -134,13 +130,6 @@ def test_the_page_of_recovery_status() -> None:
     assert lines[0] == "no session is running"
     assert "killed after 34 min" in lines[1]
     assert lines[-1] == "  results are in /results"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0 s"), (99, "99 s"), (100, "2 min"), (7199, "120 min"), (7200, "2.0 hours")]
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration_words(seconds) == words
 
 
 # --- What the display prints and stores during a session
@@ -349,14 +338,6 @@ def test_unchanged_lines_are_not_drawn_again(terminal: Terminal) -> None:
     before = terminal.read()
     screen.draw([Line("one")])
     assert terminal.read() == before
-
-
-def test_a_message_may_be_longer_than_a_row(terminal: Terminal) -> None:
-    screen = Screen(terminal.stream)
-    screen.draw([Line("drawn")])
-    screen.say("m" * 200)
-    screen.draw([Line("later")])
-    assert Emulator(80).feed(terminal.read()).lines == ["m" * 80, "m" * 80, "m" * 40, "later"]
 
 
 def test_a_terminal_that_became_narrower_has_folded_what_was_drawn(terminal: Terminal) -> None:

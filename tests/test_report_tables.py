@@ -16,12 +16,10 @@ from sessions import FIXTURES
 
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
-from recovery.analysis.summary import summarise
 from recovery.linux.cgroups import limits_to_settings
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import markdown, text
 from recovery.report.html.svg import flame_graph
-from recovery.report.settings_tables import findings_tables
 from recovery.report.startup_tables import (
     FAILS,
     HOLDS,
@@ -72,18 +70,6 @@ def test_a_void_run_is_in_no_figure() -> None:
     assert phase_table(spoiled) == phase_table(session)
     void = tuple(replace(run, verdict=Verdict.VOID) for run in session.runs)
     assert touched_table(replace(session, runs=void)) is None
-
-
-def test_a_hint_is_shown_once_for_all_warnings_with_it() -> None:
-    slow = [a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((55.0, 18.0, 17.0, 18.0), 1)]
-    others = [replace(run, number=10 + run.number, variant="warm") for run in slow]
-    (table,) = findings_tables(a_session((*slow, *others)))
-    hints = [cell for _, cell in table.rows if "->" in cell]
-    assert len(hints) == len(set(hints)) < len(table.rows)
-    first, second, hint = table.rows[:3]
-    assert (first[0], second[0], hint[0]) == ("5.7.22 cold", "5.7.22 warm", "")
-    assert hint[1].startswith("-> ")
-    assert all(len(line) <= text.WIDTH for line in text.render_table(table).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -275,15 +261,6 @@ def test_stacks_outside_the_session_are_not_read(tmp_path: Path) -> None:
 def test_threads_that_wait_for_storage_are_invisible_to_perf(program: str) -> None:
     (table,) = stacks_tables(a_session((replace(SAMPLED, sampled_by=program),)))
     assert any("waits for its storage" in note for note in table.notes) == (program == "perf")
-
-
-def test_a_sampled_run_is_in_no_mean_and_did_not_fail() -> None:
-    session = a_session((MEASURED, SAMPLED))
-    (summary,) = summarise(session)
-    assert (summary.count, summary.failed, summary.void, summary.max) == (1, 0, 0, 4.0)
-    rendered = " ".join(text.render(session).split())
-    assert "Stacks sampled by eu-stack, in no mean: run 2." in rendered
-    assert "Not counted" not in rendered
 
 
 def test_a_flame_graph_is_written_beside_the_stacks(tmp_path: Path) -> None:

@@ -129,19 +129,6 @@ def with_measures(session: Session, **measures: float) -> Session:
     return replace(session, runs=tuple(runs))
 
 
-def test_answers_about_loads() -> None:
-    old, new = answers(interference(caches=("400",)))
-    assert old == "5.7.22 loses 16.9 % (15.6 to 18.2) by poll=on (46,289 to 38,466 queries/s)."
-    assert new == "8.0.31 does not lose significantly by poll=on (43,071 to 43,071 queries/s)."
-    old, new = answers(metadata())
-    assert old.startswith("5.7.22 needs 58.26 s for Q1, 30.4 (29.9-30.9) times as long as 8.0.31; ")
-    assert "108.1 s for dump, 3.38 (3.33-3.44) times as long as 5.7.22" in new
-    old, new = answers(table_cache())
-    assert "up to 49,994 queries/s with point-select, table_open_cache_instances=16, tables 2, threads 8;" in old
-    assert "table_open_cache_instances=16 makes it up to 1.45 (1.42-1.47)" in old
-    assert " times that of 5.7.22" in new
-
-
 def test_seconds_are_added_and_not_lost() -> None:
     session = interference(caches=("400",))
     runs = tuple(replace(one, measures={"elapsed_s": 1e6 / one.measures["qps"]}) for one in session.runs)

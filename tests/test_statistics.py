@@ -23,7 +23,6 @@ from recovery.analysis.statistics import (
     f_upper_tail_p,
     fit_line,
     interval_95,
-    regularized_beta,
     t975,
     t_two_sided_p,
 )
@@ -45,14 +44,6 @@ def test_the_t_distribution_is_that_of_scipy(degrees: float) -> None:
 def test_the_f_distribution_is_that_of_scipy(over: float, under: float) -> None:
     for value in (0.0, 1e-6, 0.3, 1.0, 1.1, 4.0, 30.0, 1e4):
         assert f_upper_tail_p(value, over, under) == pytest.approx(stats.f.sf(value, over, under), rel=1e-8, abs=1e-300)
-
-
-def test_the_beta_function_is_that_of_scipy() -> None:
-    draw = random.Random(1)  # noqa: S311
-    for _ in range(300):
-        x, a, b = draw.random(), 10 ** draw.uniform(-1, 3), 10 ** draw.uniform(-1, 3)
-        assert regularized_beta(x, a, b) == pytest.approx(stats.beta.cdf(x, a, b), rel=1e-8, abs=1e-12)
-    assert (regularized_beta(0.0, 2, 3), regularized_beta(1.0, 2, 3)) == (0.0, 1.0)
 
 
 # --- Intervals and ratios of means

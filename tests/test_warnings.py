@@ -427,7 +427,7 @@ def test_other_activity_beside_a_load(change: Callable[[Run], Run], kind: str, t
     assert text in found.text
 
 
-def test_activity_is_told_apart_from_the_server_s_own() -> None:
+def test_the_server_s_own_activity_is_no_other_load() -> None:
     unsampled = changed(metadata(), lambda run: replace(run, around=HostActivity(10.0, others_cpu_s=5.0)))
     assert "other-cpu-load" in kinds(unsampled), "without a sampler the host's counters are used"
     own = measured(written_bytes_per_s=2e7)
