@@ -264,9 +264,7 @@ def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
         make_bundle(keep(many, tmp_path / "s"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "file"), [("template", "schema.sql"), ("insert_template", "inserts.sql")]
-)
+@pytest.mark.parametrize(("setting", "file"), [("template", "schema.sql"), ("insert_template", "inserts.sql")])
 def test_a_file_that_is_not_a_template_is_not_included(setting: str, file: str, tmp_path: Path) -> None:
     """A session from somebody else may name any file of this user."""
     mine = tmp_path / "id_rsa"

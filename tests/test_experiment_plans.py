@@ -308,9 +308,7 @@ def test_the_server_of_a_cell_is_the_one_with_its_options() -> None:
     flush = "innodb_flush_log_at_trx_commit"
     servers = {"5.7.22": {"which": "plain"}, f"5.7.22 {flush}=0": {"which": "lazy", "options": f"{flush}=0"}}
     session = replace(session, servers=servers)
-    which = {
-        cell.get(flush): server_of_cell(session, "5.7.22", name)["which"] for name, cell in session.cells.items()
-    }
+    which = {cell.get(flush): server_of_cell(session, "5.7.22", name)["which"] for name, cell in session.cells.items()}
     assert (which["0"], which["2"], which[None]) == ("lazy", "plain", "plain")
     assert server_of_cell(session, "8.0.31", session.variants[0]) == {}
 

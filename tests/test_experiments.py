@@ -29,7 +29,6 @@ from recovery.cli.suite_report import (
     SuiteRecord,
     read_suite,
     save_suite,
-    short_duration_text,
     write_suite_reports,
 )
 from recovery.cli.suite_run import (
@@ -286,18 +285,13 @@ def test_all_experiments_are_measured_in_the_order_of_the_publications(
     assert (fake.begun, fake.fetched, fake.record.steps) == ([], [], steps), "there was nothing to resume"
 
 
-def test_an_experiment_that_fails_does_not_stop_the_others(fake: FakeSessions) -> None:
-    fake.errors = {"crash-recovery": RecoveryError("the server could not be fetched")}
+@pytest.mark.parametrize("failing", [("crash-recovery",), publication_names()], ids=["the first", "all"])
+def test_an_experiment_that_fails_does_not_stop_the_others(failing: tuple[str, ...], fake: FakeSessions) -> None:
+    fake.errors = {name: HostUnfitError("the server could not be fetched", "none") for name in failing}
     assert run(fake.arguments) == 1
     assert fake.record.status == "failed"
     assert fake.record.steps[0].error == "the server could not be fetched"
     assert fake.begun == list(publication_names())
-
-
-def test_a_run_without_any_session_has_failed(fake: FakeSessions) -> None:
-    fake.errors = {name: HostUnfitError("no", "none") for name in publication_names()}
-    assert run(fake.arguments) == 1
-    assert fake.record.status == "failed"
 
 
 def test_a_void_trial_fails_the_run_and_does_not_end_it(fake: FakeSessions) -> None:

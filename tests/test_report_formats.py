@@ -183,9 +183,7 @@ def test_control_characters_are_stored_escaped() -> None:
     assert json.loads(text)["notes"] == [CONTROLS]
 
 
-def test_the_name_of_a_folder_does_not_control_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_name_of_a_folder_does_not_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a\x1b[2J\x9bb"
     shutil.copytree(STORED, folder)
     name = str(folder)

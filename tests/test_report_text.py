@@ -144,7 +144,9 @@ def test_a_mean_of_zero_is_compared_by_the_difference() -> None:
 
 
 def test_the_answer_has_some_of_very_many_cells() -> None:
-    assert all(one.endswith("more in the tables.") for one in answers(replace(write_scaling(), figure="latency_p95_ms")))
+    assert all(
+        one.endswith("more in the tables.") for one in answers(replace(write_scaling(), figure="latency_p95_ms"))
+    )
     plain = write_scaling()
     unscaled = replace(plain, axes=tuple(axis for axis in plain.axes if axis.name != "threads"))
     assert answers(unscaled)[0].startswith("5.7.22 does up to 32,536 queries/s with scaling, point-select; ")

@@ -175,9 +175,7 @@ def test_the_published_schema_is_generated_from_the_code(capsys: pytest.CaptureF
     assert capsys.readouterr().out == published
 
 
-@pytest.mark.parametrize(
-    "folder", ["2026-11-21-stacks", "2026-11-22-damage", "2026-11-22-interference"], indirect=True
-)
+@pytest.mark.parametrize("folder", ["2026-11-21-stacks", "2026-11-22-damage", "2026-11-22-interference"], indirect=True)
 def test_stored_sessions_keep_the_schema_when_they_are_written_again(folder: Path, session: Session) -> None:
     assert violations(json.loads((folder / "report.json").read_bytes())) == []
     again = json.loads(to_json(session))

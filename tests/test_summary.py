@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import NormalDist
 
 import pytest
-from at_work import DOUBLEWRITE, FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import complaints
 
 from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
@@ -16,15 +16,8 @@ from recovery.analysis.summary import (
     Group,
     Summary,
     all_variant_ratios,
-    cell_words,
-    cell_words_in_group,
-    compared_with_baseline,
     groups,
-    is_numeric,
-    is_self_explanatory,
-    is_switch,
     mean,
-    metric_names,
     metric_value,
     scale_axis,
     stored_summaries,
