@@ -165,7 +165,7 @@ def test_secret_values_in_the_options_of_a_server() -> None:
         {"image": "acme/mysql:8", "registry": "localhost:5000"},
     ],
 )
-def test_public_places_are_not_private(settings: dict[str, str]) -> None:
+def test_public_places_are_not_private(settings: dict[str, str | int | float | bool | None]) -> None:
     session = load_session(FIXTURES / "sessions" / "three-versions")
     plain = replace(session, settings=settings, environment={}, servers={}, command="recovery crash-recovery")
     assert distinct_literals(session_literals(plain)) == ()

@@ -61,13 +61,18 @@ def options(name: str, scale: str, caps: Caps = Caps(), cpus: int = 2) -> dict[s
 
 
 @pytest.fixture
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteRequest:
-    """The smallest scale, on a host with two CPUs."""
+def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite_run, "host_capacity", lambda _: HostCapacity(2, 4 << 30))
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> SuiteRequest:
+    """The smallest scale."""
     shared = ("--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"))
     return SuiteRequest("quick", VERSIONS, shared=shared)
 
 
+@pytest.mark.usefixtures("two_cpus")
 def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteRequest) -> None:
     versions = [parse_request_or_list(text).like for text in quick.versions]
     requests = session_requests(quick)
@@ -76,6 +81,7 @@ def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteReq
     assert one.schema == other.schema, "both are measured over one data directory"
 
 
+@pytest.mark.usefixtures("two_cpus")
 def test_the_published_scale_has_the_published_sizes(quick: SuiteRequest) -> None:
     crash, metadata, interference, *_ = session_requests(replace(quick, scale="published"))
     assert (crash.schema.total_tables, crash.runs) == (200_000, 5)
@@ -102,7 +108,7 @@ def test_clients_follow_the_cpus_up_to_what_was_published(quick: SuiteRequest) -
     assert "--threads 4" in limited.command
 
 
-@every_scale
+@pytest.mark.parametrize("scale", ["quick", "published"])
 def test_a_session_is_repeated_by_its_own_command(
     scale: str, quick: SuiteRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +212,7 @@ class FakeSessions:
         self.errors: dict[str, BaseException] = {}
         """Raised by the session of this name, after its folder is stored."""
         self.void: set[str] = set()
+        self.count = 0
         self.begun: list[str] = []
         self.resumed: list[str] = []
         self.fetched: list[str] = []
@@ -225,6 +232,7 @@ class FakeSessions:
         name = request.scenario
         assert request.results == self.results
         self.begun.append(name)
+        self.count += 1
         session = interference(caches=("400",))
         session = replace(session, runs=tuple(replace(run, watched=None) for run in session.runs))
         error = self.errors.get(name)
@@ -234,7 +242,7 @@ class FakeSessions:
             session = replace(session, runs=(replace(session.runs[0], verdict=Verdict.VOID), *session.runs[1:]))
         if error is not None:
             session = replace(session, status="interrupted", runs=session.runs[:5])
-        folder = unfinished.folder if unfinished else self.results / f"29991121T2000{len(self.begun):02}Z-{name}"
+        folder = unfinished.folder if unfinished else self.results / f"29991121T2000{self.count:02}Z-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT_FILE).write_bytes(to_json(session))
         if error is not None:

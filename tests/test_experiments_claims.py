@@ -203,7 +203,7 @@ def test_failed_runs_give_no_figure() -> None:
     ],
 )
 def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
-    opened: int | None, needs: dict[str, float], verdict: ClaimVerdict, note: str
+    opened: int | None, needs: dict[str, int], verdict: ClaimVerdict, note: str
 ) -> None:
     session = everything()
     runs = (replace(run, verdict=Verdict.MEASURED, tablespaces_opened=opened, tables=200) for run in session.runs)

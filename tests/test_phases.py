@@ -131,7 +131,7 @@ IN_VALIDATION = (
         (
             (Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO),
             Generation.SILENT,
-            ["process start", "redo scan", "redo apply + validation", "undo and temp"],
+            ["process start", "redo scan", "redo apply + validation", "unnamed"],
         ),
         (
             (Milestone.REDO, Milestone.UNDO, Milestone.STARTED),
@@ -253,8 +253,8 @@ def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
 
 # --- Recorded crash starts of real servers
 #
-# Each `.arrivals` has, for every line of a start of 2,500 tables, the seconds since the exec and the wall clock at which
-# it arrived; lines that say nothing of the start were removed. `.phases.json` is what they must parse to.
+# Each `.arrivals` has, for every line of a start of 2,500 tables, the seconds since the exec and the wall clock at
+# which it arrived; lines that say nothing of the start were removed. `.phases.json` is what they must parse to.
 
 RECORDED = {path.stem.removesuffix("-crash"): path for path in sorted((FIXTURES / "errorlogs").glob("*.arrivals"))}
 

@@ -1,7 +1,7 @@
 """Stored sessions give the figures, texts and pages that they always gave, and report.json keeps its published schema.
 
-The figures of `kept-sessions.tar.xz` are as earlier versions of the tool stored them; the texts are those of docs/results
-and fixtures. `recovery report FOLDER --write` writes a text anew."""
+The figures of `kept-sessions.tar.xz` are as earlier versions of the tool stored them; the texts are those of
+docs/results and fixtures. `recovery report FOLDER --write` writes a text anew."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from at_work import SMALL
 from html_page import check_page
-from schema_check import complaints
+from schema_check import SCHEMA, violations
 from sessions import FIXTURES, KEPT_SESSIONS, OTHER_SESSIONS
 
 from recovery.cli.main import run
@@ -24,7 +24,7 @@ from recovery.errors import RecoveryError
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import Session, Verdict
 from recovery.report import fmt, markdown, text
-from recovery.report.exports import schema, schema_text
+from recovery.report.exports import schema_text
 from recovery.report.html import page
 from recovery.report.stored_session import load_session, to_json
 from recovery.report.tables import all_tables
@@ -163,11 +163,6 @@ def test_texts_of_loads_are_as_kept(name: str) -> None:
 # --- The published schema, and the policy on changes of the format
 
 
-def violations(report: dict[str, Any]) -> list[str]:
-    made = schema()
-    return list(complaints(report, made, made))
-
-
 def test_the_published_schema_is_generated_from_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     published = (ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")
     assert published == schema_text(), "make it anew: recovery report --schema > docs/report.schema.json"
@@ -195,8 +190,7 @@ def keys(part: dict[str, Any], name: str = "report") -> Iterator[tuple[str, dict
 
 
 def test_every_key_is_described() -> None:
-    made = schema()
-    parts = {"report": made, **made["$defs"]}
+    parts = {"report": SCHEMA, **SCHEMA["$defs"]}
     found = [one for name, part in parts.items() for one in keys(part, name)]
     assert len(found) > 100
     assert [name for name, described in found if len(described.get("description", "")) < 5] == []
@@ -251,7 +245,7 @@ def test_unknown_keys_are_ignored_and_keep_the_schema(tmp_path: Path) -> None:
 
 def test_keys_that_were_added_later_may_be_absent(tmp_path: Path) -> None:
     assert "may be absent" in FORMAT_PAGE
-    needed = set(schema()["$defs"]["Run"]["required"])
+    needed = set(SCHEMA["$defs"]["Run"]["required"])
     runs = json.loads((SESSION / "report.json").read_bytes())["runs"]
     runs = [{key: value for key, value in run.items() if key in needed} for run in runs]
     assert load_session(stored(tmp_path, runs=runs)).runs[0].startup_s is None
@@ -259,8 +253,7 @@ def test_keys_that_were_added_later_may_be_absent(tmp_path: Path) -> None:
 
 def test_the_page_names_the_format_and_only_existing_keys() -> None:
     assert f'"format": {STORED_FORMAT}' in FORMAT_PAGE
-    made = schema()
-    known = {name.rpartition(".")[2] for part in (made, *made["$defs"].values()) for name, _ in keys(part)}
+    known = {name.rpartition(".")[2] for part in (SCHEMA, *SCHEMA["$defs"].values()) for name, _ in keys(part)}
     table = [line.split("|")[1].strip() for line in FORMAT_PAGE.splitlines() if line.startswith("| `")]
     named = {word.strip("` ") for cell in table for word in cell.split(",")}
     assert len(named) > 20

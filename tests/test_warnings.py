@@ -206,7 +206,7 @@ def test_a_cache_below_this_machine() -> None:
     ],
 )
 def test_inodes_stay_warm_without_root_and_the_hint_names_the_cause(
-    settings: dict[str, str | bool], environment: dict[str, str], words: str, absent: str
+    settings: dict[str, str | bool], environment: dict[str, str | int | float | None], words: str, absent: str
 ) -> None:
     found = one(
         replace(session(with_all(cold_means="fadvise"), **settings), environment=environment), "inodes-were-warm"
