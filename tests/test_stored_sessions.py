@@ -1,7 +1,7 @@
 """Stored sessions give the figures, texts and pages that they always gave, and report.json keeps its published schema.
 
 The figures of `kept-sessions.tar.xz` are as earlier versions of the tool stored them; the texts are those of
-docs/results and fixtures. `recovery report FOLDER --write` writes a text anew."""
+docs/results and fixtures. `recovery report FOLDER --format text > report.txt` accepts a changed text."""
 
 from __future__ import annotations
 
