@@ -1,12 +1,14 @@
-"""Do the phases of every generation have the right names, and do they always add up?"""
+"""Phases of every generation of servers have the right names, add up, and are found in recorded starts."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import FIXTURES
 
 from recovery.analysis.phase_names import UNNAMED, named_share, seconds_by_name, sorted_phases
 from recovery.model import Phase, parse_version
@@ -14,6 +16,7 @@ from recovery.mysqld import error_log
 from recovery.mysqld.error_log import Milestone, milestone_of
 from recovery.mysqld.phases import (
     Generation,
+    PhaseTracker,
     Sighting,
     StartTraits,
     current_phase,
@@ -76,7 +79,7 @@ def names(*marks: Milestone, generation: Generation, crashed: bool = True) -> li
         ("", None),
     ],
 )
-def test_marks(line: str, mark: Milestone | None) -> None:
+def test_milestones_of_lines(line: str, mark: Milestone | None) -> None:
     assert milestone_of(line) is mark
 
 
@@ -99,17 +102,60 @@ def test_marks(line: str, mark: Milestone | None) -> None:
         ("mariadb-11.4.2", Generation.NONE),
     ],
 )
-def test_what_a_release_does(version: str, generation: Generation) -> None:
+def test_generations_of_releases(version: str, generation: Generation) -> None:
     assert generation_of(parse_version(version)) is generation
 
 
-def test_an_unknown_release_is_told_by_its_lines() -> None:
+def test_the_generation_of_an_unknown_release_follows_from_its_lines() -> None:
     assert generation_of(None, [Milestone.POOL, Milestone.DISCOVER]) is Generation.BEFORE_REDO
     assert generation_of(None, [Milestone.SCAN]) is Generation.DICTIONARY
     assert generation_of(None, [Milestone.POOL, Milestone.APPLIED]) is Generation.NONE
 
 
-def test_a_silent_validation_is_named_by_its_gap() -> None:
+REDO_TWICE = (Milestone.REDO, Milestone.APPLY, Milestone.APPLIED) * 2
+IN_VALIDATION = (
+    *(Milestone.STARTED, Milestone.DICTIONARY, Milestone.VALIDATE, Milestone.UNDO, Milestone.VALIDATED),
+    Milestone.DICTIONARY_READ,
+)
+
+
+@pytest.mark.parametrize(
+    ("marks", "generation", "expected"),
+    [
+        (
+            (*REDO_TWICE, Milestone.UNDO, Milestone.STARTED),
+            Generation.SILENT,
+            ["process start", "redo scan", "redo apply", "redo scan", "redo apply", "validation", "undo and temp",
+             "rest to ready"],
+        ),
+        (
+            (Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO),
+            Generation.SILENT,
+            ["process start", "redo scan", "redo apply + validation", "unnamed"],
+        ),
+        (
+            (Milestone.REDO, Milestone.UNDO, Milestone.STARTED),
+            Generation.SILENT,
+            ["process start", "redo scan + validation", "undo and temp", "rest to ready"],
+        ),
+        (
+            (Milestone.STARTING, Milestone.INNODB, Milestone.STARTED),
+            Generation.DICTIONARY,
+            ["process start", "unnamed"],
+        ),
+        (
+            IN_VALIDATION,
+            Generation.DICTIONARY,
+            ["unnamed", "dictionary", "validation", "dictionary", "rest to ready"],
+        ),
+    ],
+    ids=["redo in batches", "no end of redo apply", "no redo apply", "few lines", "undo within validation"],
+)  # fmt: skip
+def test_names_of_phases(marks: tuple[Milestone, ...], generation: Generation, expected: list[str]) -> None:
+    assert names(*marks, generation=generation) == expected
+
+
+def test_a_silent_validation_is_the_gap_after_redo() -> None:
     marks = (
         Milestone.POOL,
         Milestone.POOLED,
@@ -127,35 +173,6 @@ def test_a_silent_validation_is_named_by_its_gap() -> None:
     assert names(*marks, generation=Generation.NONE) == [*before, "unnamed", *after]
 
 
-def test_redo_that_comes_in_batches_is_no_validation() -> None:
-    marks = (
-        Milestone.REDO,
-        Milestone.APPLY,
-        Milestone.APPLIED,
-        Milestone.REDO,
-        Milestone.APPLY,
-        Milestone.APPLIED,
-        Milestone.UNDO,
-        Milestone.STARTED,
-    )
-    found = names(*marks, generation=Generation.SILENT)
-    assert found == [
-        "process start", "redo scan", "redo apply", "redo scan", "redo apply", "validation", "undo and temp",
-        "rest to ready",
-    ]  # fmt: skip
-
-
-def test_what_no_line_parts_has_both_names() -> None:
-    assert (
-        names(Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO, generation=Generation.SILENT)[2]
-        == "redo apply + validation"
-    )
-    assert (
-        names(Milestone.REDO, Milestone.UNDO, Milestone.STARTED, generation=Generation.SILENT)[1]
-        == "redo scan + validation"
-    )
-
-
 def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
     marks = (Milestone.REDO, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED)
     assert names(*marks, generation=Generation.NONE)[2:4] == ["dictionary", "undo and temp"]
@@ -164,42 +181,29 @@ def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
     assert names(Milestone.CHECKPOINT, Milestone.RESTORE, generation=Generation.NONE)[1] == "redo scan"
 
 
-def test_a_server_that_says_little_is_not_guessed_at() -> None:
-    found = names(Milestone.STARTING, Milestone.INNODB, Milestone.STARTED, generation=Generation.DICTIONARY)
-    assert found == ["process start", "unnamed"]
-
-
-def test_undo_made_anew_within_validation_does_not_end_it() -> None:
-    marks = (
-        Milestone.STARTED,
-        Milestone.DICTIONARY,
-        Milestone.VALIDATE,
-        Milestone.UNDO,
-        Milestone.VALIDATED,
-        Milestone.DICTIONARY_READ,
-    )
-    found = names(*marks, generation=Generation.DICTIONARY)
-    assert found == ["unnamed", "dictionary", "validation", "dictionary", "rest to ready"]
-
-
-def test_marks_without_a_time_join_what_lies_around_them() -> None:
+def test_phases_around_a_line_without_a_time_are_joined() -> None:
     sightings = [Sighting(Milestone.APPLY, 1.0), Sighting(Milestone.APPLIED, None), Sighting(Milestone.UNDO, 3.0)]
     found = phases_of(sightings, (0.0, 4.0), server=CRASH[Generation.BEFORE_REDO])
     assert found[1] == Phase("redo apply + dictionary", 1.0, 3.0)
 
 
-def test_a_start_that_is_not_ready_stands_in_its_last_phase() -> None:
-    for generation, seen, where in (
+@pytest.mark.parametrize(
+    ("generation", "marks", "phase"),
+    [
         (Generation.SILENT, [Milestone.APPLY, Milestone.APPLIED], "validation"),
         (Generation.SILENT, [Milestone.CHECKPOINT, Milestone.APPLY], "redo apply + validation"),
         (Generation.DICTIONARY, [Milestone.INNODB, Milestone.SCAN], "discovery"),
         (Generation.DICTIONARY, [Milestone.STARTED], "dictionary"),
         (Generation.BEFORE_REDO, [Milestone.CHECKPOINT], "discovery"),
         (Generation.NONE, [], "process start"),
-    ):
-        sightings = [Sighting(mark, 1.0) for mark in seen]
-        assert current_phase(sightings, CRASH[generation]) == where
-        assert phases_of(sightings, (0.0, 9.0), server=CRASH[generation], ready=False)[-1].name == where
+    ],
+)
+def test_a_start_that_is_not_ready_is_in_its_last_phase(
+    generation: Generation, marks: list[Milestone], phase: str
+) -> None:
+    sightings = [Sighting(mark, 1.0) for mark in marks]
+    assert current_phase(sightings, CRASH[generation]) == phase
+    assert phases_of(sightings, (0.0, 9.0), server=CRASH[generation], ready=False)[-1].name == phase
 
 
 def test_first_query_and_share() -> None:
@@ -237,7 +241,7 @@ def test_any_text_has_a_mark_or_none(text: str) -> None:
 
 
 def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
-    logs = (Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err")
+    logs = (FIXTURES / "errorlogs").glob("*.err")
     lines = [line for log in logs for line in log.read_text().splitlines()]
     assert all((error_log._ANY_MILESTONE.search(line) is None) is (milestone_of(line) is None) for line in lines)
     for mark, spelling in error_log._MILESTONE_PATTERNS:
@@ -245,3 +249,63 @@ def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
         for one in spelling.split("|") if "(" not in spelling else ():
             plain = one.replace("\\", "")
             assert any(hint in plain for hint in error_log._MILESTONE_HINTS), (mark, one)
+
+
+# --- Recorded crash starts of real servers
+#
+# Each `.arrivals` has, for every line of a start of 2,500 tables, the seconds since the exec and the wall clock at
+# which it arrived; lines that say nothing of the start were removed. `.phases.json` is what they must parse to.
+
+RECORDED = {path.stem.removesuffix("-crash"): path for path in sorted((FIXTURES / "errorlogs").glob("*.arrivals"))}
+
+
+def replayed(recorded: Path) -> tuple[PhaseTracker, tuple[Phase, ...], float]:
+    tracker, arrived_s = PhaseTracker(parse_version(recorded.stem.removesuffix("-crash")), 0.0), 0.0
+    for line in recorded.read_text().splitlines():
+        times, _, text = line.partition("\t")
+        arrived_s, wall_s = map(float, times.split())
+        tracker.add_arrival(text, arrived_s, wall_s)
+    tracker.crashed = True
+    phases = with_first_query(tracker.phases(arrived_s), arrived_s + 0.5)
+    return tracker, phases, arrived_s
+
+
+@pytest.mark.parametrize("server", RECORDED)
+def test_recorded_starts_have_their_phases_and_add_up(server: str) -> None:
+    assert len(RECORDED) == 9
+    tracker, phases, startup_s = replayed(RECORDED[server])
+    kept = json.loads(RECORDED[server].with_suffix(".phases.json").read_text())
+    found = [[phase.name, *(round(at_s, 6) for at_s in (phase.start_s, phase.end_s))] for phase in phases[:-1]]
+    assert found == kept["phases"]
+    assert (None if tracker.held_s is None else round(tracker.held_s, 4)) == kept["held_s"]
+    assert phases[-1].name == "first query"
+    assert sum(seconds_by_name(phases[:-1]).values()) == pytest.approx(startup_s)
+    assert (named_share(phases) or 0) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("mysql-5.6.24", {"discovery"}),
+        ("mysql-5.7.22", {"validation"}),
+        ("mysql-8.0.15", {"discovery", "validation"}),
+        ("mysql-8.0.31", {"discovery", "validation"}),
+        ("mysql-9.7.4", {"discovery", "validation"}),
+        ("mariadb-10.2.11", {"redo apply + validation"}),
+        ("mariadb-10.11.5", set()),
+        ("mariadb-11.4.5", set()),
+    ],
+)
+def test_what_a_server_does_with_every_file_is_found(server: str, expected: set[str]) -> None:
+    """MariaDB from 10.11 on reads only the modified files."""
+    phases = replayed(RECORDED[server])[1]
+    seconds = seconds_by_name(phases)
+    assert {"discovery", "validation", "redo apply + validation"} & set(seconds) == expected
+    assert all(seconds[name] > 0.04 for name in expected)
+    assert expected or named_share(phases) == 1.0
+
+
+def test_which_servers_buffer_their_log() -> None:
+    held = {server: replayed(path)[0].held_s for server, path in RECORDED.items()}
+    assert [server for server, held_s in held.items() if held_s is not None] == ["mysql-8.0.15", "mysql-9.7.4"]
+    assert (held["mysql-9.7.4"] or 0) < 0.2, "its first line only"
