@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sessions import FIXTURES, KEPT_ARCHIVE, KEPT_SESSIONS, OTHER_SESSIONS
+from sessions import KEPT_ARCHIVE
 
 from recovery.linux.signals import raise_interrupt_on_signals
 
@@ -69,13 +69,6 @@ def kept_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(KEPT_ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     return folder
-
-
-@pytest.fixture(params=[*KEPT_SESSIONS, *OTHER_SESSIONS])
-def stored_session(request: pytest.FixtureRequest, kept_sessions: Path) -> Path:
-    """The folder of a stored session: each one in turn."""
-    name: str = request.param
-    return (FIXTURES / "sessions" if name in OTHER_SESSIONS else kept_sessions) / name
 
 
 @pytest.fixture(scope="session")

@@ -195,8 +195,8 @@ import os, sys
 from pathlib import Path
 from recovery.cli import measure  # nobody may not read them here
 from recovery.cli.main import run
-from recovery.experiments import find_scenario
-find_scenario("cold-recovery")
+from recovery.experiments import find_experiment
+find_experiment("cold-recovery")
 os.setgid(65534); os.setuid(65534)
 sys.exit(run(sys.argv[1:]))
 """
