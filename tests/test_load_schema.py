@@ -326,11 +326,14 @@ FILL = "insert /* fills */ into d.t select 1"
         (
             ["create schema d", TABLE, TABLE, TABLE, INSERT, "analyze table d.t", INSERT], 2, 0,
             [
-                (0, StatementKind.IN_ORDER, 1), (1, StatementKind.TABLE, 2), (3, StatementKind.TABLE, 1), (4, StatementKind.INSERT, 1),
-                (5, StatementKind.IN_ORDER, 1), (6, StatementKind.INSERT, 1),
+                (0, StatementKind.IN_ORDER, 1), (1, StatementKind.TABLE, 2), (3, StatementKind.TABLE, 1),
+                (4, StatementKind.INSERT, 1), (5, StatementKind.IN_ORDER, 1), (6, StatementKind.INSERT, 1),
             ],
         ),
-        ([TABLE, FILL, FILL], 9, 0, [(0, StatementKind.TABLE, 1), (1, StatementKind.FILL, 1), (2, StatementKind.FILL, 1)]),
+        (
+            [TABLE, FILL, FILL], 9, 0,
+            [(0, StatementKind.TABLE, 1), (1, StatementKind.FILL, 1), (2, StatementKind.FILL, 1)],
+        ),
         (
             ["create schema d", "use d", TABLE, TABLE, INSERT], 500, 3,
             [(1, StatementKind.SESSION, 1), (3, StatementKind.TABLE, 1), (4, StatementKind.INSERT, 1)],
