@@ -251,7 +251,7 @@ def planned(**changed: Any) -> StoredPlan:
         ({"trials": planned().trials[::-1]}, "run 4 is 5.7.22 warm 2 now, and was 5.7.22 cold 1"),
         ({"settings": {"cold": {"a": "1"}, "warm": {}}}, "the options of cold are a=1 now, and were none"),
         ({"inserts": "j"}, "the insert script has changed"),
-        ({"directories": ("l",)}, "the tables are made differently now"),
+        ({"directories": ("l",)}, "or options that shape the files, have changed"),
         ({"boot": "c", "folder": "/else", "built": ("k",)}, ""),
     ],
 )

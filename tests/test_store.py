@@ -240,7 +240,7 @@ def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes:
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recovery.linux.files._MOST_JSON_BYTES", 1000)
+    monkeypatch.setattr("recovery.linux.files._MAX_JSON_BYTES", 1000)
     with (tmp_path / REPORT_FILE).open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(RecoveryError, match="is larger than"):

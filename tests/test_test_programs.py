@@ -67,19 +67,19 @@ def test_where_an_engine_answers_none_is_installed(host: Path, tmp_path: Path) -
     assert "docker.io" not in (tmp_path / "asked").read_text()
 
 
-LANE = r"""#!/bin/sh
-echo "lane $*" >>"$RECORD"
+TEST_RUN = r"""#!/bin/sh
+echo "tests $*" >>"$RECORD"
 case "$*" in *containers\ and\ not*) exit 1 ;; esac
 """
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
-def test_a_lane_that_fails_fails_all_of_them(is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no namespaces can be had, as without root."""
     programs, venv = tmp_path / "programs", tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     programs.mkdir()
-    program(venv / "bin", "python", LANE)
+    program(venv / "bin", "python", TEST_RUN)
     program(programs, "docker", "exit 0")
     if not is_allowed:
         program(programs, "unshare", "exit 1")
@@ -90,6 +90,6 @@ def test_a_lane_that_fails_fails_all_of_them(is_allowed: bool, tmp_path: Path, m
     program(tmp_path, "test_programs.sh", "exit 0")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert len((tmp_path / "record").read_text().splitlines()) == 6
-    program(venv / "bin", "python", 'echo "lane $*" >>"$RECORD"')
+    assert len((tmp_path / "record").read_text().splitlines()) == 4
+    program(venv / "bin", "python", 'echo "tests $*" >>"$RECORD"')
     assert subprocess.run(["sh", tmp_path / "tests.sh", venv], check=False, capture_output=True).returncode == 0
