@@ -268,20 +268,19 @@ def pause_next(client: docker.DockerClient, tool: int, *, skipped: int, for_ever
 
 def test_runs_with_a_paused_container_are_void(data: Path, tmp_path: Path, client: docker.DockerClient) -> None:
     """In the second run it is paused for a moment, in the third for ever."""
+    more = ["--runs", "3", "--stall", "8"]
     pausers: list[threading.Thread] = []
-    program = recovery(
-        "cold-recovery", "--version", "5.7.22", *asked(data, tmp_path), "--runs", "3", "--stall", "8"
-    )  # fmt: skip
-    assert program.stderr is not None
-    for line in program.stderr:
-        for ended, skipped, for_ever in (("cold run 1: ", 0, False), ("cold run 2: ", 1, True)):
-            if ended in line:  # after a void run a server is started between two runs, too
-                given = {"skipped": skipped, "for_ever": for_ever}
-                pausers.append(threading.Thread(target=pause_next, args=(client, program.pid), kwargs=given))
-                pausers[-1].start()
-    assert program.wait() == 1
-    for pauser in pausers:
-        pauser.join()
+    with recovery("cold-recovery", "--version", "5.7.22", *asked(data, tmp_path), *more) as program:
+        assert program.stderr is not None
+        for line in program.stderr:
+            for ended, skipped, for_ever in (("cold run 1: ", 0, False), ("cold run 2: ", 1, True)):
+                if ended in line:  # after a void run a server is started between two runs, too
+                    given = {"skipped": skipped, "for_ever": for_ever}
+                    pausers.append(threading.Thread(target=pause_next, args=(client, program.pid), kwargs=given))
+                    pausers[-1].start()
+        assert program.wait() == 1
+        for pauser in pausers:
+            pauser.join()
     runs = load_session(tmp_path / "results" / "latest").runs
     assert [(one.verdict, one.measure_again) for one in runs] == [
         (Verdict.MEASURED, False),
