@@ -38,12 +38,8 @@ def run_in(client: docker.DockerClient, build: Build, *commands: str) -> list[st
     return [part.strip() for part in output.split("---\n")]
 
 
-@pytest.mark.parametrize(
-    "version", [*CATALOG, "debian-sid", *MORE, pytest.param("debian-mariadb-11", marks=LARGE)]
-)
-def test_the_image_of_a_version_runs_and_is_described_by_its_labels(
-    version: str, client: docker.DockerClient
-) -> None:
+@pytest.mark.parametrize("version", [*CATALOG, "debian-sid", *MORE, pytest.param("debian-mariadb-11", marks=LARGE)])
+def test_the_image_of_a_version_runs_and_is_described_by_its_labels(version: str, client: docker.DockerClient) -> None:
     build = resolve_image(version, ALONE, quiet, client)
     image = client.images.get(str(build.image))
     assert image.labels[docker_engine.PURPOSE] == "image"

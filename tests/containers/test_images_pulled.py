@@ -146,10 +146,10 @@ def test_a_server_in_the_places_of_its_vendor_is_pulled_and_measured(
         server=ours.image, base=BASE_IMAGE_NAME, messages=ours.messages, mysqld=ours.mysqld, labels=labels
     )
     shipped = image_build.build_image(client, "Dockerfile", context_of(Dockerfile=text.encode()), {})
-    name = publish("mysql:5.7.22", shipped)
+    name, mirror = publish("vendor/mysql:5.7.22", shipped), f"{registry}/vendor"
     where = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--tables", "10", "--runs", "1"]
     try:
-        assert run(["cold-recovery", "--engine", "docker", "--registry", registry, "--version", "5.7.22", *where]) == 0
+        assert run(["cold-recovery", "--engine", "docker", "--registry", mirror, "--version", "5.7.22", *where]) == 0
     finally:
         client.images.remove(shipped, force=True)
     messages = capsys.readouterr().err
@@ -209,9 +209,9 @@ def test_an_image_in_the_format_of_2015_is_pulled_or_skipped(
     client: docker.DockerClient, registry: str, publish: Publish, not_on_this_host: None
 ) -> None:
     """Old engines pull it, new ones refuse it; here it holds another version than its name says."""
-    as_schema_1(registry, publish("mysql:5.7.22"))
+    as_schema_1(registry, publish("old/mysql:5.7.22"))
     lines: list[str] = []
-    build = resolve_image("5.7.22", Sources(registry=registry), lines.append, client)
+    build = resolve_image("5.7.22", Sources(registry=f"{registry}/old"), lines.append, client)
     assert build.image == image_id(client, own_name("5.7.22"))
     assert any("(schema 1)" in line or f"holds {VERSION}" in line for line in lines)
 

@@ -159,9 +159,7 @@ def test_limits_hold(measured: Measured) -> None:
     assert one["reads_per_s"] <= 1.5 * READ_IOPS + 100
 
 
-@pytest.mark.parametrize(
-    "means", ["a key", "SIGTERM", pytest.param("SIGINT", marks=pytest.mark.on_demand("large"))]
-)
+@pytest.mark.parametrize("means", ["a key", "SIGTERM", pytest.param("SIGINT", marks=pytest.mark.on_demand("large"))])
 def test_an_interrupted_session_leaves_nothing(
     means: str, script: Path, here: Path, settings: None, client: docker.DockerClient
 ) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-Z, a server that somebody stops, a clock that is set: the run is void or noted, and no duration is implausible."""
+"""Ctrl-Z, a stopped server, a clock that is set: the run is void or noted, and no duration is implausible."""
 
 from __future__ import annotations
 
