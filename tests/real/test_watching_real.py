@@ -37,6 +37,26 @@ def status() -> dict[str, Any]:
 STEPS = {"starting the server", "flushing the caches", "inserting", "timed start"}
 
 
+def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_session(
+    at: list[str], tmp_path: Path
+) -> None:
+    with InTerminal(*MEASURE, "--runs", "1", *at, columns=40, NO_COLOR="1") as terminal:
+        assert terminal.wait() == 0
+    screen = terminal.screen()
+    assert screen.cursor_shown
+    left = "\n".join(screen.lines)
+    assert "trials done" not in left, "the view is removed"
+    assert "[1/1] 5.7.22 cold run 1: " in left
+    assert "stored in" in left
+    watched, _, _ = terminal.output.rpartition("\x1b[?25h")
+    assert watched
+    assert not STYLES.search(watched)
+    found = status()
+    assert not found["running"]
+    assert found["session"]["status"] == "finished"
+    assert Path(found["session"]["results"]) == (tmp_path / "results" / "latest").resolve()
+
+
 def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_path: Path) -> None:
     """For as many runs as it takes to see a phase, which is short."""
     with InTerminal(*MEASURE, "--runs", "50", *at) as terminal:
@@ -77,26 +97,6 @@ def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_p
         assert status()["session"]["status"] == "interrupted"
 
 
-def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_session(
-    at: list[str], tmp_path: Path
-) -> None:
-    with InTerminal(*MEASURE, "--runs", "1", *at, columns=40, NO_COLOR="1") as terminal:
-        assert terminal.wait() == 0
-    screen = terminal.screen()
-    assert screen.cursor_shown
-    left = "\n".join(screen.lines)
-    assert "trials done" not in left, "the view is removed"
-    assert "[1/1] 5.7.22 cold run 1: " in left
-    assert "stored in" in left
-    watched, _, _ = terminal.output.rpartition("\x1b[?25h")
-    assert watched
-    assert not STYLES.search(watched)
-    found = status()
-    assert not found["running"]
-    assert found["session"]["status"] == "finished"
-    assert Path(found["session"]["results"]) == (tmp_path / "results" / "latest").resolve()
-
-
 def test_status_shows_a_killed_session(at: list[str]) -> None:
     with InTerminal(*MEASURE, "--runs", "50", *at, TERM="dumb") as terminal:
         running = until(lambda: found if (found := status())["running"] else None, "the session to be shown")
@@ -111,6 +111,8 @@ def test_status_shows_a_killed_session(at: list[str]) -> None:
         assert (found["running"], found["session"]["status"]) == (False, "killed")
 
 
+# Pure tests close one stream at a time.
+@pytest.mark.on_demand("large")
 def test_a_reader_that_goes_away_does_not_end_the_session(at: list[str], tmp_path: Path) -> None:
     command = '"$@" 2>&1 | head -1; exit "${PIPESTATUS[0]}"'
     arguments = [sys.executable, "-m", "recovery", *MEASURE, "--runs", "1", *at]
