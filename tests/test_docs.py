@@ -18,7 +18,7 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, ROOT / "docs" / "results" / "README.md"]
 COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd|zcat|docker/recovery) .*)")
-TABLES, SHARES_DATA = 300, True
+TABLES, SHARES_DATA = 100, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
 VOLUME = "/dev/nvme1n1"
 # Commands that a test host cannot run, or that another test runs.
@@ -50,6 +50,10 @@ def commands(page: Path) -> list[str]:
 
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
 README_COMMANDS = [command for command in commands(README) if command.startswith("make ") and command != "make test"]
+MEASURING = [one for one in README_COMMANDS if one.split()[1].endswith(("recovery", "clean-start", "scale"))]
+MEASURED = "make cold-recovery VERSION=5.7.22 TABLES=20000 RUNS=3"
+PLANNED = [one for one in MEASURING if one != MEASURED and "--dry-run" not in one]
+"""`make test` only shows what these would measure; `make test-docs` runs them."""
 
 
 def test_there_are_pages_with_commands() -> None:
@@ -58,6 +62,7 @@ def test_there_are_pages_with_commands() -> None:
     assert len(README_COMMANDS) >= 10
     indented = re.compile(r"^    (make|recovery) ", re.MULTILINE)
     assert not [page.name for page in PAGES if indented.search(page.read_text(encoding="utf-8"))], "not in a fence"
+    assert MEASURED in MEASURING
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -117,7 +122,8 @@ class Reader:
         words = [word for word in words if not word.startswith(("TABLES=", "RUNS="))]
         if self.volume is None:
             words = [word for word in words if not word.startswith("DATA=")]
-        if not self.results.exists() and {"report", "bundle", "warm-recovery"} & set(words):
+        needs_session = {"report", "bundle", "warm-recovery"} & set(words) and "ARGS=--dry-run" not in words
+        if needs_session and not self.results.exists():
             earlier = self.run("make cold-recovery")  # these need an earlier session
             assert earlier.returncode == 0, earlier.stderr
         small = {
@@ -168,9 +174,22 @@ def test_the_commands_of_a_page_run(page: Path, volume: str | None, data: Path, 
         assert "Traceback" not in done.stderr, command
 
 
+@pytest.mark.parametrize("command", PLANNED)
+def test_the_plan_of_a_command_of_the_readme(command: str, data: Path, results: Path, tmp_path: Path) -> None:
+    if "READ_IOPS" in command:
+        need_limits()
+    done = Reader(tmp_path, data, results).run(f"{command} ARGS=--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
+    assert "servers run " in done.stdout
+
+
 @pytest.mark.real
 @pytest.mark.containers
-@pytest.mark.parametrize("command", README_COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=pytest.mark.on_demand("docs")) if one in PLANNED else one for one in README_COMMANDS],
+)
 def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, tmp_path: Path) -> None:
     if "READ_IOPS" in command:
         need_limits()
@@ -178,7 +197,7 @@ def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, t
     assert done.returncode in expected_codes(command), done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.strip()
-    if shlex.split(command)[1].endswith(("recovery", "clean-start")):
+    if command in MEASURING:
         assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
 
 
