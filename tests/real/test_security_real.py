@@ -186,5 +186,5 @@ def test_a_folder_that_no_options_file_can_name_is_not_made(tmp_path: Path, caps
     data, results = tmp_path / 'of "tables"', tmp_path / "results"
     words = ["clean-start", "--version", "5.7.22", "--tables", "1", "--data", str(data), "--results", str(results)]
     assert run(words) == 2
-    assert "the value of 'DATA' has a quote" in capsys.readouterr().err
+    assert "the value of 'DATA' contains a double quote" in capsys.readouterr().err
     assert not data.exists()

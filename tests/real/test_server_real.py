@@ -148,7 +148,7 @@ def test_a_server_that_died_before_is_not_taken_for_ended_by_us(
     server.start()
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait(60)
-    with pytest.raises(ServerFailedError, match=f"gone before it was {about_to_be}"):
+    with pytest.raises(ServerFailedError, match=f"already ended before it was {about_to_be}"):
         end(server)
 
 
