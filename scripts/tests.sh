@@ -91,8 +91,8 @@ esac
 sh "$here/test_programs.sh"
 start_engine
 # Local servers wait more than they compute. What is in neither list is in the third lane.
-loads="tests/real/test_experiments_real.py tests/real/test_write_scaling_real.py tests/real/test_findings_load_real.py
-    tests/real/test_sysbench_real.py tests/real/test_sampler_real.py"
+loads="tests/real/test_experiments_real.py tests/real/test_findings_load_real.py
+    tests/real/test_sysbench_real.py"
 builds="tests/real/test_builds_real.py tests/real/test_load_real.py tests/real/test_trace_real.py
     tests/real/test_layouts_real.py tests/real/test_crash_real.py tests/real/test_scale_real.py
     tests/real/test_limits_real.py"

@@ -49,13 +49,26 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _set_own_settings(monkeypatch, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for what fixtures run once for a file of tests, with the settings that each test has."""
+    folder = tmp_path_factory.mktemp("once")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _set_own_settings(monkeypatch, folder)
+        yield folder
+
+
+def _set_own_settings(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The cache of downloads is shared with the user's; everything else is the test's own."""
     for name in os.environ:
         if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
             monkeypatch.delenv(name)
     # Under make the command tells itself, which is tested apart.
     monkeypatch.delenv("MAKELEVEL", raising=False)
-    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
+    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(folder / "host.lock"))
     # What a host's engine does is tested apart, where one is asked for.
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
     if os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
@@ -99,12 +112,18 @@ def at(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_running() -> Iterator[None]:
+def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A file of tests that says SHARES_SERVER has a fixture that runs one for all of them."""
+    before = _servers() if getattr(request.module, "SHARES_SERVER", False) else []
     yield
-    left = [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
+    left = [process for process in _servers() if process not in before]
     for process in left:
         process.kill()
     assert not left, f"servers left running: {left}"
+
+
+def _servers() -> list[psutil.Process]:
+    return [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
 
 
 def _is_server(process: psutil.Process) -> bool:

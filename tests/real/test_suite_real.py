@@ -33,7 +33,7 @@ def stored_record(results: Path) -> dict[str, object]:
 def test_ctrl_c_ends_the_run_and_it_can_be_resumed(tmp_path: Path, data: Path) -> None:
     results = tmp_path / "results"
     words = [
-        *("experiments", "--version", "5.7.22", "--tables", str(TABLES), "--seconds", "1"),
+        *("experiments", "--version", "mariadb-10.11.5", "--tables", str(TABLES), "--seconds", "1"),
         *("--no-drop-caches", "--no-probe", *SMALL_LOG),
         *("--data", str(data), "--results", str(results), "--only", "crash-recovery table-cache"),
     ]
