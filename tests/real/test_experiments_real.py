@@ -103,7 +103,7 @@ def test_queries_dumps_and_table_creation_are_measured(metadata: Path) -> None:
         assert runs["published-build"].measures["tables_made"] == 20
         assert all(one.cold_means in ("drop_caches", "fadvise") for one in runs.values())
         assert all((one.resident_before_bytes or 0) < 16 << 20 for one in runs.values())
-        # Statistics that are not stored yet are computed and written by the first query, with a kilobyte for each table.
+        # Statistics that are not stored yet are computed and written by the first query, a kilobyte for each table.
         asked = runs["Q1"].measures
         assert asked["redo_bytes_per_s"] * asked["elapsed_s"] < 200 * TABLES * SCHEMAS
         # A line of SQL for each table, at the least.

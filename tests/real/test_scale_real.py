@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -10,19 +12,24 @@ from sessions import stored
 from recovery.cli.main import run
 
 pytestmark = pytest.mark.real
-
 FASTEST = "mariadb-10.11.5"
-TABLES = 50
+TABLES = 300
 
 
-def test_a_directory_grows_and_is_used_again(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe"]
-    sizes = ["--tables", "300 100", "--runs", "2", "--predict", "1000"]
-    assert run(["scale", "--version", FASTEST, *sizes, *where]) == 0
-    printed = capsys.readouterr()
-    assert "growing from 100 to 300 tables" in printed.err
-    assert "--tables '100 300'" in printed.err
-    report = stored(tmp_path)
+@pytest.fixture(scope="module")
+def grown(once: Path, data: Path) -> str:
+    """What is printed to standard error while a directory of 100 tables is measured, grows, and is measured again."""
+    where = ["--data", str(data), "--results", str(once / "results"), "--no-probe"]
+    sizes = ["--tables", f"{TABLES} 100", "--runs", "2", "--predict", "1000"]
+    with redirect_stderr(io.StringIO()) as printed:
+        assert run(["scale", "--version", FASTEST, *sizes, *where]) == 0
+    return printed.getvalue()
+
+
+def test_a_directory_grows_to_the_next_number_of_tables(grown: str, once: Path) -> None:
+    assert "growing from 100 to 300 tables" in grown
+    assert "--tables '100 300'" in grown
+    report = stored(once)
     assert [one["variant"] for one in report["runs"]] == ["cold-100", "cold-100", "cold-300", "cold-300"]
     assert [one["tables"] for one in report["runs"]] == [100, 100, 300, 300]
     for one in report["runs"]:
@@ -31,16 +38,14 @@ def test_a_directory_grows_and_is_used_again(data: Path, tmp_path: Path, capsys:
     (fit,) = report["fits"]
     assert fit["runs"] == 4
     assert fit["predicted"]["tables"] == 1000
-    (left,) = (one for one in data.glob(f"{FASTEST}-*") if one.is_dir())
-    assert "-300-" in left.name
-    # The largest is an ordinary directory: the next run finds it.
-    assert run(["cold-recovery", "--version", FASTEST, "--tables", "300", "--runs", "1", *where]) == 0
-    assert "using the data directory" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("grown")
 def test_settings_are_compared_over_the_same_files_and_page_sizes_over_files_of_their_own(
     at: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (left,) = (one for one in data.glob(f"{FASTEST}-*") if one.is_dir())
+    assert f"-{TABLES}-" in left.name
     few, small = "few:table_open_cache=64,innodb_read_io_threads=2", "small:innodb_page_size=4096"
     variants = ["--variant", "plain:", "--variant", few, "--variant", small]
     assert run(["cold-recovery", "--version", FASTEST, "--runs", "1", *variants, *at]) == 0
@@ -53,6 +58,8 @@ def test_settings_are_compared_over_the_same_files_and_page_sizes_over_files_of_
     assert pages == ["16384", "16384", "4096"]
     assert report["settings"]["variants"] == f"plain: {few} {small}"
     assert "--variant plain:" in report["command"]
-    assert capsys.readouterr().err.count("making a data directory") == 2
+    errors = capsys.readouterr().err
+    assert f"using the data directory {left}" in errors, "the one that grew is an ordinary directory"
+    assert errors.count("making a data directory") == 1
     assert len([one for one in data.glob(f"{FASTEST}-discovery-{TABLES}-*") if one.is_dir()]) == 2
     assert "data directories alternate" in (tmp_path / "results" / "latest" / "report.txt").read_text()

@@ -1,4 +1,4 @@
-"""sysbench, the poller and the sampler with a real server, over tables that are sysbench's own in all but the making."""
+"""sysbench, the poller and the sampler with a real server, over tables that are like those that sysbench makes."""
 
 from __future__ import annotations
 
@@ -299,7 +299,9 @@ def test_samples_count_what_was_asked_and_are_stored(server: Server, tmp_path: P
     assert all(at_s >= second for second, at_s in enumerate(times[:-1])), "never before its second"
     assert samples[0].at_s < 0, "the warm-up"
 
-    assert grown(samples, "status.Com_select") == QUERIES + len(times) - 1, "theirs, and one of each sample but the last"
+    assert grown(samples, "status.Com_select") == QUERIES + len(times) - 1, (
+        "theirs, and one of each sample but the last"
+    )
     assert grown(samples, "status.Com_update") == COMMITS
     assert grown(samples, "metric.dml_updates") == COMMITS
     assert COMMITS <= grown(samples, "status.Innodb_os_log_fsyncs") <= grown(samples, "status.Innodb_data_fsyncs")
