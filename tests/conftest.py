@@ -74,6 +74,12 @@ def module_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def once(module_settings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what fixtures run once for a file of tests."""
+    return tmp_path_factory.mktemp("once")
+
+
 @pytest.fixture(scope="session")
 def kept_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the sessions that earlier versions of the tool stored."""
@@ -104,12 +110,18 @@ def at(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_running() -> Iterator[None]:
+def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A file of tests that says SHARES_SERVER has a fixture that runs one for all of them."""
+    before = _servers() if getattr(request.module, "SHARES_SERVER", False) else []
     yield
-    left = [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
+    left = [process for process in _servers() if process not in before]
     for process in left:
         process.kill()
     assert not left, f"servers left running: {left}"
+
+
+def _servers() -> list[psutil.Process]:
+    return [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
 
 
 def _is_server(process: psutil.Process) -> bool:
