@@ -47,19 +47,31 @@ def pytest_configure() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-@pytest.fixture(autouse=True)
-def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path) -> None:
     """The cache of downloads is shared with the user's; everything else is the test's own."""
     for name in os.environ:
         if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
-            monkeypatch.delenv(name)
+            patch.delenv(name)
     # Under make the command tells itself, which is tested apart.
-    monkeypatch.delenv("MAKELEVEL", raising=False)
-    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
+    patch.delenv("MAKELEVEL", raising=False)
+    patch.setenv("RECOVERY_HOST_LOCK", str(lock))
     # What a host's engine does is tested apart, where one is asked for.
-    monkeypatch.setenv("RECOVERY_ENGINE", "local")
+    patch.setenv("RECOVERY_ENGINE", "local")
     if os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
-        monkeypatch.setenv("RECOVERY_NO_DROP_CACHES", "1")
+        patch.setenv("RECOVERY_NO_DROP_CACHES", "1")
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _isolate_settings(monkeypatch, tmp_path / "host.lock")
+
+
+@pytest.fixture(scope="module")
+def module_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same for fixtures that run the command once for a file of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        _isolate_settings(patch, tmp_path_factory.mktemp("lock") / "host.lock")
+        yield
 
 
 @pytest.fixture(scope="session")
