@@ -144,7 +144,7 @@ def test_a_truncated_file_is_reported(damage: dict[str, dict[str, str]]) -> None
 
 def test_a_missing_file_is_reported(damage: dict[str, dict[str, str]]) -> None:
     assert {"missing-written-to", "missing-untouched"} <= damage.keys()
-    assert "1812" in damage["missing-untouched"]["the table"], "tablespace is missing"
+    assert "Tablespace is missing for a table" in damage["missing-untouched"]["the table"]
 
 
 @pytest.mark.usefixtures("disks")
