@@ -168,7 +168,7 @@ def test_what_was_flushed_survives_a_power_loss(data: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("disks")
-def test_a_disk_without_power_keeps_what_was_synced_alone(tmp_path: Path) -> None:
+def test_a_disk_without_power_keeps_only_what_was_synced(tmp_path: Path) -> None:
     place = tmp_path / "disk"
     with loop_disk(place, size_bytes=64 << 20) as disk:
         for name in ("synced", "unsynced"):
@@ -184,13 +184,13 @@ def test_a_disk_without_power_keeps_what_was_synced_alone(tmp_path: Path) -> Non
     assert not place.exists()
 
 
-def test_a_question_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_question_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["crash-matrix", "--question", "breakfast", "--results", str(tmp_path)]) == 2
     assert "crash-matrix has no question 'breakfast'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("disks")
-def test_the_disk_that_a_killed_run_has_left_is_removed(tmp_path: Path) -> None:
+def test_the_disk_of_a_killed_run_is_removed(tmp_path: Path) -> None:
     place = tmp_path / "copy"
     disk = loop_disk(place, size_bytes=64 << 20)
     disk.__enter__()
@@ -216,7 +216,7 @@ with disposable_copy(directory.mysql, directory.path, on_a_disk=True, for_contai
 
 
 @pytest.mark.usefixtures("disks")
-def test_disks_of_the_dead_are_removed_wherever_they_are_and_no_others(tmp_path: Path) -> None:
+def test_disks_of_killed_runs_are_removed_everywhere_and_no_others(tmp_path: Path) -> None:
     """By a session that has nothing to do with them."""
     for name in ("dead", "living", "elsewhere"):
         (tmp_path / name).mkdir(mode=0o700)
@@ -255,7 +255,7 @@ with disposable_copy(directory.mysql, directory.path, on_a_disk=True) as copy:
 
 
 @pytest.mark.usefixtures("disks")
-def test_a_server_that_a_dead_run_has_left_on_a_disk_of_its_own_is_ended(tmp_path: Path) -> None:
+def test_a_server_left_by_a_killed_run_on_its_own_disk_is_ended(tmp_path: Path) -> None:
     """Nobody else sees that disk, and it is there for as long as the server is."""
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
@@ -270,6 +270,6 @@ def test_a_server_that_a_dead_run_has_left_on_a_disk_of_its_own_is_ended(tmp_pat
     assert not list(left.glob("copy*"))
 
 
-def test_data_directories_stay_as_they_are(data: Path) -> None:
-    """After all of these: what was built was never started, and is trusted."""
+def test_the_original_data_directories_are_never_started(data: Path) -> None:
+    """The last test here: over a copy of each, all others have started servers."""
     assert {one.status for one in DataDirs(data).list()} <= {"whole"}
