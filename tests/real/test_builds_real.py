@@ -24,7 +24,7 @@ from recovery.builds import catalog, download, executable, install
 from recovery.builds.executable import loader_environment
 from recovery.builds.resolve import Sources, available_servers, resolve_server
 from recovery.cli.main import run
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.model import Build
 
 pytestmark = pytest.mark.real
@@ -183,7 +183,9 @@ def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
-def test_a_published_checksum_is_verified(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path, algorithm: str) -> None:
+def test_a_published_checksum_is_verified(
+    tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path, algorithm: str
+) -> None:
     mirror.publish(TRUE_NAME, tarball)
     published = tmp_path / "sum"
     mirror.publish(f"{TRUE_NAME}.{algorithm}", published)
@@ -199,7 +201,9 @@ def test_a_published_checksum_is_verified(tarball: Path, mirror: Mirror, fresh_c
     assert "over http" in warning
 
 
-def test_a_recorded_checksum_is_verified_later(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
+def test_a_recorded_checksum_is_verified_later(
+    tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path
+) -> None:
     mirror.publish(TRUE_NAME, tarball)
     resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
     shutil.rmtree(install.installed_servers()[0].folder)
@@ -229,7 +233,9 @@ def test_a_mirror_without_the_version_is_named(mirror: Mirror, fresh_cache: Path
     assert any(FALSE_NAME in line for line in mirror.asked)
 
 
-def test_a_truncated_download_is_not_installed(tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path) -> None:
+def test_a_truncated_download_is_not_installed(
+    tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path
+) -> None:
     cut = tmp_path / "cut"
     cut.write_bytes(tarball.read_bytes()[:-100_000])
     mirror.publish(TRUE_NAME, cut)
