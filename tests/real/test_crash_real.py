@@ -11,16 +11,21 @@ from random import Random
 
 import psutil
 import pytest
+from datadirs import empty_datadir
 from sessions import need_disks
 from waiting import until
 
 from recovery.cli.main import run
 from recovery.experiments import crash_matrix
+from recovery.experiments.consistency import compare_dictionary
 from recovery.experiments.writers import JournalWriter
 from recovery.linux.loop_device import attached_images, image_path, loop_disk, why_no_loop_disk
 from recovery.linux.privileges import RootStep, refuse_steps
+from recovery.linux.storage import device_of
 from recovery.model import CrashMoment, Run, Session, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_copy, remove_leftover_copies
+from recovery.mysqld.local import LocalLauncher
+from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
 from recovery.report.stored_session import find_session, load_session
 
@@ -53,7 +58,6 @@ def by_question(session: Session) -> dict[str, Run]:
     ("version", "moments"),
     [
         (FAST, "inserts load definitions recovery"),
-        (NEW, "definitions"),
         pytest.param(OLD, "definitions recovery", marks=LARGE),
         pytest.param(NEW, "inserts load definitions recovery shutdown", marks=LARGE),
     ],
@@ -76,6 +80,24 @@ def test_a_server_killed_at_any_moment_keeps_its_promises(
     if "recovery" in found:
         assert found["recovery"].crash_proof
         assert found["recovery"].measures["kills"] > 1
+
+
+def test_files_are_compared_with_the_views_of_a_new_server(tmp_path: Path) -> None:
+    build, datadir = empty_datadir(NEW, tmp_path)
+    logs, settings = tmp_path / "logs", experiment_settings(build.version)
+    with Server(
+        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=logs, settings=settings
+    ) as server:  # fmt: skip
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            cursor.execute("create database crashed")
+            for table in ("there", "gone"):
+                cursor.execute(f"create table crashed.{table} (id int primary key)")
+            (datadir / "crashed" / "gone.ibd").unlink()
+            (datadir / "crashed" / "unknown.ibd").touch()
+            found = compare_dictionary(connection, build.version, datadir, ["crashed"])
+        server.kill()
+    assert found == (("crashed/unknown.ibd",), ("crashed/gone.ibd",))
 
 
 def test_a_single_kill_is_repeated_by_its_number(data: Path, tmp_path: Path) -> None:
