@@ -68,8 +68,8 @@ def cell(session: Session, version: str | None = None, **axes: str) -> Run:
 # --- metadata
 
 SCHEMAS, TABLES = 3, 60
-assert METADATA.experiment is not None
-SCHEMA = replace(METADATA.experiment.schema, tables=TABLES, databases=SCHEMAS)
+assert METADATA.load is not None
+SCHEMA = replace(METADATA.load.schema, tables=TABLES, databases=SCHEMAS)
 METADATA_COMMAND = ("metadata", "--tables", str(TABLES), "--schemas", str(SCHEMAS))
 
 
