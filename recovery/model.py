@@ -779,8 +779,8 @@ class Run:
     """Time from the exec of the server until the first answered query."""
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query, in their order."""
-    beside: tuple[Phase, ...] = ()
-    """Work of the server's background threads during the start: `Startup.background_phases`."""
+    beside: tuple[Phase, ...] = ()  # Startup.background_phases, under the name in stored sessions
+    """Work of the server's background threads during the start."""
     tables: int | None = None
     """Number of tables in the data directory, as the server counts them after the start."""
     tablespaces_opened: int | None = None

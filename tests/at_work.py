@@ -1,4 +1,4 @@
-"""Sessions of servers that were put to work, in four forms. Made up: nobody measured these figures."""
+"""Sessions of servers under load, one for each experiment. Nobody measured these figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import product
 
 from recovery.model import Axis, HostActivity, HotFunction, LoadTimeline, Run, Series, Session, ThreadWait, Verdict
 
-OLD, NEW = "5.7.22", "8.0.31"
+VERSIONS = OLD, NEW = "5.7.22", "8.0.31"
 Cell = dict[str, str]
 Measures = dict[str, float]
 _SPREAD = (1.0, 1.006, 0.992, 1.003, 0.997)
@@ -25,14 +25,13 @@ def a_session(
     measured: Callable[[str, Cell], Measures | None],
     *,
     runs: int = 3,
-    versions: Sequence[str] = (OLD, NEW),
     watched: Callable[[str, Cell, Measures], LoadTimeline] | None = None,
     **about: str,
 ) -> Session:
     """`measured` gives the middle of each figure; None is a cell that this version does not have."""
     named = {"-".join(cell.values()).replace(" ", "-").replace(",", ""): cell for cell in cells}
     ended: list[Run] = []
-    for repeat, (variant, cell), version in product(range(1, runs + 1), named.items(), versions):
+    for repeat, (variant, cell), version in product(range(1, runs + 1), named.items(), VERSIONS):
         middle = measured(version, cell)
         if middle is not None:
             ended.append(_run(len(ended) + 1, (version, variant, repeat), middle, cell, watched))
@@ -43,12 +42,12 @@ def a_session(
         started_at="2026-11-21T20:00:00+00:00",
         environment={"os": "Debian GNU/Linux 13", "cpus": 4, "memory_bytes": 16_000_000_000, "device": "/dev/vdb"},
         settings={"tables": 1000, "runs": runs, "seconds": 60, "warmup_s": 15},
-        versions=tuple(versions),
+        versions=VERSIONS,
         variants=tuple(named),
         planned_runs=len(ended),
         servers={
             version: {"sha256": "0123456789abcdef" * 4, "@version": version, "@table_open_cache": "400"}
-            for version in versions
+            for version in VERSIONS
         },
         notes=("Made up for the tests: nobody measured these figures.",),
         runs=tuple(ended),
@@ -83,7 +82,7 @@ def _run(
     )  # fmt: skip
 
 
-def looks(named: dict[str, Callable[[float], float | None]], *, seconds: int = 60, warmup: int = 5) -> LoadTimeline:
+def timeline(named: dict[str, Callable[[float], float | None]], *, seconds: int = 60, warmup: int = 5) -> LoadTimeline:
     at_s = tuple(float(second) for second in range(-warmup, seconds + 1))
     return LoadTimeline(at_s, tuple(Series(name, tuple(values(at) for at in at_s)) for name, values in named.items()))
 
@@ -115,7 +114,7 @@ def metadata(*, profiled: bool = False) -> Session:
         }  # fmt: skip
 
     def watched(_: str, __: Cell, found: Measures) -> LoadTimeline:
-        return looks({
+        return timeline({
             "server_cpus": _wavy(0.9), "device_reads_per_s": _wavy(180.0, 0.4), "opened_tables_per_s": _wavy(900.0),
             "fsyncs_per_s": lambda _: 0.0, "resident_bytes": _wavy(4e8),
         }, seconds=max(3, round(found["elapsed_s"])), warmup=0)  # fmt: skip
@@ -166,7 +165,7 @@ def interference(*, caches: Sequence[str] = ("400", "4000", "20000"), runs: int 
         }  # fmt: skip
 
     def watched(version: str, cell: Cell, found: Measures) -> LoadTimeline:
-        return looks({
+        return timeline({
             "qps": _wavy(found["qps"]), "table_open_cache_hits_per_s": _wavy(found["table_open_cache_hits_per_s"]),
             "table_open_cache_misses_per_s": _wavy(found["table_open_cache_misses_per_s"]),
             "load_table_open_cache_misses_per_s": _wavy(found["load_table_open_cache_misses_per_s"]),
@@ -214,7 +213,7 @@ def table_cache(*, small: bool = False) -> Session:
         }  # fmt: skip
 
     def watched(version: str, cell: Cell, found: Measures) -> LoadTimeline:
-        return looks({"qps": _wavy(found["qps"]), "server_cpus": _wavy(found["server_cpus"])}, seconds=60)
+        return timeline({"qps": _wavy(found["qps"]), "server_cpus": _wavy(found["server_cpus"])}, seconds=60)
 
     cells = [dict(zip((axis.name for axis in axes), one, strict=True)) for one in product(*(a.values for a in axes))]
     return a_session(
@@ -227,12 +226,12 @@ _BRINGS = {"8k": 1.3, "4k": 1.7, "OFF": 1.4, "READ-COMMITTED": 1.06, "compressed
 _SMALL = ("scaling", "larger-than-memory", "hot-rows", "doublewrite")
 _READS = {"16k": 0.8, "8k": 0.75, "4k": 0.7}
 """Of the device, for each query."""
-_HELD_UP = {"5.6.24": 0.14, OLD: 0.09, NEW: 0.05}
+_HELD_UP = {OLD: 0.09, NEW: 0.05}
 FLUSH, DOUBLEWRITE = "innodb_flush_log_at_trx_commit", "innodb_doublewrite"
 
 
 @cache
-def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) -> Session:
+def write_scaling(*, small: bool = False) -> Session:
     questions = ("scaling", "one-user", "larger-than-memory", "hot-rows", "doublewrite", "compression")
     axes = [
         Axis("question", questions), Axis("workload", ("point-select", "read-write", "update-nokey")),
@@ -274,7 +273,7 @@ def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) 
 
     def watched(_: str, cell: Cell, found: Measures) -> LoadTimeline:
         writes = cell.get("workload") != "point-select"
-        return looks({
+        return timeline({
             "qps": _wavy(found["qps"]), "server_cpus": _wavy(2.0), "client_cpus": _wavy(0.6),
             "redo_bytes_per_s": _wavy(81.2 * found["qps"] * writes), "fsyncs_per_s": _wavy(300.0 * writes),
             "device_writes_per_s": _wavy(700.0 * writes), "dirty_pages": _wavy(12_000.0 * writes),
@@ -283,7 +282,7 @@ def write_scaling(*, small: bool = False, versions: Sequence[str] = (OLD, NEW)) 
         })  # fmt: skip
 
     session = a_session(
-        "qps", cells, axes, measured, versions=versions, watched=watched, scenario="write-scaling",
+        "qps", cells, axes, measured, watched=watched, scenario="write-scaling",
         title="Writes and threads", question="How does InnoDB scale with threads and durability?",
     )  # fmt: skip
     hot = [variant for variant, cell in session.cells.items() if cell["question"] == "hot-rows"]
@@ -311,11 +310,6 @@ FORMS: dict[str, Callable[[], Session]] = {
     "interference": interference,
     "table-cache": table_cache,
     "write-scaling": write_scaling,
-}
-
-MORE: dict[str, Callable[[], Session]] = {
-    "profiled": lambda: metadata(profiled=True),
-    "three-versions": lambda: write_scaling(small=True, versions=("5.6.24", OLD, NEW)),
 }
 
 SMALL: dict[str, Callable[[], Session]] = {

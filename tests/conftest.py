@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sessions import FIXTURES, KEPT_ARCHIVE, KEPT_SESSIONS, OTHER_SESSIONS
+from sessions import KEPT_ARCHIVE
 
 from recovery.linux.signals import raise_interrupt_on_signals
 
@@ -47,19 +47,37 @@ def pytest_configure() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-@pytest.fixture(autouse=True)
-def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path) -> None:
     """The cache of downloads is shared with the user's; everything else is the test's own."""
     for name in os.environ:
         if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
-            monkeypatch.delenv(name)
+            patch.delenv(name)
     # Under make the command tells itself, which is tested apart.
-    monkeypatch.delenv("MAKELEVEL", raising=False)
-    monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "host.lock"))
+    patch.delenv("MAKELEVEL", raising=False)
+    patch.setenv("RECOVERY_HOST_LOCK", str(lock))
     # What a host's engine does is tested apart, where one is asked for.
-    monkeypatch.setenv("RECOVERY_ENGINE", "local")
+    patch.setenv("RECOVERY_ENGINE", "local")
     if os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
-        monkeypatch.setenv("RECOVERY_NO_DROP_CACHES", "1")
+        patch.setenv("RECOVERY_NO_DROP_CACHES", "1")
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _isolate_settings(monkeypatch, tmp_path / "host.lock")
+
+
+@pytest.fixture(scope="module")
+def module_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same for fixtures that run the command once for a file of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        _isolate_settings(patch, tmp_path_factory.mktemp("lock") / "host.lock")
+        yield
+
+
+@pytest.fixture(scope="module")
+def once(module_settings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what fixtures run once for a file of tests."""
+    return tmp_path_factory.mktemp("once")
 
 
 @pytest.fixture(scope="session")
@@ -69,13 +87,6 @@ def kept_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(KEPT_ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
     return folder
-
-
-@pytest.fixture(params=[*KEPT_SESSIONS, *OTHER_SESSIONS])
-def stored_session(request: pytest.FixtureRequest, kept_sessions: Path) -> Path:
-    """The folder of a stored session: each one in turn."""
-    name: str = request.param
-    return (FIXTURES / "sessions" if name in OTHER_SESSIONS else kept_sessions) / name
 
 
 @pytest.fixture(scope="session")
@@ -99,12 +110,18 @@ def at(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_running() -> Iterator[None]:
+def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A file of tests that says SHARES_SERVER has a fixture that runs one for all of them."""
+    before = _servers() if getattr(request.module, "SHARES_SERVER", False) else []
     yield
-    left = [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
+    left = [process for process in _servers() if process not in before]
     for process in left:
         process.kill()
     assert not left, f"servers left running: {left}"
+
+
+def _servers() -> list[psutil.Process]:
+    return [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
 
 
 def _is_server(process: psutil.Process) -> bool:

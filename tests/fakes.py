@@ -1,4 +1,4 @@
-"""A fake server: a real child process that writes a real log."""
+"""Fake programs: shell scripts, and a server that is a real child process and writes a real log."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ for step in json.loads(sys.argv[1]):
         os.write(2, step.encode())
 time.sleep(600)
 """
+
+
+def shell_script(path: Path, body: str) -> Path:
+    """Writes an executable script that takes the place of a program."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
 
 
 def fake_build(version: str = "5.7.22") -> Build:

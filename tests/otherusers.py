@@ -1,73 +1,78 @@
-"""What another process of this host does, and another user: real ones, under ids that only root can give."""
+"""Other processes and other users of this host: children of this process, and ids that only root can take."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-import subprocess
-import sys
+import signal
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 NOBODY, SOMEBODY = 65534, 54321
 """The second has no name here."""
+_PR_SET_DUMPABLE = 4
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
-# What is imported is read before: the folders of the tests are root's.
-_BECOME = """
-import encodings.ascii, json, os, sys
-from pathlib import Path
-from recovery.builds import install
-from recovery.errors import RecoveryError
-from recovery.linux import cleanup, files, locks
-from recovery.mysqld import datadir
-from recovery.session import progress
-uid, mask = int(sys.argv[1]), int(sys.argv[2], 8)
-os.setgroups([])
-os.setgid(uid)
-os.setuid(uid)
-os.umask(mask)
-given = sys.argv[3:]
-"""
+
+@contextmanager
+def as_user(uid: int = NOBODY, *, umask: int = 0o022) -> Iterator[None]:
+    """Take the rights of another user inside the block."""
+    groups, before = os.getgroups(), os.umask(umask)
+    os.setgroups([])
+    os.setresgid(uid, uid, 0)
+    os.setresuid(uid, uid, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+        os.setgroups(groups)
+        os.umask(before)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # the change of user has cleared it
 
 
-def command(code: str, *given: str, uid: int = NOBODY, umask: int = 0o022) -> list[str]:
-    return [sys.executable, "-c", _BECOME + code, str(uid), f"{umask:o}", *given]
-
-
-def done_as(code: str, *given: str, uid: int = NOBODY, umask: int = 0o022) -> str:
-    """What it has printed."""
-    done = subprocess.run(
-        command(code, *given, uid=uid, umask=umask), cwd="/", capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+class Child(NamedTuple):
+    pid: int
+    returned: str
 
 
 @contextmanager
-def going_on_as(code: str, *given: str, uid: int = NOBODY, umask: int = 0o022) -> Iterator[subprocess.Popen[str]]:
-    with going_on(command(code, *given, uid=uid, umask=umask), folder="/") as child:
-        yield child
-
-
-@contextmanager
-def going_on(words: Sequence[str], *, folder: str | None = None) -> Iterator[subprocess.Popen[str]]:
-    """From its line `held` on; killed at the end."""
-    with subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+def child_process(work: Callable[[], str]) -> Iterator[Child]:
+    """Yield a child process that has done its work, and waits until it is killed at the end of the block."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
         try:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "held\n"
-            yield child
+            os.write(writing, f"{work()}\n".encode())
+            signal.pause()
         finally:
-            child.kill()
+            os._exit(1)
+    os.close(writing)
+    try:
+        with os.fdopen(reading) as answer:
+            line = answer.readline()
+        assert line.endswith("\n"), "the work of the child process failed"
+        yield Child(pid, line.rstrip("\n"))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def done_in_child(work: Callable[[], str]) -> str:
+    """Return what the work returned in a child process that has ended."""
+    with child_process(work) as child:
+        pass
+    return child.returned
 
 
 @contextmanager
 def everybodys_folder() -> Iterator[Path]:
-    """As /tmp is: pytest's own lies in a private one."""
+    """Yield a folder like /tmp: pytest's own lies in a private one."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o1777)
         yield Path(made)

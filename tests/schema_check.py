@@ -1,10 +1,14 @@
-"""Does a value keep a JSON schema? Of the language as much as ours uses; what it does not know it refuses."""
+"""Checks a value against a JSON schema with the keywords that ours uses, and refuses other keywords."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from recovery.report.exports import schema
+
+SCHEMA = schema()
+"""That of report.json."""
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -19,8 +23,13 @@ _KNOWN = {"type", "properties", "required", "items", "prefixItems", "minItems", 
 }
 
 
+def violations(report: dict[str, Any]) -> list[str]:
+    """Returns what is wrong with a stored report."""
+    return list(complaints(report, SCHEMA, SCHEMA))
+
+
 def complaints(value: Any, schema: dict[str, Any], whole: dict[str, Any], at: str = "report") -> Iterator[str]:
-    """None where it keeps it; else what is wrong, and where."""
+    """Yields what is wrong, and where."""
     unknown = set(schema) - _KNOWN
     assert not unknown, f"the validator does not know {unknown}"
     if "$ref" in schema:

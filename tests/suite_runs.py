@@ -16,8 +16,8 @@ SESSIONS: dict[str, Callable[[], Session]] = {
     "crash-recovery": everything,
     "metadata": metadata,
     "interference": interference,
-    "table-cache": table_cache,
-    "write-scaling": write_scaling,
+    "table-cache": lambda: table_cache(small=True),
+    "write-scaling": lambda: write_scaling(small=True),
 }
 FAILURE = "the server could not be fetched"
 

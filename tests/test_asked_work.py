@@ -1,4 +1,4 @@
-"""The options of experiments, each checked before anything is changed."""
+"""The options of experiments are checked before anything is changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.parse import make_request
 from recovery.errors import UsageError
-from recovery.experiments import EXPERIMENTS, find_scenario
+from recovery.experiments import EXPERIMENTS, find_experiment
+from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
 from recovery.session.plan import make_plan
 from recovery.session.prepare import prepare
@@ -27,31 +28,27 @@ EVERY: dict[str, Any] = {
     **dict.fromkeys(("offline", "unprivileged", "no_drop_caches", "no_probe", "keep"), False),
     "stall_s": 300.0, "results": Path("results"),
 }  # fmt: skip
+WORK = ("metadata", "interference", "table-cache", "write-scaling")
 
 
 def asked(scenario: str, **given: Any) -> Request:
     return make_request(scenario, {**EVERY, **given})
 
 
-def test_only_repeats_one_run_of_each_cell() -> None:
-    request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
-    versions = [parse_version("8.0.31")]
-    plan = request.plan(versions, request.measured, alternating=True)
-    assert len(plan.trials) == len(request.measured) == 6
-    assert {trial.repeat for trial in plan.trials} == {17}
-    assert "--runs 1" in request.command
-    assert "--only 17" in request.command
-
-
-@pytest.mark.parametrize("only", ["0", "-1", "all", "1000000"])
-def test_an_invalid_run_number_is_refused(only: str) -> None:
-    assert "ONLY" in refused("crash-matrix", only=only).message
+def work_of(request: Request) -> ExperimentOptions:
+    assert request.experiment_options is not None
+    return request.experiment_options
 
 
 def refused(scenario: str, **given: Any) -> UsageError:
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError) as caught:
         asked(scenario, **given)
-    return error.value
+    assert caught.value.hint
+    assert "\n" not in caught.value.message + caught.value.hint
+    return caught.value
+
+
+# -- what a request contains
 
 
 def test_the_defaults_are_the_published_values() -> None:
@@ -62,8 +59,7 @@ def test_the_defaults_are_the_published_values() -> None:
     assert dict(request.own_settings)["loose_information_schema_stats_expiry"] == "0"
     request = asked("interference")
     assert (request.schema.tables, request.schema.foreign_keys) == (10_000, 20)
-    assert request.work is not None
-    assert (request.work.seconds, request.work.warmup_s) == (60, 10)
+    assert (work_of(request).seconds, work_of(request).warmup_s) == (60, 10)
 
 
 def test_given_options_are_used() -> None:
@@ -71,8 +67,7 @@ def test_given_options_are_used() -> None:
         "table-cache", seconds="5", warmup="0", threads="4 1,4", workload="read-only", load_tables="2", rows="77",
         options=("table_open_cache=400,4000", "innodb-thread-concurrency=8"), memory_ratio="0.5",
     )  # fmt: skip
-    work = request.work
-    assert work is not None
+    work = work_of(request)
     assert (work.seconds, work.warmup_s, work.threads, work.load_tables) == (5, 0, (1, 4), (2,))
     assert work.options == (("table_open_cache", ("400", "4000")), ("innodb_thread_concurrency", ("8",)))
     assert (request.schema.rows, work.memory_ratio) == (77, 0.5)
@@ -81,7 +76,20 @@ def test_given_options_are_used() -> None:
     assert "--template" not in request.command
 
 
-@pytest.mark.parametrize("scenario", ["metadata", "interference", "table-cache", "write-scaling"])
+def test_settings_of_the_user_take_precedence() -> None:
+    request = asked("metadata", settings=("innodb_buffer_pool_size=64M",))
+    assert request.lasting_settings["innodb_buffer_pool_size"] == "64M"
+    assert dict(asked("metadata").own_settings)["innodb_buffer_pool_size"] != "64M"
+
+
+def test_limits_scale_the_experiment() -> None:
+    small = asked("write-scaling", memory=str(512 << 20), cpus="1", rows="20000")
+    assert small.limits != NO_LIMITS
+    assert int(dict(small.own_settings)["innodb_buffer_pool_size"]) <= 256 << 20
+    assert max(int(dict(work.axes)["threads"]) for work in small.variant_specs) == 4
+
+
+@pytest.mark.parametrize("scenario", WORK)
 def test_stacks_and_waits_have_separate_runs(scenario: str) -> None:
     assert asked(scenario).extras == ()
     both = asked(scenario, profile=True, waits=True)
@@ -90,22 +98,26 @@ def test_stacks_and_waits_have_separate_runs(scenario: str) -> None:
     assert asked(scenario, waits=True).extras == (ExtraRun.WAITS,)
 
 
-def test_settings_of_the_user_take_precedence() -> None:
-    request = asked("metadata", settings=("innodb_buffer_pool_size=64M",))
-    assert request.lasting_settings["innodb_buffer_pool_size"] == "64M"
-    assert dict(asked("metadata").own_settings)["innodb_buffer_pool_size"] != "64M"
+def test_only_repeats_one_run_of_each_cell() -> None:
+    request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
+    plan = request.plan([parse_version("8.0.31")], request.all_variants, alternating=True)
+    assert len(plan.trials) == len(request.all_variants) == 6
+    assert {trial.repeat for trial in plan.trials} == {17}
+    assert "--runs 1" in request.command
+    assert "--only 17" in request.command
+
+
+# -- queries from a file
 
 
 def test_queries_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.sql"
     file.write_text("-- one\nselect 1;\nselect ';';\n-- not this\n-- three\nselect 3\n;\n")
     request = asked("metadata", queries=file)
-    assert request.work is not None
-    assert request.work.queries == (("one", "select 1"), ("query-2", "select ';'"), ("three", "select 3"))
-    (tmp_path / "empty.sql").write_text("-- nothing\n")
-    assert "contains no statement" in refused("metadata", queries=tmp_path / "empty.sql").message
-    file.write_text("-- a/b\nselect 1;\n")
-    assert "mine.sql, line 1: 'a/b' is not a valid name" in refused("metadata", queries=file).message
+    assert work_of(request).queries == (("one", "select 1"), ("query-2", "select ';'"), ("three", "select 3"))
+    # Names of the experiment's own queries are free for polled ones. The file may have a BOM and other line ends.
+    file.write_bytes(b"\xef\xbb\xbf-- Q1\r\nselect 1;\r\nselect 2;")
+    assert work_of(asked("interference", queries=file)).queries == (("Q1", "select 1"), ("query-2", "select 2"))
 
 
 @pytest.mark.parametrize(
@@ -117,48 +129,38 @@ def test_queries_are_read_from_a_file(tmp_path: Path) -> None:
         ("-- dump\nselect 1;", "line 1: 'dump' is the name of two"),
         ("-- dump-skip-lock-tables\nselect 1;", "line 1: 'dump-skip-lock-tables' is the name of two"),
         ("-- published-build\nselect 1;", "line 1: 'published-build' is the name of two"),
+        ("-- a/b\nselect 1;\n", "mine.sql, line 1: 'a/b' is not a valid name"),
     ],
-)  # fmt: skip
-def test_two_queries_with_the_same_name_are_refused(text: str, words: str, tmp_path: Path) -> None:
+)
+def test_an_invalid_or_repeated_name_of_a_query_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "mine.sql").write_text(text)
     assert words in refused("metadata", queries=tmp_path / "mine.sql").message
 
 
-def test_names_of_polled_queries_are_not_reserved(tmp_path: Path) -> None:
-    (tmp_path / "mine.sql").write_bytes(
-        b"\xef\xbb\xbf-- Q1\r\nselect 1;\r\n-- select 2;\nselect 2;".replace(b"-- select 2;\n", b"")
-    )
-    request = asked("interference", queries=tmp_path / "mine.sql")
-    assert request.work is not None
-    assert request.work.queries == (("Q1", "select 1"), ("query-2", "select 2"))
-
-
+@pytest.mark.parametrize("scenario", ["metadata", "interference"])
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (None, "cannot be read: No such file"),
+        ("folder", "cannot be read: Is a directory"),
         (b"", "contains no statement"),
+        (b"-- nothing\n", "contains no statement"),
         (b"\xff\xfe\x00", "is not UTF-8 text"),
         (b"a\0b;", "is not a text file"),
     ],
 )
-def test_a_file_without_queries_is_refused(content: bytes | None, words: str, tmp_path: Path) -> None:
+def test_a_file_without_queries_is_refused(
+    scenario: str, content: bytes | str | None, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "mine.sql"
-    if content is not None:
+    if isinstance(content, bytes):
         path.write_bytes(content)
-    for scenario in ("metadata", "interference"):
-        error = refused(scenario, queries=path)
-        assert words in error.message
-        assert error.hint
-    assert "cannot be read: Is a directory" in refused("metadata", queries=tmp_path).message
+    elif content is not None:
+        path.mkdir()
+    assert words in refused(scenario, queries=path).message
 
 
-def test_a_query_and_a_variant_must_not_form_an_existing_name() -> None:
-    error = refused("metadata", variants=("skip-lock-tables-x:tmp_table_size=1M", "x:tmp_table_size=2M"))
-    assert "two variants have the name 'dump-skip-lock-tables-x'" in error.message
-
-
-SPINNING: dict[str, Any] = {"parts": "redo-spinning"}
+# -- questions that a version does not support
 
 
 @pytest.mark.parametrize(("parts", "who"), [("redo-spinning", "MySQL 8.0.11"), ("lock-schedule", "MariaDB 10.2.3")])
@@ -166,12 +168,14 @@ def test_a_question_that_no_version_supports_is_refused(parts: str, who: str) ->
     error = refused("write-scaling", versions=("5.7.22", "5.6.24"), parts=parts)
     assert error.message == f"5.7.22 and 5.6.24 does not support {parts}, and nothing else was requested"
     assert f"{parts} needs {who} or later" in error.hint
-    assert asked("write-scaling", versions=("5.7.22",), parts=f"{parts} scaling").works
-    assert asked("write-scaling", versions=("8.0",), **SPINNING).works, "which 8.0 it is, it tells when it is there"
+    assert asked("write-scaling", versions=("5.7.22",), parts=f"{parts} scaling").variant_specs
+    assert asked("write-scaling", versions=("8.0",), parts="redo-spinning").variant_specs, (
+        "which 8.0 it is, is not known yet"
+    )
 
 
 def test_a_version_known_only_later_is_refused_before_anything_is_built() -> None:
-    request = asked("write-scaling", image="mine", **SPINNING)
+    request = asked("write-scaling", image="mine", parts="redo-spinning")
     assert request.versions == ()
     build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
     with pytest.raises(UsageError, match=r"5\.7\.22 does not support redo-spinning"):
@@ -179,18 +183,14 @@ def test_a_version_known_only_later_is_refused_before_anything_is_built() -> Non
 
 
 def test_the_baseline_must_be_measured() -> None:
-    versions = ("5.7.22", "8.0.31")
-    error = refused("write-scaling", versions=versions, baseline="5.7.22", **SPINNING)
+    versions, spinning = ("5.7.22", "8.0.31"), "redo-spinning"
+    error = refused("write-scaling", versions=versions, baseline="5.7.22", parts=spinning)
     assert "the baseline 5.7.22 has no trial: it does not support redo-spinning" in error.message
-    request = asked("write-scaling", versions=versions, baseline="8.0.31", **SPINNING)
-    plan = make_plan([parse_version(one) for one in versions], request.measured, repeats=1, alternating=True)
+    request = asked("write-scaling", versions=versions, baseline="8.0.31", parts=spinning)
+    plan = make_plan([parse_version(one) for one in versions], request.all_variants, repeats=1, alternating=True)
+    noted = replace(request, unavailable=("Nor is that.",))
     session = session_from_request(
-        replace(request, unasked=("Nor is that.",)),
-        find_scenario("write-scaling"),
-        plan,
-        environment={},
-        engine="local",
-        tool_version="1",
+        noted, find_experiment("write-scaling"), plan, environment={}, engine="local", tool_version="1"
     )
     assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
     assert session.notes == (
@@ -199,44 +199,41 @@ def test_the_baseline_must_be_measured() -> None:
     )
 
 
+# -- invalid options
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"seconds": "0"}, "SECONDS=0 is not valid"),
-        ({"runs": "0"}, "RUNS=0 is not valid"),
-        ({"tables": "0"}, "TABLES=0 is not valid"),
-        ({"threads": ","}, "THREADS=, has no value"),
-        ({"workload": ","}, "WORKLOAD=, has no value"),
-        ({"load_tables": "0"}, "LOAD_TABLES=0 is not valid"),
-        ({"memory_ratio": "0"}, "MEMORY_RATIO=0 is not valid"),
-        ({"options": ("=5",)}, "is not the name of a server option"),
-        ({"workload": "/tmp"}, "there is no script /tmp"),
-        ({"workload": "nowhere.lua"}, "there is no script nowhere.lua"),
         ({"seconds": "x"}, "SECONDS=x is not valid"),
         ({"warmup": "-1"}, "WARMUP=-1 is not valid"),
+        ({"runs": "0"}, "RUNS=0 is not valid"),
+        ({"tables": "0"}, "TABLES=0 is not valid"),
+        ({"rows": "0"}, "--rows=0 is not valid"),
+        ({"threads": ","}, "THREADS=, has no value"),
         ({"threads": "0"}, "THREADS=0 is not valid"),
         ({"threads": "many"}, "THREADS=many is not valid"),
-        ({"options": ("table_open_cache",)}, "has no values"),
-        ({"options": ('table_open_cache=400,"4',)}, "contains a double quote or a control character"),
-        (
-            {"options": ("table_open_cache_instances=8," + "9" * 300,)},
-            "is too long for a file",
-        ),
-        ({"options": tuple(f"a{n}=1,2,3,4,5,6,7,8,9,10" for n in range(5))}, "more than 10,000 combinations"),
-        ({"options": ("table_open_cache=,",)}, "has no values"),
-        ({"options": ("datadir=/x",)}, "is reserved for the tool itself"),
+        ({"workload": ","}, "WORKLOAD=, has no value"),
+        ({"workload": "dance"}, "no workload is called dance"),
+        ({"workload": "/tmp"}, "there is no script /tmp"),
+        ({"workload": "nowhere.lua"}, "there is no script nowhere.lua"),
+        ({"load_tables": "0"}, "LOAD_TABLES=0 is not valid"),
+        ({"load_tables": "4"}, "LOAD_TABLES=4 is more than TABLES=3"),
+        ({"memory_ratio": "0"}, "MEMORY_RATIO=0 is not valid"),
         ({"memory_ratio": "-2"}, "MEMORY_RATIO=-2 is not valid"),
         ({"memory_ratio": "nan"}, "MEMORY_RATIO=nan is not valid"),
-        ({"load_tables": "4"}, "LOAD_TABLES=4 is more than TABLES=3"),
-        ({"rows": "0"}, "--rows=0 is not valid"),
-        ({"workload": "dance"}, "no workload is called dance"),
+        ({"options": ("=5",)}, "is not the name of a server option"),
+        ({"options": ("table_open_cache",)}, "has no values"),
+        ({"options": ("table_open_cache=,",)}, "has no values"),
+        ({"options": ('table_open_cache=400,"4',)}, "contains a double quote or a control character"),
+        ({"options": ("table_open_cache_instances=8," + "9" * 300,)}, "is too long for a file"),
+        ({"options": tuple(f"a{n}=1,2,3,4,5,6,7,8,9,10" for n in range(5))}, "more than 10,000 combinations"),
+        ({"options": ("datadir=/x",)}, "is reserved for the tool itself"),
     ],
 )
 def test_invalid_options_are_refused(given: dict[str, Any], words: str) -> None:
-    error = refused("table-cache", **given)
-    assert words in error.message
-    assert error.hint
-    assert "\n" not in error.message + error.hint
+    assert words in refused("table-cache", **given).message
 
 
 @pytest.mark.parametrize(
@@ -245,30 +242,33 @@ def test_invalid_options_are_refused(given: dict[str, Any], words: str) -> None:
         ("interference", {"pollers": "0"}, "POLLERS=0 is not valid"),
         ("interference", {"every": "-1"}, "EVERY=-1 is not valid"),
         ("interference", {"every": "inf"}, "EVERY=inf is not valid"),
+        ("interference", {"tables": "39"}, "is too few for 20 foreign keys"),
         ("metadata", {"published_build": "0"}, "PUBLISHED_BUILD=0 is not valid"),
         ("metadata", {"schemas": "0"}, "SCHEMAS=0 is not valid"),
         ("metadata", {"baseline": "5.6.24"}, "the baseline 5.6.24 is not measured"),
+        (
+            "metadata", {"variants": ("skip-lock-tables-x:tmp_table_size=1M", "x:tmp_table_size=2M")},
+            "two variants have the name 'dump-skip-lock-tables-x'",
+        ),
         ("write-scaling", {"parts": "speed"}, "no question 'speed'"),
         ("write-scaling", {"parts": ","}, "QUESTION=, has no value"),
+        *[("crash-matrix", {"only": only}, "ONLY") for only in ("0", "-1", "all", "1000000")],
     ],
-)
+)  # fmt: skip
 def test_invalid_options_of_one_experiment_are_refused(scenario: str, given: dict[str, Any], words: str) -> None:
-    error = refused(scenario, **given)
-    assert words in error.message
-    assert error.hint
+    assert words in refused(scenario, **given).message
 
 
-def test_foreign_keys_need_tables() -> None:
-    assert "is too few for 20 foreign keys" in refused("interference", tables="39").message
+# -- the options of each command, and their help
 
 
 def test_experiments_have_the_common_options_but_none_of_timed_starts() -> None:
-    taken = {name: {str(parameter.name) for parameter in MeasuringCommand(name).params} for name in EXPERIMENTS}
-    assert taken["table-cache"] & {"trace", "inserts", "floor", "as_published"} == set()
-    assert {"read_iops", "versions", "runs", "settings", "variants"} <= taken["table-cache"]
-    assert "seconds" not in taken["cold-recovery"]
-    assert "pollers" not in taken["table-cache"]
-    assert "pollers" in taken["interference"]
+    names = {name: {str(parameter.name) for parameter in MeasuringCommand(name).params} for name in EXPERIMENTS}
+    assert names["table-cache"] & {"trace", "inserts", "floor", "as_published"} == set()
+    assert {"read_iops", "versions", "runs", "settings", "variants"} <= names["table-cache"]
+    assert "seconds" not in names["cold-recovery"]
+    assert "pollers" not in names["table-cache"]
+    assert "pollers" in names["interference"]
 
 
 def help_of(name: str) -> dict[str, str]:
@@ -277,34 +277,15 @@ def help_of(name: str) -> dict[str, str]:
     return {str(one.name): str(getattr(one, "help", None)) for one in command.params}
 
 
-@pytest.mark.parametrize("name", ["metadata", "interference", "table-cache", "write-scaling"])
-def test_the_help_shows_the_defaults(name: str) -> None:
-    request, told = asked(name), help_of(name)
-    assert request.work is not None
+@pytest.mark.parametrize("name", WORK)
+def test_the_help_shows_the_defaults_of_an_experiment(name: str) -> None:
+    request, text = asked(name), help_of(name)
+    work = work_of(request)
     usual = {
         "tables": request.schema.tables, "schemas": request.schema.databases, "rows": request.schema.rows,
-        "runs": request.runs, "seconds": request.work.seconds, "warmup": request.work.warmup_s,
-        "pollers": request.work.pollers, "every": f"{request.work.every_s:g}",
+        "runs": request.runs, "seconds": work.seconds, "warmup": work.warmup_s, "pollers": work.pollers,
+        "every": f"{work.every_s:g}",
     }  # fmt: skip
-    for option, value in usual.items():
-        if option in told:
-            assert str(told[option]).endswith(f" [default: {value}]"), option
-    assert ("schemas" in told, "layout=NAME" in str(told["variants"])) == (name == "metadata",) * 2
-
-
-def test_the_help_of_each_command_shows_its_own_defaults() -> None:
-    assert "[default: 200000]" in help_of("cold-recovery")["tables"]
-    assert "[default: 1000 10000 50000 200000]" in help_of("scale")["tables"]
-    assert "[default: 5]" in help_of("cold-recovery")["runs"]
-    assert help_of("interference")["threads"].endswith(
-        f" [default: {dict(asked('interference').works[0].axes)['threads']}]"
-    )
-    assert "[default: 1 2 4 … 4 times the CPUs]" in help_of("table-cache")["threads"]
-    assert "[default: it fits; 4 for larger-than-memory and compression]" in help_of("write-scaling")["memory_ratio"]
-
-
-def test_limits_scale_the_experiment() -> None:
-    small = asked("write-scaling", memory=str(512 << 20), cpus="1", rows="20000")
-    assert small.limits != NO_LIMITS
-    assert int(dict(small.own_settings)["innodb_buffer_pool_size"]) <= 256 << 20
-    assert max(int(dict(work.axes)["threads"]) for work in small.works) == 4
+    for option in usual.keys() & text.keys():
+        assert text[option].endswith(f" [default: {usual[option]}]"), option
+    assert ("schemas" in text, "layout=NAME" in text["variants"]) == (name == "metadata",) * 2

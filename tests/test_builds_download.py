@@ -1,4 +1,4 @@
-"""Does a web server that misbehaves end in one line, and never in a file that is taken for the right one?"""
+"""Names of the vendor's archives, and downloads from web servers that misbehave."""
 
 import http.client
 import http.server
@@ -12,8 +12,49 @@ from pathlib import Path
 import pytest
 
 from recovery.builds import download as download_module
-from recovery.builds.download import UnreachableError, download_file, fetch_text, url_exists
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.builds.catalog import tarball_names, tarball_urls
+from recovery.builds.download import UnreachableError, download_file, failure_reason, fetch_text, url_exists
+from recovery.errors import HostUnfitError
+from recovery.model import parse_version
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        ("5.5.62", ("linux-glibc2.12-x86_64.tar.gz", "linux-glibc2.5-x86_64.tar.gz", "linux2.6-x86_64.tar.gz")),
+        ("5.6.27", ("linux-glibc2.5-x86_64.tar.gz", "linux-glibc2.12-x86_64.tar.gz", "linux2.6-x86_64.tar.gz")),
+        ("5.7.9", ("linux-glibc2.5-x86_64.tar.gz", "linux-glibc2.12-x86_64.tar.gz")),
+        ("5.7.44", ("linux-glibc2.12-x86_64.tar.gz", "linux-glibc2.5-x86_64.tar.gz")),
+        ("8.0.11", ("linux-glibc2.12-x86_64.tar.gz",)),
+        ("8.0.12", ("linux-glibc2.12-x86_64.tar.xz",)),
+        ("8.0.16", ("linux-x86_64-minimal.tar.xz",)),
+        (
+            "8.0.31",
+            (
+                *("linux-x86_64-minimal.tar.xz", "linux-glibc2.17-x86_64-minimal.tar.xz"),
+                *("linux-glibc2.28-x86_64-minimal.tar.xz", "linux-glibc2.12-x86_64.tar.xz"),
+            ),
+        ),
+        ("8.4.6", ("linux-glibc2.28-x86_64-minimal.tar.xz", "linux-glibc2.17-x86_64-minimal.tar.xz")),
+        ("26.7.0", ("linux-glibc2.28-x86_64-minimal.tar.xz",)),
+    ],
+)
+def test_the_archive_names_of_each_era(version: str, names: tuple[str, ...]) -> None:
+    found = tarball_names(parse_version(version), "x86_64")
+    assert found[: len(names)] == tuple(f"mysql-{version}-{name}" for name in names)
+    assert all("aarch64" in name for name in tarball_names(parse_version(version), "aarch64"))
+
+
+def test_a_mirror_replaces_the_hosts_of_the_vendor() -> None:
+    urls = tarball_urls(parse_version("8.4.6"), None, "x86_64")
+    assert urls[0].startswith("https://cdn.mysql.com/Downloads/MySQL-8.4/mysql-8.4.6-")
+    assert urls[1].startswith("https://cdn.mysql.com/archives/mysql-8.4/")
+    assert urls[2].startswith("https://downloads.mysql.com/archives/get/p/23/file/")
+    assert "/archives/" in tarball_urls(parse_version("5.7.9"), None, "x86_64")[0]
+    urls = tarball_urls(parse_version("5.7.9"), "http://mirror.test/m/", "x86_64")
+    name = "mysql-5.7.9-linux-glibc2.5-x86_64.tar.gz"
+    assert urls[:2] == (f"http://mirror.test/m/{name}", f"http://mirror.test/m/mysql-5.7/{name}")
+    assert all(url.startswith("http://mirror.test/m/") for url in urls)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -57,56 +98,68 @@ def base() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("path", "there"),
+    ("path", "exists"),
     [("/file", True), ("/nohead", True), ("/html", False), ("/status/404", False), ("/status/403", False)],
 )
-def test_what_is_there(base: str, path: str, there: bool) -> None:
-    assert url_exists(base + path) is there
+def test_a_url_exists_unless_the_server_denies_it_or_answers_with_a_page(base: str, path: str, exists: bool) -> None:
+    assert url_exists(base + path) is exists
 
 
 @pytest.mark.parametrize("path", ["/status/500", "/status/503", "/away"])
-def test_a_server_that_fails(base: str, path: str) -> None:
+def test_a_server_that_fails_or_redirects_to_a_file_is_unreachable(base: str, path: str) -> None:
     with pytest.raises(UnreachableError) as caught:
         url_exists(base + path)
     assert "\n" not in caught.value.message
 
 
-def test_a_small_text(base: str) -> None:
+def test_a_small_text_is_read_up_to_its_limit(base: str) -> None:
     assert fetch_text(base + "/file", limit_bytes=8) == "texttext"
     assert fetch_text(base + "/status/404") is None
 
 
-def test_a_download(base: str, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_whole(base: str, tmp_path: Path) -> None:
     download_file(base + "/file", tmp_path / "file", lambda _: None)
     assert (tmp_path / "file").read_bytes() == b"text" * 100
 
 
-def test_a_download_of_what_is_not_there(base: str, tmp_path: Path) -> None:
-    with pytest.raises(HostUnfitError, match=r"there is no file at .*/status/404: 404") as caught:
-        download_file(base + "/status/404", tmp_path / "file", lambda _: None)
-    assert caught.value.hint == "check the address"
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [("/status/404", r"there is no file at .*/status/404: 404"), ("/short", "400 of 800 bytes")],
+)
+def test_a_failed_download_leaves_no_file(base: str, path: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(HostUnfitError, match=message) as caught:
+        download_file(base + path, tmp_path / "file", lambda _: None)
+    assert caught.value.hint
     assert not (tmp_path / "file").exists()
 
 
-def test_a_download_that_breaks_off(base: str, tmp_path: Path) -> None:
-    with pytest.raises(RecoveryError, match="400 of 800 bytes"):
-        download_file(base + "/short", tmp_path / "file", lambda _: None)
-    assert not (tmp_path / "file").exists()
-
-
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_a_host_that_does_not_answer_is_unreachable(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:9 cannot be reached"):
         download_file("http://127.0.0.1:9/x", tmp_path / "file", lambda _: None)
 
 
-def test_no_way_leads_from_https_to_http() -> None:
-    """What comes over http anybody on the way may change."""
-    redirects, headers = download_module._SafeRedirectHandler(), http.client.HTTPMessage()
-    for start, end, goes in (("https", "http", False), ("https", "https", True), ("http", "http", True)):
-        request = urllib.request.Request(f"{start}://a.test/x")  # noqa: S310 - of the web, and never opened
-        arguments = (request, io.BytesIO(), 302, "Found", headers, f"{end}://b.test/x")
-        if goes:
-            assert redirects.redirect_request(*arguments) is not None
-        else:
-            with pytest.raises(urllib.error.URLError, match="from https to http"):
-                redirects.redirect_request(*arguments)
+@pytest.mark.parametrize(("start", "end"), [("https", "http"), ("https", "https"), ("http", "http")])
+def test_no_redirect_leads_from_https_to_http(start: str, end: str) -> None:
+    request = urllib.request.Request(f"{start}://a.test/x")  # noqa: S310 - of the web, and never opened
+    arguments = (request, io.BytesIO(), 302, "Found", http.client.HTTPMessage(), f"{end}://b.test/x")
+    handler = download_module._SafeRedirectHandler()
+    if (start, end) == ("https", "http"):
+        with pytest.raises(urllib.error.URLError, match="from https to http"):
+            handler.redirect_request(*arguments)
+    else:
+        assert handler.redirect_request(*arguments) is not None
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("npm ERR! code X\nnpm ERR! request to https://r.test/x failed\n\nnpm ERR!\n", "request to its host failed"),
+        ("npm error A complete log of this run can be found in: /x/_logs/1\n", "it gave no reason"),
+        ("\x1b[1m[ERROR] gone -> [Help 1]\x1b[0m\n[ERROR] Re-run Maven using\n", "gone"),
+        ("getaddrinfo ENOTFOUND registry.host.org\n", "getaddrinfo ENOTFOUND its host"),
+        ("[ERROR] com.facebook.presto:mysql:jar:0.6 is absent", "com.facebook.presto:mysql:jar:0.6 is absent"),
+        ("", "it gave no reason"),
+    ],
+)
+def test_the_reason_of_a_failed_client_names_no_host(output: str, reason: str) -> None:
+    assert failure_reason(output) == reason

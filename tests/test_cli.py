@@ -1,10 +1,15 @@
-"""Wrong input: one line of what, one of what to do, the promised exit code, and nothing touched."""
+"""The command line: refusals with a hint and their exit codes, the layers of settings, dry runs, and output."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,142 +17,150 @@ import pytest
 from recovery import __version__
 from recovery.cli.main import run
 
+MAX_LINE_LENGTH = 2100
+Refused = Callable[..., tuple[int, str]]
+Printed = Callable[..., tuple[str, str]]
+
 
 @pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cwd"
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    code = run(list(arguments))
-    captured = capsys.readouterr()
-    lines = [line for line in captured.err.splitlines() if not line.startswith("$ ")]
-    assert len(lines) == 2, captured.err
-    assert lines[0].startswith("error: ")
-    assert lines[1].startswith("hint:  ")
-    assert captured.out == ""
-    return code, captured.err
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command that fails with one line of what and one of what to do; returns the exit code and both."""
+
+    def refused(*arguments: str) -> tuple[int, str]:
+        code = run(list(arguments))
+        captured = capsys.readouterr()
+        lines = [line for line in captured.err.splitlines() if not line.startswith("$ ")]
+        assert len(lines) == 2, captured.err
+        assert lines[0].startswith("error: ")
+        assert lines[1].startswith("hint:  ")
+        assert max(map(len, lines)) < MAX_LINE_LENGTH
+        assert captured.out == ""
+        return code, "\n".join(lines)
+
+    return refused
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
+    """Runs a command that succeeds; returns its standard output and its standard error."""
+
+    def printed(*arguments: str) -> tuple[str, str]:
+        assert run(list(arguments)) == 0
+        captured = capsys.readouterr()
+        return captured.out, captured.err
+
+    return printed
+
+
+# --- Refusals
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("code", "command", "message"),
     [
-        (["--tables", "0"], "TABLES=0 is not valid"),
-        (["--tables=-1"], "TABLES=-1 is not valid"),
-        (["--tables", "x"], "TABLES=x is not valid"),
-        (["--runs", "0"], "RUNS=0 is not valid"),
-        (["--schemas", "0"], "SCHEMAS=0 is not valid"),
-        (["--columns=-2"], "--columns=-2 is not valid"),
-        (["--database", "a`b"], "not a plain SQL name"),
-        (["--set", "datadir=/elsewhere"], "datadir"),
-        (["--set", "=1"], "names no option"),
-        (["--engine", "podman"], "podman"),
-        (["--stall", "0"], "stall"),
-        (["--read-iops", "0"], "READ_IOPS=0 is not valid"),
-        (["--read-iops", "many"], "READ_IOPS=many is not valid"),
-        (["--read-bps=-1"], "READ_BPS=-1 is not valid"),
-        (["--memory", "1m"], "MEMORY=1m is too little for any server"),
-        (["--memory", ""], "--memory is set but empty"),
-        (["--cpus", "0"], "CPUS=0 is not valid"),
-        (["--note", "x" * 501], "NOTE is 501 characters long"),
-        (["--note", "io2\n5000"], "is not a line of plain text"),
-        (["--note", "\x1b[31m"], "is not a line of plain text"),
-        (["--stall", "nan"], "stall"),
-        (["--stall", "inf"], "stall"),
-        (["--frobnicate"], "--frobnicate"),
-        (["--data", "~nobody-at-all/x"], "there is no such home folder"),
-        (["--read-iops", "1" * 5000], "READ_IOPS=111"),
-        (["--variant", "a\nb\x1b[31m"], "--variant 'a b?[31m' has no name"),
-        (["--tables", ""], "--tables is set but empty"),
-        (["--results="], "--results is set but empty"),
-        (["--database", "mysql"], "a schema of the server itself"),
-        (["--set", "innodb_force_recovery=6"], "can damage the data directory"),
-        (["--version", "5.6.24 5.7.22", "--mysqld", "/opt/x"], "MYSQLD is one server"),
-        (["--template", "missing.j2"], "missing.j2"),
-        (["--layout", "heap"], "LAYOUT=heap is not valid"),
-        (["--layout", "general", "--template", "own.j2"], "determines the layout of its tables"),
-        (["--tables", "10", "--variant", "many:schemas=4"], "cannot divide 10 tables among 4 schemas"),
-        (["--version", "5.7.5", "--layout", "general"], "5.7.5 has no general tablespaces"),
-        (["--version", "5.7.22 mariadb-10.11.5", "--variant", "x:layout=general"], "mariadb-10.11.5 has no general"),
-        (["--version", "5.6.24", "--layout", "encrypted"], "5.6.24 has no plugin that reads the keys"),
-        (["--version", "8.4.0", "--variant", "x:layout=encrypted"], "8.4.0 has no plugin that reads the keys"),
+        (2, "cold-recovery --tables 0", "TABLES=0 is not valid"),
+        (2, "cold-recovery --runs 0", "RUNS=0 is not valid"),
+        (2, "cold-recovery --schemas 0", "SCHEMAS=0 is not valid"),
+        (2, "cold-recovery --columns=-2", "--columns=-2 is not valid"),
+        (2, "cold-recovery --set datadir=/elsewhere", "datadir"),
+        (2, "cold-recovery --engine podman", "podman"),
+        (2, "cold-recovery --stall 0", "stall"),
+        (2, "cold-recovery --stall nan", "stall"),
+        (2, "cold-recovery --stall inf", "stall"),
+        (2, "cold-recovery --read-iops 0", "READ_IOPS=0 is not valid"),
+        (2, "cold-recovery --memory 1m", "MEMORY=1m is too little for any server"),
+        (2, "cold-recovery --memory ''", "--memory is set but empty"),
+        (2, "cold-recovery --results=", "--results is set but empty"),
+        (2, f"cold-recovery --note {'x' * 501}", "NOTE is 501 characters long"),
+        (2, "cold-recovery --note 'io2\n5000'", "is not a line of plain text"),
+        (2, "cold-recovery --note '\x1b[31m'", "is not a line of plain text"),
+        (2, "cold-recovery --variant 'a\nb\x1b[31m'", "--variant 'a b?[31m' has no name"),
+        (2, "cold-recovery --frobnicate", "--frobnicate"),
+        (2, "cold-recovery --data ~nobody-at-all/x", "there is no such home folder"),
+        (2, "cold-recovery --version '5.6.24 5.7.22' --mysqld /opt/x", "MYSQLD is one server"),
+        (2, "cold-recovery --template missing.j2", "missing.j2"),
+        (2, "cold-recovery --layout general --template own.j2", "determines the layout of its tables"),
+        (2, "cold-recovery --tables 10 --variant many:schemas=4", "cannot divide 10 tables among 4 schemas"),
+        (2, "cold-recovery --version 5.7.5 --layout general", "5.7.5 has no general tablespaces"),
+        (2, "cold-recovery --version mariadb-10.11.5 --variant x:layout=general", "mariadb-10.11.5 has no general"),
+        (2, "cold-recovery --version 5.6.24 --layout encrypted", "5.6.24 has no plugin that reads the keys"),
+        (2, "cold-recovery --version 8.4.0 --variant x:layout=encrypted", "8.4.0 has no plugin that reads the keys"),
+        (2, "cold-recovery --version five", "'five' is not a server version"),
+        (3, "cold-recovery --version 8.0.38", "8.0.38 was withdrawn"),
+        (2, "cold-recovery --dry-run --engine local --version 9.7", "9.7"),
+        (3, "cold-recovery --dry-run --engine docker", "there is no Docker engine at"),
+        (2, "cold-recovery --dry-run --json not/there.json", "--json not/there.json cannot be written"),
+        (2, "cold-recovery --dry-run --json .", "--json . cannot be written"),
+        (2, "report", "no session"),
+        (2, "datadirs remove no-such-key", "no-such-key"),
+        (2, "analyze", "no error log was given"),
+        (3, "images", "there is no Docker engine at unix:///nowhere/docker.sock (DOCKER_HOST)"),
+        (3, "images build 5.7.22", "there is no Docker engine"),
+        (2, "images build", "no server was named"),
+        (2, "images build --mysqld /x 5.7.22 8.0.31", "VERSION names several"),
+        (2, "images remove", "say which"),
+        (2, "images remove x --all", "say which"),
     ],
 )
-def test_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, said = complaint(capsys, "cold-recovery", "--data", str(tmp_path / "d"), *arguments)
-    assert code == 2
-    assert words in "".join(line for line in said.splitlines() if not line.startswith("$ "))
-    assert not (tmp_path / "d").exists()
-
-
-@pytest.mark.parametrize("name", ["VERSION", "TABLES", "DATA", "MYSQLD", "RESULTS", "READ_IOPS", "MEMORY"])
-def test_set_but_empty(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv(f"RECOVERY_{name}", "")
-    code, said = complaint(capsys, "cold-recovery")
-    assert code == 2
-    assert f"{name} is set but empty" in said
-
-
-@pytest.mark.parametrize(("name", "command"), [("SECONDS", "cold-recovery"), ("TRACE", "table-cache")])
-def test_what_says_nothing_to_a_command_is_refused(
-    name: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_command_is_refused_and_creates_nothing(
+    code: int, command: str, message: str, refused: Refused, empty_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(f"RECOVERY_{name}", "1")
-    code, said = complaint(capsys, command)
-    assert code == 2
-    assert f"{name}=1 has no effect on {command}" in said
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    monkeypatch.setenv("RECOVERY_DATA", "data")
+    found, text = refused(*shlex.split(command))
+    assert found == code
+    assert message in text
+    assert list(empty_folder.iterdir()) == []
 
 
-def test_an_unknown_version_is_told_with_those_that_can_be_had(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    code, said = complaint(capsys, "cold-recovery", "--version", "five", "--data", str(tmp_path / "d"))
-    assert code == 2
-    assert "'five' is not a server version" in said
-    assert all(version in said for version in ("5.6.24", "8.0.31", "mariadb-10.11.5"))
+@pytest.mark.parametrize("command", ["cold-recovery", "interference"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "tables", "runs", "read-iops", "set=innodb_buffer_pool_size", "set=innodb_redo_log_capacity",
+        "variant=a:innodb_buffer_pool_size",
+    ],
+)  # fmt: skip
+def test_a_number_of_thousands_of_digits_is_refused(command: str, option: str, refused: Refused) -> None:
+    assert refused(command, "--dry-run", f"--{option}={'9' * 5000}")[0] == 2
 
 
-def test_the_plan_refuses_what_the_run_would(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    plan = ("cold-recovery", "--dry-run", "--data", str(tmp_path))
-    assert complaint(capsys, *plan, "--engine", "local", "--version", "9.7")[0] == 2
-    engines = {
-        "tcp://192.0.2.1:2375": "has no socket on this host",
-        f"unix://{tmp_path}/nobody.sock": "there is no Docker engine at",
-    }
-    for address, why in engines.items():
-        monkeypatch.setenv("DOCKER_HOST", address)
-        code, said = complaint(capsys, *plan, "--engine", "docker")
-        assert code == 3
-        assert why in said
-        assert run([*plan, "--engine", "auto"]) == 0
-        planned = " ".join(capsys.readouterr().out.split())
-        assert "servers run as local processes, for" in planned
-        assert why in planned
-
-
-def test_the_layers_of_settings(
-    in_an_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """recovery.toml is under the environment, which is under the command line."""
-    (in_an_empty_folder / "recovery.toml").write_text(
-        'version = "mariadb-10.11.5"\ntables = 7\nruns = 2\n[set]\ninnodb_force_recovery = 1\n'
-    )
-    monkeypatch.setenv("RECOVERY_TABLES", "8")
-    assert run(["cold-recovery", "--dry-run", "--runs", "3"]) == 0
-    command = capsys.readouterr().err.splitlines()[0]
-    assert "--version mariadb-10.11.5" in command
-    assert "--tables 8" in command
-    assert "--runs 3" in command
-    assert "--set innodb_force_recovery=1" in command
+def test_an_unknown_version_is_refused_with_the_available_ones(refused: Refused) -> None:
+    _, text = refused("cold-recovery", "--version", "five")
+    assert all(version in text for version in ("5.6.24", "8.0.31", "mariadb-10.11.5"))
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("code", "variable", "command", "message"),
+    [
+        *((2, f"{name}=", "cold-recovery", f"{name} is set but empty") for name in ("VERSION", "TABLES", "MEMORY")),
+        (2, "TABELS=5", "versions", "RECOVERY_TABELS is not a setting"),
+        (2, "SECONDS=1", "cold-recovery", "SECONDS=1 has no effect on cold-recovery"),
+        (2, "TRACE=1", "table-cache", "TRACE=1 has no effect on table-cache"),
+        (3, "VERSION=5.7.22 8.0.31", "images build", "there is no Docker engine"),
+    ],
+)
+def test_empty_unknown_and_unused_variables_are_refused(
+    code: int, variable: str, command: str, message: str, monkeypatch: pytest.MonkeyPatch, refused: Refused
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    name, _, value = variable.partition("=")
+    monkeypatch.setenv(f"RECOVERY_{name}", value)
+    found, text = refused(*command.split())
+    assert found == code
+    assert message in text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
     [
         ("tables = ", "not valid TOML"),
         ("tabels = 3", "unknown setting 'tabels'"),
@@ -165,269 +178,203 @@ def test_the_layers_of_settings(
         (f"{'x' * 5000} = 1", "unknown setting 'xxx"),
     ],
 )
-def test_a_wrong_config(text: str, words: str, in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (in_an_empty_folder / "recovery.toml").write_text(text)
-    code, said = complaint(capsys, "versions")
+def test_an_invalid_config_file_is_refused(content: str, message: str, empty_folder: Path, refused: Refused) -> None:
+    (empty_folder / "recovery.toml").write_text(content)
+    code, text = refused("versions")
     assert code == 2
-    assert words in said
+    assert message in text
+
+
+def test_a_remote_engine_is_refused_and_auto_runs_locally(
+    refused: Refused, printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    reason = "has no socket on this host"
+    code, text = refused("cold-recovery", "--dry-run", "--engine", "docker")
+    assert code == 3
+    assert reason in text
+    plan = " ".join(printed("cold-recovery", "--dry-run", "--engine", "auto")[0].split())
+    assert "servers run as local processes, for" in plan
+    assert reason in plan
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--tables", "9" * 5000],
-        ["--runs", "9" * 5000],
-        ["--set", "innodb_buffer_pool_size=" + "9" * 5000],
-        ["--set", "innodb_redo_log_capacity=" + "9" * 5000],
-        ["--variant", "a:innodb_buffer_pool_size=" + "9" * 5000],
-    ],
+    ("option", "message"), [("--tables=100000000", "does not fit"), ("--results=file/results", "results")]
 )
-@pytest.mark.parametrize("command", ["cold-recovery", "interference"])
-def test_a_number_of_thousands_of_digits(
-    command: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
+def test_an_unfit_host_is_refused_before_anything_is_built(
+    option: str, message: str, refused: Refused, empty_folder: Path
 ) -> None:
-    code, said = complaint(capsys, command, "--dry-run", *arguments)
+    (empty_folder / "file").write_text("in the way")
+    code, text = refused("cold-recovery", "--no-probe", "--tables", "9", "--data", "data", option)
+    assert code == 3
+    assert message in text
+    assert not list(empty_folder.glob("data/5.7.22*"))
+
+
+def test_a_data_folder_in_memory_is_refused(refused: Refused, tmp_path: Path) -> None:
+    data = Path("/dev/shm") / tmp_path.name
+    code, text = refused("cold-recovery", "--no-probe", "--tables", "9", "--data", str(data))
+    data.rmdir()
+    assert code == 3
+    assert "is in memory" in text
+
+
+def test_a_session_of_a_newer_format_is_refused(empty_folder: Path, refused: Refused) -> None:
+    folder = empty_folder / "results" / "20990101T000000Z-cold-recovery"
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text(json.dumps({"format": 2}))
+    code, text = refused("report", folder.name)
+    assert code == 1
+    assert "newer version" in text
+    code, text = refused("warm-recovery")
     assert code == 2
-    assert all(len(line) < 2100 for line in said.splitlines())
+    assert "give VERSION=" in text
 
 
-def test_a_variable_that_is_no_setting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("RECOVERY_TABELS", "5")
-    code, said = complaint(capsys, "versions")
-    assert code == 2
-    assert "RECOVERY_TABELS is not a setting" in said
+# --- The layers of settings
 
 
-def test_flags_come_from_the_environment_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_line_overrides_the_environment_which_overrides_the_config_file(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
+    (empty_folder / "recovery.toml").write_text(
+        'version = "mariadb-10.11.5"\ntables = 7\nruns = 2\n[set]\ninnodb_force_recovery = 1\n'
+    )
+    monkeypatch.setenv("RECOVERY_TABLES", "8")
+    command = printed("cold-recovery", "--dry-run", "--runs", "3")[1].splitlines()[0]
+    for words in ("--version mariadb-10.11.5", "--tables 8", "--runs 3", "--set innodb_force_recovery=1"):
+        assert words in command
+
+
+def test_flags_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch, printed: Printed) -> None:
     for name, value in {"KEEP": "1", "AS_PUBLISHED": "true", "STALL": "7", "SET": "innodb_page_size=8192 x=1"}.items():
         monkeypatch.setenv(f"RECOVERY_{name}", value)
-    assert run(["cold-recovery", "--dry-run"]) == 0
-    command = capsys.readouterr().err.splitlines()[0]
+    command = printed("cold-recovery", "--dry-run")[1].splitlines()[0]
     assert command.endswith("--set innodb_page_size=8192 --set x=1 --as-published --keep --stall 7")
 
 
-def test_a_note_is_one_text_from_wherever_it_comes(
-    in_an_empty_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_note_keeps_its_blanks_in_every_layer(
+    empty_folder: Path, monkeypatch: pytest.MonkeyPatch, printed: Printed
 ) -> None:
-    """Blanks and all, where other settings are lists of words."""
-
-    def command(*arguments: str) -> str:
-        assert run(["cold-recovery", "--dry-run", *arguments]) == 0
-        return capsys.readouterr().err.splitlines()[0]
-
-    (in_an_empty_folder / "recovery.toml").write_text('note = ["from a file", "and more"]\nno_probe = true\n')
-    assert command().endswith("--no-probe --note 'from a file; and more'")
+    (empty_folder / "recovery.toml").write_text('note = ["from a file", "and more"]\nno_probe = true\n')
+    dry_run = ("cold-recovery", "--dry-run")
+    assert printed(*dry_run)[1].splitlines()[0].endswith("--no-probe --note 'from a file; and more'")
     monkeypatch.setenv("RECOVERY_NOTE", "io2, 5000 IOPS")
-    assert command().endswith("--note 'io2, 5000 IOPS'")
-    assert command("--note", "gp3", "--note", "a  <b> & ü").endswith("--note 'gp3; a  <b> & ü'")
+    assert printed(*dry_run)[1].splitlines()[0].endswith("--note 'io2, 5000 IOPS'")
+    command = printed(*dry_run, "--note", "gp3", "--note", "a  <b> & ü")[1].splitlines()[0]
+    assert command.endswith("--note 'gp3; a  <b> & ü'")
 
 
-def test_the_config_holds_for_the_looking_commands(
-    in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (in_an_empty_folder / "recovery.toml").write_text(
+def test_the_config_file_applies_to_every_command(empty_folder: Path, refused: Refused, printed: Printed) -> None:
+    (empty_folder / "recovery.toml").write_text(
         'results = "/nowhere/results"\ndata = "/nowhere/data"\ntables = 2\nversion = ["5.7.22", "8.0.31"]\n'
     )
-    assert "/nowhere/results" in complaint(capsys, "report")[1]
-    assert run(["datadirs"]) == 0
-    assert "no data directories in /nowhere/data" in capsys.readouterr().out
-    assert run(["schema"]) == 0
-    assert capsys.readouterr().out.count("create table") == 2
-    assert run(["cold-recovery", "--dry-run"]) == 0
-    assert "--version '5.7.22 8.0.31' --tables 2" in capsys.readouterr().err
+    assert "/nowhere/results" in refused("report")[1]
+    assert "no data directories in /nowhere/data" in printed("datadirs")[0]
+    assert printed("schema")[0].count("create table") == 2
+    assert "--version '5.7.22 8.0.31' --tables 2" in printed("cold-recovery", "--dry-run")[1]
 
 
-def test_more_tables_than_the_disk_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Found by arithmetic, before anything is rendered or built."""
-    data, results = tmp_path / "d", tmp_path / "r"
-    arguments = ["--tables", "100000000", "--data", str(data), "--results", str(results)]
-    code, said = complaint(capsys, "cold-recovery", *arguments)
-    assert code == 3
-    assert "does not fit" in said
-    assert not list(data.glob("5.7.22*"))
-
-
-def test_a_results_folder_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("in the way")
-    arguments = ["--tables", "9", "--data", str(tmp_path / "d"), "--results", str(tmp_path / "file" / "r")]
-    code, said = complaint(capsys, "cold-recovery", *arguments)
-    assert code == 3
-    assert "results" in said
-
-
-def test_data_in_memory_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    data = Path("/dev/shm") / tmp_path.name
-    arguments = ["--tables", "9", "--data", str(data), "--results", str(tmp_path / "r")]
-    code, said = complaint(capsys, "cold-recovery", *arguments)
-    data.rmdir()
-    assert code == 3
-    assert "is in memory" in said
-
-
-def test_dry_run_tells_the_plan_and_touches_nothing(
-    in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]
+def test_quiet_prints_errors_alone(
+    monkeypatch: pytest.MonkeyPatch, printed: Printed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = in_an_empty_folder / "data"
-    arguments = ["--version", "5.7.22 8.0.31", "--tables", "1000", "--runs", "2", "--data", str(data)]
-    assert run(["crash-recovery", "--dry-run", *arguments]) == 0
-    out = capsys.readouterr().out
-    assert "5.7.22: server" in out
-    assert "inodes" in out
-    assert "  8  8.0.31  warm  run 2" in out
-    assert not data.exists()
-    assert not (in_an_empty_folder / "results").exists()
-
-
-def test_the_plan_of_tables_that_lie_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["--version", "5.7.22", "--tables", "1000", "--layout", "partitioned", "--data", str(tmp_path / "data")]
-    variants = ["--variant", "parts:", "--variant", "one-file:layout=general", "--variant", "many:schemas=10"]
-    assert run(["cold-recovery", "--dry-run", *asked, *variants]) == 0
-    said = capsys.readouterr()
-    assert "--layout partitioned" in said.err
-    assert "--variant parts: --variant one-file:layout=general --variant many:schemas=10" in said.err
-    lines = said.out.splitlines()
-    for words in (
-        ("  5.7.22: server", "1,000 tables (partitioned: .ibd files: 4,000)", " 6,000 inodes"),
-        ("  5.7.22 layout=general: server", "1,000 tables (general: .ibd files: 1)", " 2,001 inodes"),
-        ("  5.7.22 schemas=10: server", "1,000 tables (partitioned: .ibd files: 4,000)"),
-    ):
-        assert any(all(word in line for word in words) for line in lines), words
-
-
-def test_dry_run_plans_space_by_the_size_of_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("--version", "5.7.22", "--tables", "1000000", "--data", str(tmp_path), "--set", "innodb_page_size=4k")
-    assert (
-        run(["cold-recovery", "--dry-run", *asked, "--variant", "as-asked:", "--variant", "more:innodb_page_size=8k"])
-        == 0
-    )
-    out = capsys.readouterr().out
-    assert "1,000,000 tables: 38.4 GB and" in out
-    assert "1,000,000 tables: 62.9 GB and" in out
-
-
-def test_dry_run_tells_what_cannot_be_in_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    beyond = ["--option", "table_open_cache=1000000"]
-    assert run(["interference", "--dry-run", "--version", "5.7.22", "--data", str(tmp_path), *beyond]) == 0
-    assert "table_open_cache=1000000 will not be in effect" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("server", "name"),
-    [(("--version", "9.7"), "9.7"), (("--version", "debian-sid"), "debian-sid"), (("--image", "my/own:1"), "my/own:1")],
-)
-def test_dry_run_tells_the_plan_of_a_server_whose_version_is_not_known_yet(
-    server: tuple[str, ...],
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("RECOVERY_ENGINE", "auto")
-    monkeypatch.setattr("recovery.cli.measure.describe_engine", lambda _: "in containers of some engine")
-    assert run(["cold-recovery", "--dry-run", *server, "--runs", "2", "--data", str(tmp_path / "data")]) == 0
-    out = capsys.readouterr().out
-    assert f"the version of {name} is determined at the start" in out
-    assert f"  {name}: server " in out
-    assert "GB and" in out
-    assert f"  2  {name}  cold  run 2" in out
-
-
-def test_report_without_a_session(capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = complaint(capsys, "report")
-    assert code == 2
-    assert "no session" in said
-
-
-def test_a_session_of_a_newer_format(in_an_empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = in_an_empty_folder / "results" / "20990101T000000Z-cold-recovery"
-    folder.mkdir(parents=True)
-    (folder / "report.json").write_text(json.dumps({"format": 2}))
-    code, said = complaint(capsys, "report", folder.name)
-    assert code == 1
-    assert "newer version" in said
-    code, said = complaint(capsys, "warm-recovery")
-    assert code == 2
-    assert "give VERSION=" in said
-
-
-def test_schema_is_streamed_as_published(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "--tables", "3"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("--")]
-    assert lines == [
-        "create schema discovery;",
-        "create table discovery.table_1 (id int primary key auto_increment);",
-        "create table discovery.table_2 (id int primary key auto_increment);",
-        "create table discovery.table_3 (id int primary key auto_increment);",
-    ]
-
-
-def test_the_schema_is_printed_in_any_layout(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "--tables", "1", "--layout", "general"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "create tablespace all_tables add datafile 'all_tables.ibd' engine=innodb;",
-        "create schema discovery;",
-        "create table discovery.table_1 (id int primary key auto_increment) tablespace all_tables;",
-    ]
-
-
-def test_tool_version_and_completion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--version"]) == 0
-    assert __version__ in capsys.readouterr().out
-    assert run(["completion", "bash"]) == 0
-    assert "_RECOVERY_COMPLETE" in capsys.readouterr().out
-
-
-def test_datadirs_of_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["datadirs", "--data", str(tmp_path / "d")]) == 0
-    assert "no data directories" in capsys.readouterr().out
-    code, said = complaint(capsys, "datadirs", "--data", str(tmp_path / "d"), "remove", "no-such-key")
-    assert code != 0
-    assert "no-such-key" in said
-
-
-def test_a_withdrawn_version_is_refused_before_anything_is_fetched(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    code, said = complaint(capsys, "cold-recovery", "--version", "8.0.38", "--data", str(tmp_path / "d"))
-    assert code == 3
-    assert "8.0.38 was withdrawn" in said
-    assert not (tmp_path / "d").exists()
-
-
-def test_the_schema_that_is_printed_is_the_one_that_would_be_built(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in {"TABLES": "1", "COLUMNS": "1", "ROWS": "1", "DATABASE": "shop"}.items():
-        monkeypatch.setenv(f"RECOVERY_{name}", value)
-    assert run(["schema"]) == 0
-    script = capsys.readouterr().out
-    assert "create table `shop`.table_1 (id int primary key auto_increment, c1 varchar(32));" in script
-    assert "insert into `shop`.table_1" in script
-
-
-@pytest.mark.parametrize("target", ["not/there.json", "."])
-def test_a_json_report_that_cannot_be_written_is_refused_before_measuring(
-    target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    path = str(tmp_path / target)
-    code, said = complaint(capsys, "cold-recovery", "--json", path, "--dry-run")
-    assert code == 2
-    assert f"--json {path} cannot be written" in said
-
-
-def test_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cold-recovery", "--dry-run", "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
+    assert printed("cold-recovery", "--dry-run", "--quiet")[1] == ""
     monkeypatch.setenv("RECOVERY_QUIET", "1")
-    assert run(["cold-recovery", "--dry-run"]) == 0
-    assert capsys.readouterr().err == ""
+    assert printed("cold-recovery", "--dry-run")[1] == ""
     assert run(["cold-recovery", "--runs", "0"]) == 2
     assert capsys.readouterr().err.startswith("error: RUNS=0")
 
 
-def test_whoever_stops_reading_the_results_changes_no_exit_code() -> None:
+# --- Dry runs
+
+VARIANTS = "--variant parts: --variant one-file:layout=general --variant many:schemas=10"
+PAGES = "--set innodb_page_size=4k --variant as-asked: --variant more:innodb_page_size=8k"
+
+
+def plan_of_unknown_version(name: str) -> list[str]:
+    return [f"the version of {name} is determined", f"  {name}: server .*GB and", f"  2  {name}  cold  run 2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "patterns"),
+    [
+        (
+            "crash-recovery --version '5.7.22 8.0.31' --tables 1000 --runs 2",
+            ["  5.7.22: server .*inodes", "  8  8.0.31  warm  run 2"],
+        ),
+        (
+            f"cold-recovery --version 5.7.22 --tables 1000 --layout partitioned {VARIANTS}",
+            [
+                "--layout partitioned",
+                VARIANTS,
+                r"  5.7.22: server .*1,000 tables \(partitioned: .ibd files: 4,000\).* 6,000 inodes",
+                r"  5.7.22 layout=general: server .*1,000 tables \(general: .ibd files: 1\).* 2,001 inodes",
+                r"  5.7.22 schemas=10: server .*1,000 tables \(partitioned: .ibd files: 4,000\)",
+            ],
+        ),
+        (
+            f"cold-recovery --version 5.7.22 --tables 1000000 {PAGES}",
+            ["1,000,000 tables: 38.4 GB and", "1,000,000 tables: 62.9 GB and"],
+        ),
+        (
+            "interference --version 5.7.22 --option table_open_cache=1000000",
+            ["table_open_cache=1000000 will not be in effect"],
+        ),
+        ("cold-recovery --version 9.7 --runs 2", plan_of_unknown_version("9.7")),
+        ("cold-recovery --version debian-sid --runs 2", plan_of_unknown_version("debian-sid")),
+        ("cold-recovery --image my/own:1 --runs 2", plan_of_unknown_version("my/own:1")),
+    ],
+)
+def test_a_dry_run_prints_the_plan_and_creates_nothing(
+    command: str, patterns: list[str], printed: Printed, empty_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOVERY_ENGINE", "auto")
+    monkeypatch.setattr("recovery.cli.measure.describe_engine", lambda _: "in containers of some engine")
+    text = "".join(printed(*shlex.split(command), "--data", "data", "--dry-run"))
+    assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
+    assert list(empty_folder.iterdir()) == []
+
+
+# --- What other commands print
+
+
+CREATE_TABLE = "create table {}.table_1 (id int primary key auto_increment{};"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ["create schema discovery;", CREATE_TABLE.format("discovery", ")")]),
+        (
+            {"LAYOUT": "general"},
+            [
+                "create tablespace all_tables add datafile 'all_tables.ibd' engine=innodb;",
+                "create schema discovery;",
+                CREATE_TABLE.format("discovery", ") tablespace all_tables"),
+            ],
+        ),
+        (
+            {"COLUMNS": "1", "ROWS": "1", "DATABASE": "shop"},
+            ["create schema `shop`;", CREATE_TABLE.format("`shop`", ", c1 varchar(32))"), "insert into `shop`.table_1"],
+        ),
+    ],
+)
+def test_the_printed_schema_is_the_one_that_would_be_built(
+    settings: dict[str, str], expected: list[str], monkeypatch: pytest.MonkeyPatch, printed: Printed
+) -> None:
+    for name, value in {"TABLES": "1", **settings}.items():
+        monkeypatch.setenv(f"RECOVERY_{name}", value)
+    lines = [line for line in printed("schema")[0].splitlines() if line and not line.startswith("--")]
+    assert len(lines) == len(expected)
+    assert all(line.startswith(words) for line, words in zip(lines, expected, strict=True)), lines
+
+
+def test_version_and_completion_script(printed: Printed) -> None:
+    assert __version__ in printed("--version")[0]
+    assert "_RECOVERY_COMPLETE" in printed("completion", "bash")[0]
+
+
+def test_a_reader_that_closes_the_pipe_changes_no_exit_code() -> None:
     command = [sys.executable, "-m", "recovery", "cold-recovery", "--dry-run", "--runs", "1000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -436,3 +383,48 @@ def test_whoever_stops_reading_the_results_changes_no_exit_code() -> None:
     assert "Error" not in process.stderr.read()
     assert process.wait() == 0
     process.stderr.close()
+
+
+# --- Analysis of error logs
+
+LOGS = Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs"
+CRASH_57 = LOGS / "mysql-5.7.22-crash.err"
+
+
+def test_analyze_prints_a_page_of_78_columns_for_each_log(printed: Printed) -> None:
+    out, _ = printed("analyze", str(CRASH_57), str(LOGS / "mysql-5.6.24-crash.err"))
+    for words in ("5.7.22", "validation", "The timestamps are whole seconds"):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= max(78, len(str(CRASH_57)))
+
+
+def test_analyze_reads_compressed_standard_input_and_prints_json(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compressed = io.BytesIO(gzip.compress(CRASH_57.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(compressed)))
+    stored = json.loads(printed("analyze", "--json", "-")[0])
+    (start,) = stored["logs"][0]["starts"]
+    assert (stored["format"], start["kind"], start["version"]) == (1, "crash", "5.7.22")
+    assert start["seconds"]["validation"] == pytest.approx(0.104, abs=0.001)
+    assert start["named_share"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none", None, "cannot be read"),
+        ("empty.err", b"", "no start of a server was found"),
+        ("other.txt", b"a shopping list\n" * 1000, "no start of a server was found"),
+        ("torn.gz", gzip.compress(b"x" * 10_000)[:20], "cannot be read to its end"),
+        (".", None, "cannot be read"),
+    ],
+)
+def test_analyze_refuses_what_is_no_error_log(
+    name: str, content: bytes | None, message: str, tmp_path: Path, refused: Refused
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    code, text = refused("analyze", str(tmp_path / name))
+    assert code == 2
+    assert message in text

@@ -1,10 +1,13 @@
-"""Is one session slower than another, and what was not alike?"""
+"""Sessions are compared by their means; a limit on slowness goes by the same intervals."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from at_work import interference, metadata
 
 from recovery.analysis.compare import (
     Difference,
@@ -16,9 +19,10 @@ from recovery.analysis.compare import (
     worse_than_baseline,
 )
 from recovery.analysis.statistics import EffectFields
-from recovery.analysis.summary import Summary
+from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
+from recovery.report.stored_session import REPORT_FILE, to_json
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
@@ -42,27 +46,24 @@ def times_of(factor: float) -> tuple[float, ...]:
     return tuple(factor * seconds for seconds in STEADY)
 
 
-def test_the_same_version_in_both() -> None:
+def test_the_version_that_both_have_is_compared_or_else_the_only_one_of_each() -> None:
     one = session({"5.6.24": STEADY, "5.7.22": STEADY})
-    other = session({"5.7.22": times_of(1.5)})
-    (pair,) = compare([one], [other]).pairs
+    (pair,) = compare([one], [session({"5.7.22": times_of(1.5)})]).pairs
     assert (pair.variant, pair.one.version, pair.other.version) == ("cold", "5.7.22", "5.7.22")
     assert pair.ratio == pytest.approx(1.5)
     assert pair.differs
-
-
-def test_one_version_each_is_held_against_the_other() -> None:
     (pair,) = compare([session({"5.7.22": STEADY})], [session({"5.7.23": times_of(1.2)})]).pairs
     assert (pair.one.version, pair.other.version) == ("5.7.22", "5.7.23")
 
 
-def test_of_other_versions_and_variants_nothing_is_compared() -> None:
+def test_other_versions_and_variants_are_not_compared() -> None:
     one = session({"5.6.24": STEADY, "5.7.22": STEADY})
     assert compare([one], [session({"8.0.15": STEADY, "8.0.31": STEADY})]).pairs == ()
     assert compare([one], [session({"5.7.22": STEADY}, variant="warm")]).pairs == ()
 
 
-def test_what_was_not_alike_is_told_and_what_passes_is_not() -> None:
+def test_differences_of_tool_host_and_settings_are_listed() -> None:
+    """But not what changes by itself, such as the load average."""
     one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY}, tables=20, runs=3, trace=1)
     other = replace(
         other,
@@ -76,20 +77,17 @@ def test_what_was_not_alike_is_told_and_what_passes_is_not() -> None:
         Difference("trace", "-", "1"),
     )
     assert compare([one], [one]).differences == ()
+    unset, limited = session({"5.7.22": STEADY}, read_iops=None), session({"5.7.22": STEADY}, read_iops=5000, trace=0)
+    assert compare([unset], [limited]).differences == (Difference("read iops", "-", "5000"),)
 
 
-def test_servers_under_other_settings() -> None:
+def test_different_settings_of_the_servers_are_listed() -> None:
     one = replace(session({"5.7.22": STEADY}), servers={"5.7.22": {"sha256": "a", "@innodb_open_files": "300"}})
     other = replace(session({"5.7.23": STEADY}), servers={"5.7.23": {"sha256": "b", "@innodb_open_files": "4000"}})
     assert compare([one], [other]).differences == (Difference("server: @innodb open files", "300", "4000"),)
 
 
-def test_what_was_not_asked_is_a_value_and_what_could_not_be_is_none() -> None:
-    one, other = session({"5.7.22": STEADY}, read_iops=None), session({"5.7.22": STEADY}, read_iops=5000, trace=0)
-    assert compare([one], [other]).differences == (Difference("read iops", "-", "5000"),)
-
-
-def test_a_session_that_failed_is_no_fast_one() -> None:
+def test_a_failed_session_has_no_ratio_and_is_incomplete() -> None:
     one, other = session({"5.7.22": STEADY}), session({"5.7.22": STEADY})
     assert incomplete_reason(other) is None
     failed = replace(other, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in other.runs))
@@ -100,23 +98,23 @@ def test_a_session_that_failed_is_no_fast_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "allowed", "told"),
+    ("factor", "allowed", "too_slow"),
     [(1.3, 0.1, True), (1.3, 0.5, False), (1.0, 0.0, False), (0.5, 0.0, False), (1.05, 0.1, False)],
 )
-def test_slower_than_allowed(factor: float, allowed: float, *, told: bool) -> None:
+def test_slower_than_allowed(factor: float, allowed: float, *, too_slow: bool) -> None:
     found = compare([session({"5.7.22": STEADY})], [session({"5.7.22": times_of(factor)})])
-    assert bool(worse_pairs(found, allowed)) is told
-    assert bool(worse_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is told
+    assert bool(worse_pairs(found, allowed)) is too_slow
+    assert bool(worse_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is too_slow
 
 
-def test_slower_by_chance_is_allowed() -> None:
-    noisy = (5.0, 20.0, 9.0, 18.0, 8.0)
-    assert worse_pairs(compare([session({"5.7.22": STEADY})], [session({"5.7.22": noisy})]), 0.1) == ()
-
-
-def test_one_run_each_claims_nothing() -> None:
-    found = compare([session({"5.7.22": (10.0,)})], [session({"5.7.22": (15.0,)})])
-    assert found.pairs[0].differs is None
+@pytest.mark.parametrize(
+    ("before", "after", "differs"), [(STEADY, (5.0, 20.0, 9.0, 18.0, 8.0), False), ((10.0,), (15.0,), None)]
+)
+def test_a_difference_that_may_be_chance_is_allowed(
+    before: tuple[float, ...], after: tuple[float, ...], differs: bool | None
+) -> None:
+    found = compare([session({"5.7.22": before})], [session({"5.7.22": after})])
+    assert found.pairs[0].differs is differs
     assert worse_pairs(found, 0.1) == ()
 
 
@@ -137,7 +135,6 @@ def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
     assert pair.differs is False
     assert [round(each.mean or 0, 1) for each in pair.one_sessions] == [64.0, 65.3, 88.5]
     assert (pair.one.count, pair.other.count) == (15, 15)
-    assert isinstance(pair.one, Summary)
     assert pair.one.mean == pytest.approx((64 + 65.3 + 88.5) / 3)
     assert (pair.one.interval or 0) > 20
     few = compare(ones[:2], [ones[2]]).pairs[0]
@@ -145,7 +142,6 @@ def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
 
 
 def test_sides_of_one_version_each_may_not_mix_versions() -> None:
-    """Three versions of one session each are no side of one version."""
     mixed = [session({"5.7.22": STEADY}), session({"8.0.31": times_of(3)})]
     assert compare(mixed, [session({"9.7.4": times_of(2)})]).pairs == ()
 
@@ -168,13 +164,50 @@ def test_second_starts_judge_no_limit() -> None:
     assert cells_without_interval(session({"5.7.22": STEADY, "8.0.31": times_of(4)})) == ()
 
 
-def test_what_falls_to_nothing_is_worse() -> None:
+def test_the_baseline_may_be_any_version() -> None:
+    two = session({"5.7.22": times_of(2.0), "8.0.31": STEADY}, baseline="8.0.31")
+    assert worse_than_baseline(two, 0.1) == ("5.7.22 cold takes 2.00 times as long as 8.0.31, 1.1 are allowed",)
+
+
+# --- Loads
+
+
+def scaled(session: Session, factor: float) -> Session:
+    runs = (
+        replace(one, measures={name: value * factor for name, value in one.measures.items()}) for one in session.runs
+    )
+    return replace(session, runs=tuple(runs))
+
+
+def test_sessions_of_loads_are_compared_by_their_metric() -> None:
+    one = interference()
+    found = compare([one], [scaled(one, 0.8)])
+    assert {round(pair.ratio or 0, 3) for pair in found.pairs} == {0.8}
+    assert len(worse_pairs(found, 0.1)) == len(found.pairs) == 12
+    assert worse_pairs(found, 0.1)[0] == "5.7.22 400-off has 0.80 times the queries/s of 5.7.22, 0.9 are allowed"
+    assert worse_pairs(found, 0.3) == ()
+    assert worse_pairs(compare([one], [scaled(one, 1.2)]), 0.1) == (), "more queries are no worse"
+    table = comparison_tables(found, (["a"], ["b"]))[0]
+    assert table.title == "b (second) compared with a (first), mean queries/s"
+    assert "More is better." in table.notes
+
+
+def test_a_limit_goes_by_the_metric() -> None:
+    assert worse_than_baseline(metadata(), 0.5) == ("8.0.31 dump takes 3.38 times as long as 5.7.22, 1.5 are allowed",)
+    assert worse_than_baseline(interference(), 0.05)[0].startswith("8.0.31 400-off has 0.93 times the queries/s")
     gone = EffectFields(difference=-1000.0, difference_error=10.0, differs=True)
     assert is_worse("qps", gone, 0.1)
     assert not is_worse("client_errors", gone, 0.1)
     assert not is_worse("qps", replace(gone, differs=False), 0.1)
 
 
-def test_the_baseline_may_be_any_version() -> None:
-    two = session({"5.7.22": times_of(2.0), "8.0.31": STEADY}, baseline="8.0.31")
-    assert worse_than_baseline(two, 0.1) == ("5.7.22 cold takes 2.00 times as long as 8.0.31, 1.1 are allowed",)
+def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, one in (("a", interference()), ("b", scaled(interference(), 0.5)), ("c", metadata())):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / REPORT_FILE).write_bytes(to_json(one))
+    assert run(["compare", "a", "b", "--results", str(tmp_path), "--fail-over", "20%"]) == 4
+    assert "More is better" in capsys.readouterr().out
+    assert run(["compare", "a", "b", "--json", "--results", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["pairs"][0]["ratio"] == pytest.approx(0.5)
+    assert run(["compare", "a", "c", "--results", str(tmp_path)]) == 2
+    assert "queries/s" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Are README.md and the pages of docs/ true? Links lead somewhere, and commands run as shown, with few tables."""
+"""README.md and the pages of docs/: links have targets, and commands run as shown, with few tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, ROOT / "docs" / "results" / "README.md"]
 COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd|zcat|docker/recovery) .*)")
-TABLES, SHARES_DATA = 300, True
+TABLES, SHARES_DATA = 100, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
 VOLUME = "/dev/nvme1n1"
-# What a test host cannot have, or what another test runs.
+# Commands that a test host cannot run, or that another test runs.
 ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
     "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
@@ -29,11 +29,9 @@ ELSEWHERE = {
     "docker/recovery": "tests/containers/test_tool_image.py",
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
     "bench": "tests/real/test_selfbench_real.py",
-    # Of what they do the tests do a little.
     "fuzz": "tests/test_fuzzed.py",
     "fuzz-corpora": "tests/test_fuzzed.py",
     "experiments": "tests/real/test_suite_real.py",
-    # Their cells multiply.
     "metadata": "tests/real/test_experiments_real.py",
     "interference": "tests/real/test_experiments_real.py",
     "table-cache": "tests/real/test_suite_real.py",
@@ -52,34 +50,35 @@ def commands(page: Path) -> list[str]:
 
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
 README_COMMANDS = [command for command in commands(README) if command.startswith("make ") and command != "make test"]
+MEASURING = [one for one in README_COMMANDS if one.split()[1].endswith(("recovery", "clean-start", "scale"))]
+MEASURED = "make cold-recovery VERSION=5.7.22 TABLES=20000 RUNS=3"
+PLANNED = [one for one in MEASURING if one != MEASURED and "--dry-run" not in one]
+"""`make test` only shows what these would measure; `make test-docs` runs them."""
 
 
 def test_there_are_pages_with_commands() -> None:
     names = {page.name for page in WITH_COMMANDS}
     assert {"getting-started.md", "reading.md", "comparing.md", "ec2.md", "bugs.md", "adding-a-version.md"} <= names
     assert len(README_COMMANDS) >= 10
+    indented = re.compile(r"^    (make|recovery) ", re.MULTILINE)
+    assert not [page.name for page in PAGES if indented.search(page.read_text(encoding="utf-8"))], "not in a fence"
+    assert MEASURED in MEASURING
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+        assert "://" in target or (page.parent / target).exists(), target
 
 
-def test_nothing_is_shown_in_a_form_that_escapes_this_test() -> None:
-    for page in PAGES:
-        assert not re.search(r"^    (make|recovery) ", page.read_text(encoding="utf-8"), re.MULTILINE), page.name
-
-
-def test_every_page_is_found_from_the_first() -> None:
+def test_the_first_page_links_to_every_other_page() -> None:
     first = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES if page.name != "README.md" and f"({page.name}" not in first] == []
 
 
 @pytest.fixture
 def volume(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | None]:
-    """A block device for the page that speaks of one."""
+    """Returns a block device for the page that mentions one, else None."""
     page: Path = request.getfixturevalue("page")
     if VOLUME not in page.read_text(encoding="utf-8"):
         yield None
@@ -98,12 +97,12 @@ def volume(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | Non
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all pages, as a reader has: some commands need the session of an earlier command."""
+    """Returns one folder for all pages: some commands need the session of an earlier command."""
     return tmp_path_factory.mktemp("pages") / "results"
 
 
 class Reader:
-    """Runs what a page shows, with the tables, the folders and the device of the test."""
+    """Runs the commands of a page with the tables, the folders and the device of the test."""
 
     def __init__(
         self, tmp_path: Path, data: Path, results: Path, volume: str | None = None, engine: str | None = None
@@ -118,13 +117,14 @@ class Reader:
         self.folder = tmp_path
         (tmp_path / "old.gz").write_bytes(gzip.compress(LOG.read_bytes()))
 
-    def types(self, command: str) -> subprocess.CompletedProcess[str]:
-        words = [self._here(word) for word in shlex.split(command)]
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        words = [self._own(word) for word in shlex.split(command)]
         words = [word for word in words if not word.startswith(("TABLES=", "RUNS="))]
         if self.volume is None:
             words = [word for word in words if not word.startswith("DATA=")]
-        if not self.results.exists() and {"report", "bundle", "warm-recovery"} & set(words):
-            earlier = self.types("make cold-recovery")  # these need an earlier session
+        needs_session = {"report", "bundle", "warm-recovery"} & set(words) and "ARGS=--dry-run" not in words
+        if needs_session and not self.results.exists():
+            earlier = self.run("make cold-recovery")  # these need an earlier session
             assert earlier.returncode == 0, earlier.stderr
         small = {
             "TABLES": "60 120" if "scale" in words else str(TABLES),
@@ -145,7 +145,7 @@ class Reader:
             words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
         )
 
-    def _here(self, word: str) -> str:
+    def _own(self, word: str) -> str:
         here = {
             "/mnt/ebs": self.mounted, VOLUME: self.volume, "results/latest": self.results / "latest",
             "/tmp/for-the-bug": self.folder / "for-the-bug", "old.gz": self.folder / "old.gz", "error.log": LOG,
@@ -153,9 +153,9 @@ class Reader:
         for shown, own in here.items():
             if shown in word:
                 return word.replace(shown, str(own))
-        return self._session_before() if word == "SESSION" else word
+        return self._earlier_session() if word == "SESSION" else word
 
-    def _session_before(self) -> str:
+    def _earlier_session(self) -> str:
         names = sorted(folder.name for folder in self.results.iterdir() if not folder.is_symlink())
         return names[-2]
 
@@ -164,31 +164,44 @@ class Reader:
 @pytest.mark.on_demand("docs")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.name))
-def test_the_commands_of(page: Path, volume: str | None, data: Path, results: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run(page: Path, volume: str | None, data: Path, results: Path, tmp_path: Path) -> None:
     reader = Reader(tmp_path, data, results, volume, engine="local")
     for command in commands(page):
         if "READ_IOPS" in command or "MEMORY" in command:
             need_limits()
-        done = reader.types(command)
-        assert done.returncode in may_end_with(command), f"{command}\n{done.stdout}\n{done.stderr}"
+        done = reader.run(command)
+        assert done.returncode in expected_codes(command), f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, command
+
+
+@pytest.mark.parametrize("command", PLANNED)
+def test_the_plan_of_a_command_of_the_readme(command: str, data: Path, results: Path, tmp_path: Path) -> None:
+    if "READ_IOPS" in command:
+        need_limits()
+    done = Reader(tmp_path, data, results).run(f"{command} ARGS=--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
+    assert "servers run " in done.stdout
 
 
 @pytest.mark.real
 @pytest.mark.containers
-@pytest.mark.parametrize("command", README_COMMANDS)
-def test_a_command_of_the_readme(command: str, data: Path, results: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=pytest.mark.on_demand("docs")) if one in PLANNED else one for one in README_COMMANDS],
+)
+def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, tmp_path: Path) -> None:
     if "READ_IOPS" in command:
         need_limits()
-    done = Reader(tmp_path, data, results).types(command)
-    assert done.returncode in may_end_with(command), done.stderr
+    done = Reader(tmp_path, data, results).run(command)
+    assert done.returncode in expected_codes(command), done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.strip()
-    if shlex.split(command)[1].endswith(("recovery", "clean-start")):
+    if command in MEASURING:
         assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
 
 
-def may_end_with(command: str) -> tuple[int, ...]:
+def expected_codes(command: str) -> tuple[int, ...]:
     if "doctor" in command:
         return (0, 2, 3)  # the test host may be too small for the full size
     if "fail-over" in command or "FAIL_OVER" in command:
@@ -204,7 +217,7 @@ def test_make_alone_prints_help() -> None:
 
 
 def test_an_empty_variable_of_make_is_an_error(data: Path, results: Path, tmp_path: Path) -> None:
-    done = Reader(tmp_path, data, results).types("make cold-recovery VERSION=")
+    done = Reader(tmp_path, data, results).run("make cold-recovery VERSION=")
     assert done.returncode != 0
     assert "VERSION is set but empty" in done.stderr
 
@@ -212,6 +225,6 @@ def test_an_empty_variable_of_make_is_an_error(data: Path, results: Path, tmp_pa
 def test_a_variable_never_reaches_a_shell(data: Path, results: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     version = f"5.7.22'; touch {canary}; echo '$(touch {canary})"
-    done = Reader(tmp_path, data, results).types(f"make cold-recovery {shlex.quote(f'VERSION={version}')}")
+    done = Reader(tmp_path, data, results).run(f"make cold-recovery {shlex.quote(f'VERSION={version}')}")
     assert done.returncode != 0
     assert not canary.exists()

@@ -1,12 +1,14 @@
-"""Do the phases of every generation have the right names, and do they always add up?"""
+"""Phases of every generation of servers have the right names, add up, and are found in recorded starts."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import FIXTURES
 
 from recovery.analysis.phase_names import UNNAMED, named_share, seconds_by_name, sorted_phases
 from recovery.model import Phase, parse_version
@@ -14,6 +16,7 @@ from recovery.mysqld import error_log
 from recovery.mysqld.error_log import Milestone, milestone_of
 from recovery.mysqld.phases import (
     FileAccess,
+    PhaseTracker,
     Sighting,
     StartContext,
     current_phase,
@@ -76,7 +79,7 @@ def names(*marks: Milestone, generation: FileAccess, crashed: bool = True) -> li
         ("", None),
     ],
 )
-def test_marks(line: str, mark: Milestone | None) -> None:
+def test_milestones_of_lines(line: str, mark: Milestone | None) -> None:
     assert milestone_of(line) is mark
 
 
@@ -99,17 +102,60 @@ def test_marks(line: str, mark: Milestone | None) -> None:
         ("mariadb-11.4.2", FileAccess.NAMED_IN_REDO),
     ],
 )
-def test_what_a_release_does(version: str, generation: FileAccess) -> None:
+def test_generations_of_releases(version: str, generation: FileAccess) -> None:
     assert file_access_of(parse_version(version)) is generation
 
 
-def test_an_unknown_release_is_told_by_its_lines() -> None:
+def test_the_generation_of_an_unknown_release_follows_from_its_lines() -> None:
     assert file_access_of(None, [Milestone.POOL, Milestone.DISCOVER]) is FileAccess.BEFORE_REDO
     assert file_access_of(None, [Milestone.SCAN]) is FileAccess.SCAN_AND_VALIDATE
     assert file_access_of(None, [Milestone.POOL, Milestone.APPLIED]) is FileAccess.NAMED_IN_REDO
 
 
-def test_a_silent_validation_is_named_by_its_gap() -> None:
+REDO_TWICE = (Milestone.REDO, Milestone.APPLY, Milestone.APPLIED) * 2
+IN_VALIDATION = (
+    *(Milestone.STARTED, Milestone.DICTIONARY, Milestone.VALIDATE, Milestone.UNDO, Milestone.VALIDATED),
+    Milestone.DICTIONARY_READ,
+)
+
+
+@pytest.mark.parametrize(
+    ("marks", "generation", "expected"),
+    [
+        (
+            (*REDO_TWICE, Milestone.UNDO, Milestone.STARTED),
+            FileAccess.UNLOGGED_AFTER_REDO,
+            ["process start", "redo scan", "redo apply", "redo scan", "redo apply", "validation", "undo and temp",
+             "rest to ready"],
+        ),
+        (
+            (Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO),
+            FileAccess.UNLOGGED_AFTER_REDO,
+            ["process start", "redo scan", "redo apply + validation", "unnamed"],
+        ),
+        (
+            (Milestone.REDO, Milestone.UNDO, Milestone.STARTED),
+            FileAccess.UNLOGGED_AFTER_REDO,
+            ["process start", "redo scan + validation", "undo and temp", "rest to ready"],
+        ),
+        (
+            (Milestone.STARTING, Milestone.INNODB, Milestone.STARTED),
+            FileAccess.SCAN_AND_VALIDATE,
+            ["process start", "unnamed"],
+        ),
+        (
+            IN_VALIDATION,
+            FileAccess.SCAN_AND_VALIDATE,
+            ["unnamed", "dictionary", "validation", "dictionary", "rest to ready"],
+        ),
+    ],
+    ids=["redo in batches", "no end of redo apply", "no redo apply", "few lines", "undo within validation"],
+)  # fmt: skip
+def test_names_of_phases(marks: tuple[Milestone, ...], generation: FileAccess, expected: list[str]) -> None:
+    assert names(*marks, generation=generation) == expected
+
+
+def test_a_silent_validation_is_the_gap_after_redo() -> None:
     marks = (
         Milestone.POOL,
         Milestone.POOLED,
@@ -127,35 +173,6 @@ def test_a_silent_validation_is_named_by_its_gap() -> None:
     assert names(*marks, generation=FileAccess.NAMED_IN_REDO) == [*before, "unnamed", *after]
 
 
-def test_redo_that_comes_in_batches_is_no_validation() -> None:
-    marks = (
-        Milestone.REDO,
-        Milestone.APPLY,
-        Milestone.APPLIED,
-        Milestone.REDO,
-        Milestone.APPLY,
-        Milestone.APPLIED,
-        Milestone.UNDO,
-        Milestone.STARTED,
-    )
-    found = names(*marks, generation=FileAccess.UNLOGGED_AFTER_REDO)
-    assert found == [
-        "process start", "redo scan", "redo apply", "redo scan", "redo apply", "validation", "undo and temp",
-        "rest to ready",
-    ]  # fmt: skip
-
-
-def test_what_no_line_parts_has_both_names() -> None:
-    assert (
-        names(Milestone.CHECKPOINT, Milestone.APPLY, Milestone.UNDO, generation=FileAccess.UNLOGGED_AFTER_REDO)[2]
-        == "redo apply + validation"
-    )
-    assert (
-        names(Milestone.REDO, Milestone.UNDO, Milestone.STARTED, generation=FileAccess.UNLOGGED_AFTER_REDO)[1]
-        == "redo scan + validation"
-    )
-
-
 def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
     marks = (Milestone.REDO, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED)
     assert names(*marks, generation=FileAccess.NAMED_IN_REDO)[2:4] == ["dictionary", "undo and temp"]
@@ -164,42 +181,29 @@ def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
     assert names(Milestone.CHECKPOINT, Milestone.RESTORE, generation=FileAccess.NAMED_IN_REDO)[1] == "redo scan"
 
 
-def test_a_server_that_says_little_is_not_guessed_at() -> None:
-    found = names(Milestone.STARTING, Milestone.INNODB, Milestone.STARTED, generation=FileAccess.SCAN_AND_VALIDATE)
-    assert found == ["process start", "unnamed"]
-
-
-def test_undo_made_anew_within_validation_does_not_end_it() -> None:
-    marks = (
-        Milestone.STARTED,
-        Milestone.DICTIONARY,
-        Milestone.VALIDATE,
-        Milestone.UNDO,
-        Milestone.VALIDATED,
-        Milestone.DICTIONARY_READ,
-    )
-    found = names(*marks, generation=FileAccess.SCAN_AND_VALIDATE)
-    assert found == ["unnamed", "dictionary", "validation", "dictionary", "rest to ready"]
-
-
-def test_marks_without_a_time_join_what_lies_around_them() -> None:
+def test_phases_around_a_line_without_a_time_are_joined() -> None:
     sightings = [Sighting(Milestone.APPLY, 1.0), Sighting(Milestone.APPLIED, None), Sighting(Milestone.UNDO, 3.0)]
     found = phases_of(sightings, (0.0, 4.0), server=CRASH[FileAccess.BEFORE_REDO])
     assert found[1] == Phase("redo apply + dictionary", 1.0, 3.0)
 
 
-def test_a_start_that_is_not_ready_stands_in_its_last_phase() -> None:
-    for generation, seen, where in (
+@pytest.mark.parametrize(
+    ("generation", "marks", "phase"),
+    [
         (FileAccess.UNLOGGED_AFTER_REDO, [Milestone.APPLY, Milestone.APPLIED], "validation"),
         (FileAccess.UNLOGGED_AFTER_REDO, [Milestone.CHECKPOINT, Milestone.APPLY], "redo apply + validation"),
         (FileAccess.SCAN_AND_VALIDATE, [Milestone.INNODB, Milestone.SCAN], "discovery"),
         (FileAccess.SCAN_AND_VALIDATE, [Milestone.STARTED], "dictionary"),
         (FileAccess.BEFORE_REDO, [Milestone.CHECKPOINT], "discovery"),
         (FileAccess.NAMED_IN_REDO, [], "process start"),
-    ):
-        sightings = [Sighting(mark, 1.0) for mark in seen]
-        assert current_phase(sightings, CRASH[generation]) == where
-        assert phases_of(sightings, (0.0, 9.0), server=CRASH[generation], ready=False)[-1].name == where
+    ],
+)
+def test_a_start_that_is_not_ready_is_in_its_last_phase(
+    generation: FileAccess, marks: list[Milestone], phase: str
+) -> None:
+    sightings = [Sighting(mark, 1.0) for mark in marks]
+    assert current_phase(sightings, CRASH[generation]) == phase
+    assert phases_of(sightings, (0.0, 9.0), server=CRASH[generation], ready=False)[-1].name == phase
 
 
 def test_first_query_and_share() -> None:
@@ -237,7 +241,7 @@ def test_any_text_has_a_mark_or_none(text: str) -> None:
 
 
 def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
-    logs = (Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs").glob("*.err")
+    logs = (FIXTURES / "errorlogs").glob("*.err")
     lines = [line for log in logs for line in log.read_text().splitlines()]
     assert all((error_log._ANY_MILESTONE.search(line) is None) is (milestone_of(line) is None) for line in lines)
     for mark, spelling in error_log._MILESTONE_PATTERNS:
@@ -245,3 +249,63 @@ def test_no_recorded_mark_is_missed_by_the_quick_test() -> None:
         for one in spelling.split("|") if "(" not in spelling else ():
             plain = one.replace("\\", "")
             assert any(hint in plain for hint in error_log._MILESTONE_HINTS), (mark, one)
+
+
+# --- Recorded crash starts of real servers
+#
+# Each `.arrivals` has, for every line of a start of 2,500 tables, the seconds since the exec and the wall clock at
+# which it arrived; lines that say nothing of the start were removed. `.phases.json` is what they must parse to.
+
+RECORDED = {path.stem.removesuffix("-crash"): path for path in sorted((FIXTURES / "errorlogs").glob("*.arrivals"))}
+
+
+def replayed(recorded: Path) -> tuple[PhaseTracker, tuple[Phase, ...], float]:
+    tracker, arrived_s = PhaseTracker(parse_version(recorded.stem.removesuffix("-crash")), 0.0), 0.0
+    for line in recorded.read_text().splitlines():
+        times, _, text = line.partition("\t")
+        arrived_s, wall_s = map(float, times.split())
+        tracker.add_arrival(text, arrived_s, wall_s)
+    tracker.crashed = True
+    phases = with_first_query(tracker.phases(arrived_s), arrived_s + 0.5)
+    return tracker, phases, arrived_s
+
+
+@pytest.mark.parametrize("server", RECORDED)
+def test_recorded_starts_have_their_phases_and_add_up(server: str) -> None:
+    assert len(RECORDED) == 9
+    tracker, phases, startup_s = replayed(RECORDED[server])
+    kept = json.loads(RECORDED[server].with_suffix(".phases.json").read_text())
+    found = [[phase.name, *(round(at_s, 6) for at_s in (phase.start_s, phase.end_s))] for phase in phases[:-1]]
+    assert found == kept["phases"]
+    assert (None if tracker.held_s is None else round(tracker.held_s, 4)) == kept["held_s"]
+    assert phases[-1].name == "first query"
+    assert sum(seconds_by_name(phases[:-1]).values()) == pytest.approx(startup_s)
+    assert (named_share(phases) or 0) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("mysql-5.6.24", {"discovery"}),
+        ("mysql-5.7.22", {"validation"}),
+        ("mysql-8.0.15", {"discovery", "validation"}),
+        ("mysql-8.0.31", {"discovery", "validation"}),
+        ("mysql-9.7.4", {"discovery", "validation"}),
+        ("mariadb-10.2.11", {"redo apply + validation"}),
+        ("mariadb-10.11.5", set()),
+        ("mariadb-11.4.5", set()),
+    ],
+)
+def test_what_a_server_does_with_every_file_is_found(server: str, expected: set[str]) -> None:
+    """MariaDB from 10.11 on reads only the modified files."""
+    phases = replayed(RECORDED[server])[1]
+    seconds = seconds_by_name(phases)
+    assert {"discovery", "validation", "redo apply + validation"} & set(seconds) == expected
+    assert all(seconds[name] > 0.04 for name in expected)
+    assert expected or named_share(phases) == 1.0
+
+
+def test_which_servers_buffer_their_log() -> None:
+    held = {server: replayed(path)[0].held_s for server, path in RECORDED.items()}
+    assert [server for server, held_s in held.items() if held_s is not None] == ["mysql-8.0.15", "mysql-9.7.4"]
+    assert (held["mysql-9.7.4"] or 0) < 0.2, "its first line only"

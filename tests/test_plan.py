@@ -1,5 +1,8 @@
-"""The order of the trials, and the room that they need."""
+"""The order of the trials, their data directories, and the disk space that these need."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,42 +22,40 @@ from recovery.model import (
     startup_specs,
 )
 from recovery.session.datadirs import DatadirRequirement, check_disk_space, required_datadirs
-from recovery.session.plan import DatadirSpec, build_variants, datadir_specs, make_plan
+from recovery.session.plan import UNNAMED, DatadirSpec, build_variants, datadir_specs, make_plan
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))
 COLD, WARM = Variant("cold", Cache.COLD), Variant("warm", Cache.WARM)
+GB = 10**9
+
+# --- Order
 
 
-def steps(alternating: bool) -> list[tuple[str, str, int]]:
+@pytest.mark.parametrize(
+    ("alternating", "order"),
+    [
+        (True, ["5.6.24 1", "5.7.22 1", "5.6.24 2", "5.7.22 2"]),
+        (False, ["5.6.24 1", "5.6.24 2", "5.7.22 1", "5.7.22 2"]),
+    ],
+)
+def test_versions_alternate_block_by_block_where_all_directories_fit(alternating: bool, order: list[str]) -> None:
     plan = make_plan([OLD, NEW], [COLD, WARM], repeats=2, alternating=alternating)
-    return [(str(trial.version), trial.variant.name, trial.repeat) for trial in plan.trials]
-
-
-def test_blocks_of_versions_take_turns_where_all_directories_fit() -> None:
-    assert steps(alternating=True) == [
-        ("5.6.24", "cold", 1), ("5.6.24", "warm", 1), ("5.7.22", "cold", 1), ("5.7.22", "warm", 1),
-        ("5.6.24", "cold", 2), ("5.6.24", "warm", 2), ("5.7.22", "cold", 2), ("5.7.22", "warm", 2),
-    ]  # fmt: skip
-
-
-def test_versions_run_one_after_the_other_where_they_do_not_fit() -> None:
-    assert steps(alternating=False) == [
-        ("5.6.24", "cold", 1), ("5.6.24", "warm", 1), ("5.6.24", "cold", 2), ("5.6.24", "warm", 2),
-        ("5.7.22", "cold", 1), ("5.7.22", "warm", 1), ("5.7.22", "cold", 2), ("5.7.22", "warm", 2),
-    ]  # fmt: skip
+    assert [f"{trial.version} {trial.repeat} {trial.variant.name}" for trial in plan.trials] == [
+        f"{block} {cache}" for block in order for cache in ("cold", "warm")
+    ]
 
 
 @pytest.mark.parametrize("alternating", [True, False])
-def test_extra_runs_come_after_those_that_count(alternating: bool) -> None:
+def test_extra_runs_follow_the_counted_ones(alternating: bool) -> None:
     extras = (ExtraRun.STACKS, ExtraRun.WAITS)
     plan = make_plan([OLD, NEW], [COLD], repeats=2, alternating=alternating, extras=extras)
     for version in (OLD, NEW):
-        mine = [trial for trial in plan.trials if trial.version == version]
-        assert [(trial.repeat, trial.extra) for trial in mine] == [(1, None), (2, None), (3, extras[0]), (4, extras[1])]
+        mine = [(trial.repeat, trial.extra) for trial in plan.trials if trial.version == version]
+        assert mine == [(1, None), (2, None), (3, extras[0]), (4, extras[1])]
 
 
-def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
+def test_trials_are_numbered_and_their_order_has_a_name() -> None:
     plan = make_plan([OLD, NEW], [COLD], repeats=3, alternating=True)
     assert [trial.number for trial in plan.trials] == [1, 2, 3, 4, 5, 6]
     assert plan.order == "versions alternate, block by block"
@@ -64,26 +65,38 @@ def test_trials_are_numbered_in_their_order_and_the_order_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("versions", "variants", "repeats", "many"),
+    ("versions", "variants", "repeats", "message"),
     [
         (1, 2, 5_001, r"10,002 runs \(the limit is 10,000\)"),
         (101, 1, 1, "101 versions"),
         (50, 41, 1, "2,050 versions times variants"),
     ],
 )
-def test_more_than_a_report_shows_is_not_begun(versions: int, variants: int, repeats: int, many: str) -> None:
+def test_a_plan_larger_than_a_report_is_refused(versions: int, variants: int, repeats: int, message: str) -> None:
     releases = [Version(Flavor.MYSQL, (8, 0, number)) for number in range(versions)]
     named = [Variant(f"v{number}", Cache.COLD) for number in range(variants)]
-    with pytest.raises(UsageError, match=many):
+    with pytest.raises(UsageError, match=message):
         make_plan(releases, named, repeats=repeats, alternating=True)
 
 
-def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None:
+# --- Data directories
+
+LAYOUTS = (NamedSettings("files"), NamedSettings("one-file", layout=Layout.GENERAL), NamedSettings("many", schemas=10))
+
+
+def variants_of(*named: NamedSettings, points: Sequence[int] = (), common: NamedSettings = UNNAMED) -> list[Variant]:
+    return list(build_variants(startup_specs((Cache.COLD,)), named, points, common=common))
+
+
+def test_settings_that_shape_files_need_a_directory_of_their_own() -> None:
     named = (NamedSettings("plain"), NamedSettings("small", (("innodb_page_size", "4096"), ("table_open_cache", "10"))))
-    found = build_variants(startup_specs((Cache.COLD, Cache.WARM)), named, [])
+    found = build_variants(startup_specs((Cache.COLD, Cache.WARM)), named)
     assert [variant.name for variant in found] == ["cold-plain", "warm-plain", "cold-small", "warm-small"]
     assert datadir_specs([NEW], found) == (DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "4096"),)))
-    growing = build_variants(startup_specs((Cache.COLD,)), (), [10, 100])
+
+
+def test_each_number_of_tables_has_a_directory() -> None:
+    growing = variants_of(points=(10, 100))
     assert [variant.name for variant in growing] == ["cold-10", "cold-100"]
     plan = make_plan([OLD, NEW], growing, repeats=2, alternating=False)
     assert [(str(trial.version), trial.variant.tables, trial.repeat) for trial in plan.trials] == [
@@ -94,22 +107,18 @@ def test_a_directory_for_each_number_of_tables_and_each_shape_of_files() -> None
     assert DatadirSpec(NEW, 10).schema(Schema(100, rows=3)) == Schema(10, rows=3)
 
 
-def test_variants_of_one_server_take_turns_over_the_same_files() -> None:
+def test_variants_of_other_settings_alternate_over_one_directory() -> None:
     named = (
-        NamedSettings("few", (("innodb_open_files", "300"),)),
-        NamedSettings("many", (("innodb_open_files", "30000"),)),
+        NamedSettings("few", (("innodb_open_files", "3"),)),
+        NamedSettings("many", (("innodb_open_files", "9"),)),
     )
-    plan = make_plan([NEW], build_variants(startup_specs((Cache.COLD,)), named, []), repeats=2, alternating=False)
+    plan = make_plan([NEW], variants_of(*named), repeats=2, alternating=False)
     assert [trial.variant.label for trial in plan.trials] == ["few", "many", "few", "many"]
     assert len(plan.specs) == 1
 
 
-LAYOUTS = (NamedSettings("files"), NamedSettings("one-file", layout=Layout.GENERAL), NamedSettings("many", schemas=10))
-
-
-def test_a_directory_for_each_way_in_which_tables_lie() -> None:
-    common = NamedSettings("", (), Layout.FILES, 1)
-    found = datadir_specs([NEW], build_variants(startup_specs((Cache.COLD, Cache.WARM)), LAYOUTS, common=common))
+def test_each_layout_has_a_directory() -> None:
+    found = datadir_specs([NEW], variants_of(*LAYOUTS, common=NamedSettings("", (), Layout.FILES, 1)))
     assert found == (DatadirSpec(NEW), DatadirSpec(NEW, layout=Layout.GENERAL), DatadirSpec(NEW, schemas=10))
     files, one_file, many = (spec.schema(Schema(200)) for spec in found)
     assert [schema.files for schema in (files, one_file, many)] == [200, 1, 200]
@@ -117,8 +126,8 @@ def test_a_directory_for_each_way_in_which_tables_lie() -> None:
     assert [" ".join(spec.words) for spec in found] == ["", "layout=general", "schemas=10"]
 
 
-def test_ways_to_lie_at_several_numbers_of_tables() -> None:
-    found = build_variants(startup_specs((Cache.COLD,)), LAYOUTS[1:], [100, 200])
+def test_a_directory_grows_into_one_of_the_same_layout_alone() -> None:
+    found = variants_of(*LAYOUTS[1:], points=(100, 200))
     assert [variant.name for variant in found] == [
         "cold-one-file-100", "cold-many-100", "cold-one-file-200", "cold-many-200",
     ]  # fmt: skip
@@ -128,67 +137,61 @@ def test_ways_to_lie_at_several_numbers_of_tables() -> None:
     assert many.schema(Schema(200, databases=2)) == Schema(20, databases=10)
 
 
-def test_the_layout_of_a_session_is_no_variants_own() -> None:
-    named = (NamedSettings("same", layout=Layout.GENERAL, schemas=2), NamedSettings("files", layout=Layout.FILES))
+def test_what_all_variants_have_in_common_needs_no_directory_of_its_own() -> None:
     requested = Schema(8, databases=2, layout=Layout.GENERAL)
-    found = datadir_specs(
-        [NEW],
-        build_variants(
-            startup_specs((Cache.COLD,)), named, common=NamedSettings("", (), requested.layout, requested.databases)
-        ),
-    )
+    named = (NamedSettings("same", layout=Layout.GENERAL, schemas=2), NamedSettings("files", layout=Layout.FILES))
+    common = NamedSettings("", (), requested.layout, requested.databases)
+    found = datadir_specs([NEW], variants_of(*named, common=common))
     assert found == (DatadirSpec(NEW), DatadirSpec(NEW, layout=Layout.FILES))
     assert [spec.schema(requested).layout for spec in found] == [Layout.GENERAL, Layout.FILES]
+    pages = (("innodb_page_size", "8192"),)
+    both = variants_of(NamedSettings("a"), NamedSettings("b", pages), common=NamedSettings("", pages))
+    assert len(datadir_specs([NEW], both)) == 1
 
 
-def test_what_holds_for_all_makes_no_directory_of_its_own() -> None:
-    named = (NamedSettings("a"), NamedSettings("b", (("innodb_page_size", "8192"),)))
-    common = NamedSettings("", (("innodb_page_size", "8192"),))
-    assert len(datadir_specs([NEW], build_variants(startup_specs((Cache.COLD,)), named, common=common))) == 1
+# --- Disk space
 
 
 def requirement(
     version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None
 ) -> DatadirRequirement:
     build = Build(version, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    need = DiskSpace(gigabytes * 10**9, 1000)
+    need = DiskSpace(gigabytes * GB, 1000)
     return DatadirRequirement(
         DatadirSpec(version, tables), build, Schema(1), {}, str(version), whole, size=need, need=need
     )
 
 
-def test_what_can_never_fit_is_refused_before_anything_is_built() -> None:
-    requirements = [requirement(OLD, 22), requirement(NEW, 23)]
-    check_disk_space(requirements, DiskSpace(30 * 10**9, 10_000), keep=False)  # the first makes room for the second
-    check_disk_space(requirements, DiskSpace(46 * 10**9, 10_000), keep=True)
-    check_disk_space(
-        [requirement(OLD, 99, whole=True), requirement(NEW, 23)], DiskSpace(24 * 10**9, 10_000), keep=False
-    )
+def test_directories_that_can_never_fit_are_refused() -> None:
+    both = [requirement(OLD, 22), requirement(NEW, 23)]
+    check_disk_space(both, DiskSpace(30 * GB, 10_000), keep=False)  # the first makes room for the second
+    check_disk_space(both, DiskSpace(46 * GB, 10_000), keep=True)
+    check_disk_space([requirement(OLD, 99, whole=True), both[1]], DiskSpace(24 * GB, 10_000), keep=False)
     with pytest.raises(HostUnfitError, match=r"5\.7\.22 needs 23\.0 GB .* does not fit: 22\.5 GB"):
-        check_disk_space(requirements, DiskSpace(225 * 10**8, 10_000), keep=False)
+        check_disk_space(both, DiskSpace(225 * GB // 10, 10_000), keep=False)
     with pytest.raises(HostUnfitError, match="which --keep keeps"):
-        check_disk_space(requirements, DiskSpace(30 * 10**9, 10_000), keep=True)
+        check_disk_space(both, DiskSpace(30 * GB, 10_000), keep=True)
     with pytest.raises(HostUnfitError, match="inodes"):
-        check_disk_space(requirements, DiskSpace(10**12, 900), keep=False)
+        check_disk_space(both, DiskSpace(1000 * GB, 900), keep=False)
 
 
-def test_a_directory_that_grows_needs_the_room_of_the_largest() -> None:
+def test_a_directory_that_grows_needs_the_space_of_the_largest() -> None:
     growing = [requirement(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)]
-    check_disk_space(growing, DiskSpace(21 * 10**9, 10_000), keep=True)
+    check_disk_space(growing, DiskSpace(21 * GB, 10_000), keep=True)
     with pytest.raises(HostUnfitError):
-        check_disk_space(growing, DiskSpace(19 * 10**9, 10_000), keep=False)
+        check_disk_space(growing, DiskSpace(19 * GB, 10_000), keep=False)
 
 
-def test_what_a_data_directory_needs_follows_from_its_pages_and_its_template(tmp_path: Path) -> None:
+def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path: Path) -> None:
     table = "create table s.t{{ n }} (id int primary key, key (id));"
-    text = f"create schema s;{{% for n in range(tables) %}}{table}{{% endfor %}}"
-    (tmp_path / "own.sql.j2").write_text(text)
+    template = tmp_path / "own.sql.j2"
+    template.write_text(f"create schema s;{{% for n in range(tables) %}}{table}{{% endfor %}}")
     build = Build(NEW, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    requested = Schema(1000, database="s", template=tmp_path / "own.sql.j2")
+    requested = Schema(1000, database="s", template=template)
     specs = [DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "8k"),))]
-    small, more = required_datadirs(
+    small, large = required_datadirs(
         specs, [build], requested=requested, data=tmp_path, settings={"innodb_page_size": "4096"}
     )
     # six pages and one for the index, in whole blocks, and the .frm
     assert small.size == estimate_space(NEW, Schema(1000), {"innodb_page_size": "4k"}, indexes=1000)
-    assert (more.size - small.size).bytes == 1000 * (60 - 32) * 1024
+    assert (large.size - small.size).bytes == 1000 * (60 - 32) * 1024

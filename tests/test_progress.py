@@ -1,13 +1,24 @@
-"""Does the state follow the events, and does the time left learn from what was measured?"""
+"""The progress of a session, the estimate of its remaining time, and `recovery status`."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from waiting import DEADLINE_S
 
+from recovery.cli.main import run
 from recovery.cli.progress_view import live_view
-from recovery.model import Cache, Run, Trial, Variant, VariantSpec, Verdict, parse_version, startup_specs
+from recovery.linux.locks import host_lock, lock_path
+from recovery.linux.procfs import process_id
+from recovery.model import Cache, Run, Status, Trial, Variant, VariantSpec, Verdict, parse_version, startup_specs
 from recovery.mysqld.phases import CurrentPhase
 from recovery.session.plan import build_variants, make_plan
 from recovery.session.progress import (
@@ -15,9 +26,10 @@ from recovery.session.progress import (
     ProgressSnapshot,
     SessionEstimate,
     Stage,
-    Status,
     from_json,
+    status_path,
     to_json,
+    write_status_file,
 )
 
 VERSIONS = [parse_version("5.7.22"), parse_version("8.0.31")]
@@ -43,7 +55,6 @@ def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verd
 
 
 def after(progress: Progress, *took_s: float) -> Progress:
-    """So many of the first trials, which took so long."""
     for trial, seconds in zip(trials(), took_s, strict=False):
         progress = progress.trial_began(trial, 2000.0).trial_ended(run_of(trial, seconds / 2), 2000.0 + seconds)
     return progress
@@ -53,7 +64,7 @@ def at(progress: Progress, now_s: float, phase: CurrentPhase | None = None) -> P
     return progress.snapshot(now_s, written_at="2026-01-01T00:01:00+00:00", phase=phase)
 
 
-def test_nothing_is_known_before_the_plan() -> None:
+def test_there_is_no_estimate_before_the_plan() -> None:
     assert NEW.stage is Stage.PREPARING
     assert NEW.left_s(1001.0) is None
     fetching = NEW.doing("getting the servers", 1000.0)
@@ -63,13 +74,13 @@ def test_nothing_is_known_before_the_plan() -> None:
     assert PLANNED.left_s(1001.0) == 400 + 2 * 160
 
 
-def test_a_build_has_a_rate_and_goes_on_where_it_stopped() -> None:
+def test_the_rate_of_a_build_counts_its_own_statements_alone() -> None:
     building = PLANNED.build_began(BUILDS[0][0], 1000.0)
     assert building.stage is Stage.BUILDING
-    assert building.left_s(1040.0) == 60 + 300 + 320, "until it has a rate: by the guess"
+    assert building.left_s(1040.0) == 60 + 300 + 320, "by the estimate until there is a rate"
     building = building.built(500, 1000, 1040.0)
     assert building.build is not None
-    assert building.build.rate_per_s is None, "what an earlier session has done tells no rate"
+    assert building.build.rate_per_s is None, "statements of an earlier session give no rate"
     building = building.built(700, 1000, 1050.0)
     shown = at(building, 1052.0).build
     assert shown is not None
@@ -79,22 +90,22 @@ def test_a_build_has_a_rate_and_goes_on_where_it_stopped() -> None:
     assert building.build_ended().stage is Stage.PREPARING
 
 
-def test_builds_that_were_not_foreseen_and_some_of_one_name() -> None:
+def test_unplanned_builds_and_builds_of_one_name() -> None:
     assert PLANNED.build_began("5.6.24: 9 tables", 1000.0).builds == BUILDS
     twice = replace(PLANNED, builds=(BUILDS[0], BUILDS[0]))
     assert twice.build_began(BUILDS[0][0], 1000.0).builds == (BUILDS[0],)
 
 
-def test_the_time_left_learns_from_trials_of_the_same_version_and_variant() -> None:
+def test_the_estimate_uses_trials_of_the_same_version_and_variant() -> None:
     built = replace(PLANNED, builds=())
     assert after(built, 10.0).left_s(3000.0) == 20 + 60 + 30 + (10 + 20 + 60 + 30)
     assert after(built, 10.0, 5.0).left_s(3000.0) == 60 + 30 + (10 + 5 + 60 + 30)
     fifth = after(built, 10.0, 5.0, 8.0, 4.0).trial_began(trials()[4], 3000.0)
     assert fifth.left_s(3004.0) == 6 + 5 + 8 + 4
-    assert fifth.left_s(3099.0) == 5 + 8 + 4, "one that takes longer than the last does not make it negative"
+    assert fifth.left_s(3099.0) == 5 + 8 + 4, "a trial that takes longer than the last one has no negative time left"
 
 
-def test_a_trial_that_failed_at_once_teaches_nothing() -> None:
+def test_a_failed_trial_does_not_change_the_estimate() -> None:
     first = trials()[0]
     failed = PLANNED.trial_began(first, 0.0).trial_ended(run_of(first, None, Verdict.FAILED), 1.0)
     assert failed.left_s(2.0) == 400 + 320 - 50
@@ -111,7 +122,7 @@ def test_results_by_version_and_variant() -> None:
     assert [one.version for one in others] == ["8.0.31", "8.0.31"]
 
 
-def test_a_variant_that_is_about_another_figure_is_shown_by_that() -> None:
+def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
     works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, figure="tps"))
     plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
     progress = replace(NEW, figure="qps").planned(SessionEstimate(plan.trials, {}))
@@ -126,7 +137,7 @@ def test_a_variant_that_is_about_another_figure_is_shown_by_that() -> None:
     assert "90 transactions/s" in shown
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_a_snapshot_is_read_back_as_it_was_written() -> None:
     first = Trial(1, VERSIONS[0], Variant("cold", Cache.COLD), 1)
     running = after(PLANNED, 10.0).trial_began(first, 3000.0).doing("timed start", 3005.0)
     found = at(running, 3050.0, CurrentPhase("validation", 3012.0, "Checked 7/9"))
@@ -140,12 +151,124 @@ def test_what_is_written_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "pid": "x"}'])
-def test_what_no_session_has_written_is_none(text: str) -> None:
+def test_a_damaged_status_file_is_ignored(text: str) -> None:
     assert from_json(text) is None
 
 
-def test_another_stage_is_told_from_the_same_one_later() -> None:
+def test_the_activity_changes_with_the_stage_and_not_with_time() -> None:
     first = trials()[0]
     trial = PLANNED.trial_began(first, 0.0)
     assert at(trial, 1.0).activity == at(trial, 9.0).activity
     assert len({at(one, 1.0).activity for one in (PLANNED, trial, trial.doing("inserting", 1.0))}) == 3
+
+
+# --- `recovery status`
+
+
+def write_status(progress: ProgressSnapshot) -> None:
+    write_status_file(status_path(lock_path()), to_json(progress))
+
+
+def running(pid: int | None = None) -> ProgressSnapshot:
+    """A session of this process in the middle of a build."""
+    session = replace(NEW, pid=pid or os.getpid(), owner=process_id())
+    return at(session.build_began("5.7.22: 9 tables", 1000.0).built(3, 10, 1001.0), 1002.0)
+
+
+def status_text(capsys: pytest.CaptureFixture[str]) -> str:
+    assert run(["status"]) == 0
+    return capsys.readouterr().out
+
+
+def status_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert run(["status", "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_status_without_any_session(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_text(capsys) == "no session is running, and none is recorded\n"
+    empty = {"format": 1, "running": False, "suspended": False, "holder": None, "session": None}
+    assert status_json(capsys) == empty
+
+
+def test_status_of_a_running_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(running())
+    with host_lock():
+        text = status_text(capsys)
+        assert text.startswith(f"crash-recovery of 5.7: pid {os.getpid()}, since ")
+        assert "  building: 5.7.22: 9 tables: 3 of 10\n" in text
+        assert "suspended" not in text
+        found = status_json(capsys)
+        assert (found["running"], found["suspended"]) == (True, False)
+        assert (found["session"]["status"], found["session"]["stage"]) == ("running", "building")
+        assert str(os.getpid()) in found["holder"]
+        monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "other.lock"))
+        assert status_text(capsys).startswith("no session is running, and none"), "another lock is another host"
+
+
+def test_status_of_a_suspended_session(capsys: pytest.CaptureFixture[str]) -> None:
+    with host_lock(), subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        write_status(running(process.pid))
+        assert status_json(capsys)["suspended"]
+        assert "  suspended: continue it with `fg` in its terminal" in status_text(capsys)
+        process.kill()
+
+
+def test_status_of_a_killed_session(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody holds the lock, and the session has not stored its end."""
+    write_status(running())
+    found = status_json(capsys)
+    assert (found["running"], found["session"]["status"]) == (False, "killed")
+    assert "the last session is crash-recovery of 5.7: killed after" in status_text(capsys)
+
+
+@pytest.mark.parametrize("stored", [None, "boot.1.2.3"])
+def test_status_names_the_holder_of_the_lock_that_has_no_readable_status_file(
+    stored: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It belongs to another user, or the file is that of a dead session."""
+    if stored is not None:
+        write_status(replace(running(), owner=stored))
+    with host_lock():
+        assert status_text(capsys).startswith(f"the host is locked by pid {os.getpid()}, `")
+
+
+def test_status_escapes_control_characters_of_a_stored_session(capsys: pytest.CaptureFixture[str]) -> None:
+    write_status(replace(at(after(PLANNED, 10.0).finish(Status.ABORTED), 3.0), command="\x1b[2Jrecovery"))
+    text = status_text(capsys)
+    assert "\x1b" not in text
+    assert "aborted after" in text
+
+
+def test_status_json_has_the_means_of_starts_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    write_status(at(after(PLANNED, 10.0).finish(Status.FINISHED), 3.0))
+    (cell,) = status_json(capsys)["session"]["cells"]
+    assert (cell["mean"], cell["last"], cell["mean_s"], cell["last_s"]) == (5.0, 5.0, 5.0, 5.0)
+
+
+def watch() -> subprocess.Popen[str]:
+    """Returns once `recovery status --watch` has printed its first line."""
+    command = [sys.executable, "-m", "recovery", "status", "--watch"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert "crash-recovery of 5.7: pid" in process.stdout.readline()
+    return process
+
+
+def test_watching_ends_with_the_session_or_with_ctrl_c() -> None:
+    write_status(running())
+    with host_lock():
+        watching, interrupted = watch(), watch()
+        interrupted.send_signal(signal.SIGINT)
+        _, err = interrupted.communicate(timeout=DEADLINE_S)
+        assert (interrupted.returncode, err) == (130, "")
+        write_status(replace(running(), status=Status.FINISHED))
+    rest, _ = watching.communicate(timeout=DEADLINE_S)
+    assert watching.returncode == 0
+    assert "finished after" in rest
+    assert "\x1b" not in rest

@@ -1,4 +1,4 @@
-"""The formats for other programs: a spreadsheet reads the runs."""
+"""Every output format is complete, changes no stored file, and prints nothing that a terminal or spreadsheet obeys."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from at_work import write_scaling
+from sessions import FIXTURES
 
 from recovery.cli.doctor import Check
 from recovery.cli.main import run
 from recovery.model import Phase, Run, Session, Verdict
-from recovery.report import exports
-from recovery.report.exports import FORMATS, render_as
+from recovery.report.exports import FORMATS, render_as, render_csv
+from recovery.report.html.page import PAGE
 from recovery.report.stored_session import load_session, to_json
 
 ROOT = Path(__file__).parent.parent
-SESSIONS = sorted(path.parent for path in (ROOT / "fixtures" / "sessions").glob("*/report.json"))
+STORED = FIXTURES / "sessions" / "three-versions"
+SESSION = load_session(STORED)
 
 
 def rows(session: Session) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(exports.render_csv(session), newline=""), strict=True))
+    return list(csv.DictReader(io.StringIO(render_csv(session), newline=""), strict=True))
 
 
-@pytest.fixture
-def session() -> Session:
-    return load_session(SESSIONS[0])
-
-
-@pytest.mark.parametrize("name", ["stacks", "three-versions", "2026-11-21-scale"])
-def test_a_row_a_run_with_the_figures_that_are_stored(name: str, kept_sessions: Path) -> None:
-    folder = kept_sessions if name[0].isdigit() else ROOT / "fixtures" / "sessions"
-    session = load_session(folder / name)
+@pytest.mark.parametrize("name", ["stacks", "three-versions"])
+def test_csv_has_a_row_for_each_run_with_the_stored_figures(name: str) -> None:
+    session = load_session(FIXTURES / "sessions" / name)
     found = rows(session)
     assert len(found) == len(session.runs) > 0
     for row, one in zip(found, session.runs, strict=True):
@@ -47,83 +44,113 @@ def test_a_row_a_run_with_the_figures_that_are_stored(name: str, kept_sessions: 
         assert seconds == pytest.approx(sum(phase.end_s - phase.start_s for phase in one.phases))
 
 
-def test_columns_are_the_same_for_every_session(session: Session) -> None:
-    head = exports.render_csv(session).splitlines()[0]
-    assert exports.render_csv(replace(session, runs=())).splitlines() == [head]
-    plain = replace(session, runs=(Run(1, "x", "mysql", "cold", 1, Verdict.VOID),))
-    assert exports.render_csv(plain).splitlines()[0] == head
+def test_csv_has_the_same_columns_for_every_session_of_starts() -> None:
+    head = render_csv(SESSION).splitlines()[0]
+    assert render_csv(replace(SESSION, runs=())).splitlines() == [head]
+    plain = replace(SESSION, runs=(Run(1, "x", "mysql", "cold", 1, Verdict.VOID),))
+    assert render_csv(plain).splitlines()[0] == head
     assert {"phase_redo_scan_s", "around_steal_s", "startup_s"} <= set(head.split(","))
 
 
-def test_a_phase_of_a_later_tool_has_a_column_too(session: Session) -> None:
-    one = replace(session.runs[0], phases=(Phase("redo scan + redo apply", 0.0, 1.5), Phase("tea", 2.0, 3.0)))
-    (row,) = rows(replace(session, runs=(one,)))
+def test_csv_has_a_column_for_each_axis_and_measure() -> None:
+    session = write_scaling(small=True)
+    found = rows(session)
+    assert len(found) == len(session.runs)
+    assert (found[0]["axis_threads"], found[0]["axis_innodb_doublewrite"]) == ("1", "")
+    assert float(found[0]["measure_qps"]) == session.runs[0].measures["qps"]
+
+
+def test_csv_has_a_column_for_a_phase_of_a_later_tool() -> None:
+    one = replace(SESSION.runs[0], phases=(Phase("redo scan + redo apply", 0.0, 1.5), Phase("tea", 2.0, 3.0)))
+    (row,) = rows(replace(SESSION, runs=(one,)))
     assert (row["phase_redo_scan_and_redo_apply_s"], row["phase_tea_s"]) == ("1.5", "1.0")
 
 
 @pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@sum(a1)"])
-def test_a_text_is_no_formula(session: Session, text: str) -> None:
-    one = replace(session.runs[0], reason=text, startup_s=-0.5)
-    (row,) = rows(replace(session, runs=(one,)))
+def test_no_text_in_csv_is_a_formula(text: str) -> None:
+    (row,) = rows(replace(SESSION, runs=(replace(SESSION.runs[0], reason=text, startup_s=-0.5),)))
     assert row["reason"] == f"'{text}"
     assert row["startup_s"] == "-0.5"
 
 
-def test_quotes_commas_and_line_ends_are_kept(session: Session) -> None:
+def test_csv_keeps_quotes_commas_and_line_ends() -> None:
     reason = 'he said "no", and\nleft; \u00e9'
-    (row,) = rows(replace(session, runs=(replace(session.runs[0], reason=reason),)))
-    assert row["reason"] == reason
-    assert exports.render_csv(session).count("\r\n") == len(session.runs) + 1
+    session = replace(SESSION, runs=(replace(SESSION.runs[0], reason=reason),))
+    assert rows(session)[0]["reason"] == reason
+    assert render_csv(session).count("\r\n") == 2
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_command_prints_each(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", str(SESSIONS[0]), "--format", name]) == 0
+@pytest.mark.parametrize(
+    ("words", "begins", "stored"),
+    [
+        (("--format", "text"), "crash-recovery", "report.txt"),
+        (("--format", "markdown"), "# ", "report.md"),
+        (("--format", "csv"), "number,", None),
+        (("--format", "json"), "{", "report.json"),
+        (("--json",), "{", "report.json"),
+        (("--format", "html"), "<!DOCTYPE html>", None),
+        ((), "crash-recovery", None),
+    ],
+)
+def test_the_command_prints_each_format_and_changes_no_file(
+    words: tuple[str, ...], begins: str, stored: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "kept"
+    shutil.copytree(STORED, folder)
+    (folder / "report.txt").write_text("as an older version wrote it")
+    before = contents(folder)
+    assert run(["report", str(folder), *words]) == 0
     printed = capsys.readouterr().out
-    begins = {
-        "text": "c",
-        "markdown": "# ",
-        "csv": "number,",
-        "json": "{",
-        "html": "<!DOCTYPE html>",
-    }
-    assert printed.startswith(begins[name])
-    stored = {"json": "report.json", "text": "report.txt", "markdown": "report.md"}.get(name)
-    if stored:
-        assert printed == (SESSIONS[0] / stored).read_text()
-
-
-@pytest.mark.parametrize("words", [(), ("--json",), *(("--format", name) for name in FORMATS)])
-def test_a_kept_folder_is_changed_only_where_it_is_asked_for(words: tuple[str, ...], tmp_path: Path) -> None:
-    shutil.copytree(SESSIONS[0], tmp_path / "kept")
-    (tmp_path / "kept" / "report.txt").write_text("as an older version wrote it")
-    report = json.loads((SESSIONS[0] / "report.json").read_text())
-    del report["findings"]
-    (tmp_path / "kept" / "report.json").write_text(json.dumps(report))
-    before = contents(tmp_path)
-    assert run(["report", str(tmp_path / "kept"), *words]) == 0
-    assert contents(tmp_path) == before
-    assert run(["report", str(tmp_path / "kept"), *words, "--write"]) == 0
-    assert (tmp_path / "kept" / "report.txt").read_text() == (SESSIONS[0] / "report.txt").read_text()
-    assert (tmp_path / "kept" / "report.json").read_text() == (SESSIONS[0] / "report.json").read_text()
-    assert (tmp_path / "kept" / "report.html").is_file()
+    assert printed.startswith(begins)
+    assert stored is None or printed == (STORED / stored).read_text()
+    assert contents(folder) == before
 
 
 def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
-    """With the times at which they were written."""
+    """The files with the times at which they were written."""
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_old_words_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = []
-    for words in (["--json"], ["--format", "json"]):
-        assert run(["report", str(SESSIONS[0]), *words]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1]
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_reports_are_written_on_request(words: tuple[str, ...], tmp_path: Path) -> None:
+    report = json.loads((STORED / "report.json").read_text())
+    del report["findings"]
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    assert run(["report", str(tmp_path), *words, "--write"]) == 0
+    for name in ("report.txt", "report.json"):
+        assert (tmp_path / name).read_text() == (STORED / name).read_text()
+    assert (tmp_path / PAGE).is_file()
 
+
+def test_the_command_prints_the_path_of_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(STORED / "report.json", tmp_path)
+    assert run(["report", str(tmp_path), "--html"]) == 2
+    assert "`recovery report SESSION --write` writes it" in capsys.readouterr().err
+    assert run(["report", str(tmp_path), "--html", "--write"]) == 0
+    path = Path(capsys.readouterr().out.strip())
+    assert path == tmp_path.resolve() / PAGE
+    assert path.read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--format", "pdf"), "csv"),
+        (("--format", "html", "--html"), "leave one of them out"),
+        (("--json", "--html"), "leave one of them out"),
+    ],
+)
+def test_contradicting_and_unknown_formats_are_refused(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["report", str(STORED), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+# --- Control characters: whoever sent a session may have written anything into it, and into the files beside it
 
 CODES = (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-OBEYED = "".join(map(chr, CODES))
+CONTROLS = "".join(map(chr, CODES))
 
 
 def _everywhere(value: Any, text: str) -> Any:
@@ -137,53 +164,51 @@ def _everywhere(value: Any, text: str) -> Any:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_nothing_that_a_terminal_obeys_is_printed(name: str, session: Session, tmp_path: Path) -> None:
-    """Whoever sent the session may have written anything into it, and into the files beside it."""
-    stored = _everywhere(json.loads(to_json(session)), OBEYED)
-    stored |= {"settings": {"note": OBEYED}, "servers": {OBEYED: {OBEYED: OBEYED}}}
+def test_no_format_prints_control_characters_of_a_session(name: str, tmp_path: Path) -> None:
+    stored = _everywhere(json.loads(to_json(SESSION)), CONTROLS)
+    stored |= {"settings": {"note": CONTROLS}, "servers": {CONTROLS: {CONTROLS: CONTROLS}}}
     (tmp_path / "report.json").write_text(json.dumps(stored, ensure_ascii=False).replace(r"\u007f", "\x7f"))
-    (tmp_path / "report.html").write_text(f"<!DOCTYPE html>{OBEYED}")
+    (tmp_path / "report.html").write_text(f"<!DOCTYPE html>{CONTROLS}")
     assert "\x9b" in (tmp_path / "report.json").read_text()
     printed = render_as(tmp_path, name)
     # A row of csv ends with \r\n.
-    assert not set(printed.replace("\r\n", "\n")) & set(OBEYED)
+    assert not set(printed.replace("\r\n", "\n")) & set(CONTROLS)
     if name == "json":
         assert json.loads(printed) == stored
 
 
-def test_what_is_stored_can_be_printed(session: Session) -> None:
-    session = replace(session, notes=(OBEYED,))
-    text = to_json(session).decode()
-    assert not set(text) & set(OBEYED)
-    assert json.loads(text)["notes"] == [OBEYED]
+def test_control_characters_are_stored_escaped() -> None:
+    text = to_json(replace(SESSION, notes=(CONTROLS,))).decode()
+    assert not set(text) & set(CONTROLS)
+    assert json.loads(text)["notes"] == [CONTROLS]
 
 
-def test_a_folders_name_does_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_folder_does_not_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a\x1b[2J\x9bb"
-    shutil.copytree(SESSIONS[0], folder)
+    shutil.copytree(STORED, folder)
     name = str(folder)
     bundled = ["bundle", name, "--output", str(tmp_path / "x\x1b[2J.tar.gz")]
     for words in (["report", name, "--html"], bundled, ["compare", name, name], ["report", "\x1b"]):
         run(words)
-        said = "".join(capsys.readouterr())
-        assert "?" in said
-        assert not set(said) & set(OBEYED)
+        printed = "".join(capsys.readouterr())
+        assert "?" in printed
+        assert not set(printed) & set(CONTROLS)
 
 
-def test_a_finding_of_the_doctor_does_not_steer_the_terminal(
+def test_a_finding_of_the_doctor_does_not_control_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {"host": (Check(OBEYED, None, OBEYED, OBEYED, OBEYED),)}
+    found = {"host": (Check(CONTROLS, None, CONTROLS, CONTROLS, CONTROLS),)}
     monkeypatch.setattr("recovery.cli.doctor.examine", lambda *_, **__: found)
     assert run(["doctor", "--no-probe", "-v"]) == 0
-    assert not set(capsys.readouterr().out) & set(OBEYED)
+    assert not set(capsys.readouterr().out) & set(CONTROLS)
 
 
-def test_a_log_without_starts_does_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_log_does_not_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "\x1b[2J\x9b"
     log.write_text("nothing")
-    run(["analyze", str(log), str(ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err")])
-    assert not set(capsys.readouterr().out) & set(OBEYED)
+    run(["analyze", str(log), str(FIXTURES / "errorlogs" / "mysql-5.7.22-crash.err")])
+    assert not set(capsys.readouterr().out) & set(CONTROLS)
 
 
 def test_commands_print_lines_without_control_characters() -> None:
@@ -191,8 +216,3 @@ def test_commands_print_lines_without_control_characters() -> None:
     for path in (ROOT / "recovery" / "cli").glob("*.py"):
         if path.name not in ("main.py", "output.py", "report.py"):
             assert not re.search(r"\bclick\.echo\(|\bText\(", path.read_text()), path.name
-
-
-def test_an_unknown_format_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", str(SESSIONS[0]), "--format", "pdf"]) == 2
-    assert "csv" in capsys.readouterr().err

@@ -1,165 +1,98 @@
-"""Is the page well-formed, does it show all there is, and is what comes from outside text to it, and nothing else?"""
+"""The page is well-formed, shows everything that was measured, and treats what comes from outside as text."""
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from at_work import FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
+from html_page import HtmlPage, check_page
 
-from recovery.analysis.summary import measured_runs_by_cell
-from recovery.cli.main import run
-from recovery.model import Session
-from recovery.report.fmt import exact_axis, rounded_axis
+from recovery.analysis.summary import groups, measured_runs_by_cell
+from recovery.model import Axis, LoadTimeline, Series, Session
+from recovery.report.fmt import rounded_axis
+from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.growth_charts import growth_charts
-from recovery.report.html.page import PAGE, render
+from recovery.report.html.load_read_charts import page_size_charts
+from recovery.report.html.load_timelines import load_timelines
+from recovery.report.html.page import render
 from recovery.report.html.read_charts import floor_chart
-from recovery.report.html.svg import flame_graph
+from recovery.report.html.scaling_charts import scaling_charts
+from recovery.report.html.svg import START, Chart, FoldedParts, Panels, flame_graph, tick_label
 from recovery.report.html.timelines import rates
-from recovery.report.stored_session import REPORT_FILE, load_session
-from recovery.report.write import write_reports
-
-ROOT = Path(__file__).parent.parent
-STORED = ROOT / "fixtures" / "sessions" / "three-versions"
-_VOID = {"meta", "link", "br", "hr", "img", "input"}
-
-
-class Read(HTMLParser):
-    """What a page consists of; a tag that closes another than the open one is an error."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.ids: Counter[str] = Counter()
-        self.tags: Counter[str] = Counter()
-        self.headings: list[int] = []
-        self.labels: list[str] = []
-        self.names: set[str] = set()
-        self.texts: list[str] = []
-        self._open: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        assert len(given) == len(attrs), f"twice in {tag}: {attrs}"
-        self.names |= set(given)
-        self.tags[tag] += 1
-        self.ids.update([given["id"]] if "id" in given else [])
-        self.labels += given.get("aria-labelledby", "").split()
-        self.labels += [given["href"][1:]] if given.get("href", "").startswith("#") else []
-        self.labels += re.findall(r"url\(#([^)]+)\)", given.get("fill", ""))
-        if re.fullmatch("h[1-6]", tag):
-            self.headings.append(int(tag[1]))
-        if tag not in _VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+from recovery.report.stored_session import load_session
 
 
 def pictures(session: Session) -> dict[int, str]:
     return {run.number: flame_graph(f"run {run.version}", FOLDED, ("redo scan",)) for run in session.runs if run.stacks}
 
 
-SESSIONS = {
-    "everything": everything(),
-    "growing": growing(),
-    "predicted": growing(100_000),
-    "predicted far": growing(1_000_000),
-    "no runs": a_session(()),
-    "one run": a_session(everything().runs[:1]),
-    "hostile": with_in_every_text(everything(), HOSTILE),
-    "hostile points": replace(growing(), settings={"points": f"1000 {HOSTILE} 50000"}),
+@pytest.fixture(scope="module")
+def whole_page() -> str:
+    return render(everything(), pictures(everything()))
+
+
+SESSIONS: dict[str, Callable[[], Session]] = {
+    "growing": growing,
+    "predicted": lambda: growing(100_000),
+    "predicted far": lambda: growing(1_000_000),
+    "no runs": lambda: a_session(()),
+    "one run": lambda: a_session(everything().runs[:1]),
+    "hostile": lambda: with_in_every_text(everything(), HOSTILE),
+    "hostile points": lambda: replace(growing(), settings={"points": f"1000 {HOSTILE} 50000"}),
+    **FORMS,
+    "profiled": SMALL["metadata"],
 }
 
 
-@pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
-def test_it_is_well_formed_and_every_label_exists(session: Session) -> None:
-    page = Read(render(session, pictures(session)))
-    assert [name for name, times in page.ids.items() if times > 1] == []
-    assert set(page.labels) <= set(page.ids)
-    assert page.tags["h1"] == 1
-    assert page.headings[0] == 1
-    deeper = [(before, after) for before, after in zip(page.headings, page.headings[1:], strict=False)]
-    assert all(after <= before + 1 for before, after in deeper), "no heading leaves a level out"
-    assert page.tags["table"] == page.tags["caption"]
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_page_is_well_formed(name: str) -> None:
+    session = SESSIONS[name]()
+    page = check_page(render(session, pictures(session)))
+    words = " ".join(page.texts)
+    assert ("Effects of the settings" in words) == (name in ("interference", "table-cache", "write-scaling"))
+    assert ("Hottest functions of 5.7.22 dump, run 37: 480 stacks by perf" in words) == (name == "profiled")
 
 
-def test_nothing_from_outside_becomes_markup() -> None:
-    plain, session = everything(), with_in_every_text(everything(), HOSTILE)
-    hostile_chain = {tuple(name + HOSTILE for name in names): count for names, count in FOLDED.items()}
-    drawings = {92: flame_graph(f"run{HOSTILE}", hostile_chain, ("redo scan",))}
-    written = render(session, drawings)
-    page, harmless = Read(written), Read(render(plain, pictures(plain)))
-    assert "<script" not in written.lower()
-    assert page.tags["img"] == page.tags["script"] == 0
-    assert not any(name.startswith("on") for name in page.names)
-    assert page.names == harmless.names
-    # As text it is there, in whatever there is to say: versions, variants, notes, chains, settings, servers.
+def test_texts_from_outside_never_become_markup(whole_page: str) -> None:
+    session = with_in_every_text(everything(), HOSTILE)
+    chains = {tuple(name + HOSTILE for name in names): count for names, count in FOLDED.items()}
+    page = check_page(render(session, {92: flame_graph(f"run{HOSTILE}", chains, ("redo scan",))}))
+    assert page.names == HtmlPage(whole_page).names
+    # They are shown as text: versions, variants, notes, chains, settings, servers.
     assert sum("<script>alert(1)</script>\"'&" in text for text in page.texts) > 100
-    for said in ("io2, 5000 IOPS", "it did not come back", "fil_ibd_open", "AMD EPYC", "@innodb_flush", "--tables"):
-        assert any(said in text and "<script>" in text for text in page.texts), said
+    for shown in ("io2, 5000 IOPS", "it did not come back", "fil_ibd_open", "AMD EPYC", "@innodb_flush", "--tables"):
+        assert any(shown in text and "<script>" in text for text in page.texts), shown
+    load = interference(caches=("400",))
+    axes = (Axis(HOSTILE, ("off", HOSTILE), "off"),)
+    cells = {name: {HOSTILE: "off" if cell["poll"] == "off" else HOSTILE} for name, cell in load.cells.items()}
+    check_page(render(replace(load, axes=axes, cells=cells, title=HOSTILE)))
 
 
-def test_one_style_and_a_policy_that_lets_nothing_in() -> None:
-    written = render(everything(), pictures(everything()))
-    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in written
-    addresses = set(re.findall(r"(?:https?:)?//[\w.]+[^\s\"')<]*", written))
+def test_the_page_refers_to_no_other_address(whole_page: str) -> None:
+    addresses = set(re.findall(r"(?:https?:)?//[\w.]+[^\s\"')<]*", whole_page))
     assert addresses <= {"http://www.w3.org/2000/svg"}
-    assert Read(written).tags["style"] == 1
 
 
-def test_old_sessions_are_shown(stored_session: Path, tmp_path: Path) -> None:
-    shutil.copy(stored_session / REPORT_FILE, tmp_path / REPORT_FILE)
-    assert tmp_path / PAGE in write_reports(tmp_path)
-    page = Read((tmp_path / PAGE).read_text())
-    assert page.tags["svg"] > 0
-    for written in (page.texts, *((tmp_path / name).read_text() for name in ("report.txt", "report.md"))):
-        assert "Every run" in written
-
-
-def test_where_it_lies_and_what_is_in_it_are_not_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--format", "html"], ["--json"]):
-        assert run(["report", str(STORED), *words, "--html"]) == 2
-        assert "leave one of them out" in capsys.readouterr().err
-
-
-def test_the_command_tells_where_it_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copy(STORED / REPORT_FILE, tmp_path / REPORT_FILE)
-    assert run(["report", str(tmp_path), "--html"]) == 2
-    assert "`recovery report SESSION --write` writes it" in capsys.readouterr().err
-    assert run(["report", str(tmp_path), "--html", "--write"]) == 0
-    told = Path(capsys.readouterr().out.strip())
-    assert told == tmp_path.resolve() / PAGE
-    assert told.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_all_that_was_taken_is_drawn() -> None:
-    ids = Read(render(everything(), pictures(everything()))).ids
-    drawn = {"bars-1", "phases-chart", "reads-chart", "floor-chart", "timeline-1", "flame-92"}
-    assert {f"{name}-title" for name in drawn - {"flame-92"}} <= set(ids)
+def test_everything_that_was_measured_is_drawn(whole_page: str) -> None:
+    ids = check_page(whole_page).ids
+    charts = {"bars-1", "phases-chart", "reads-chart", "floor-chart", "timeline-1"}
+    assert {f"{name}-title" for name in charts} <= set(ids)
     assert {"touched", "stacks", "over-time", "runs", "measured-on", "repeat"} <= set(ids)
-    few = set(Read(render(a_session(tuple(replace(run, timeline=None) for run in everything().runs[:2])))).ids)
+    few = set(HtmlPage(render(a_session(tuple(replace(run, timeline=None) for run in everything().runs[:2])))).ids)
     assert not {"over-time", "stacks", "floor", "growth"} & few
 
 
-def test_the_mean_is_the_one_location_that_a_chart_shows() -> None:
-    cells = len(measured_runs_by_cell(everything()))
-    written = render(everything(), pictures(everything()))
-    assert len(re.findall(r">mean [\d.]+ s<", written)) == cells
-    assert "median" not in written.split("</figure>")[0]
+def test_charts_show_the_mean_and_no_median(whole_page: str) -> None:
+    assert len(re.findall(r">mean [\d.]+ s<", whole_page)) == len(measured_runs_by_cell(everything()))
+    assert "median" not in whole_page.split("</figure>", maxsplit=1)[0]
 
 
-def test_who_does_not_read_every_file_has_no_bar_over_the_floor() -> None:
+def test_a_server_that_does_not_read_every_file_has_no_bar_over_the_floor() -> None:
     chart = floor_chart(everything())
     assert chart is not None
     assert "mariadb" not in chart.svg
@@ -169,15 +102,15 @@ def test_who_does_not_read_every_file_has_no_bar_over_the_floor() -> None:
     assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
 
 
-def test_a_prediction_that_fails_its_test_is_not_drawn() -> None:
+# --- Growth
+
+
+def test_only_a_straight_line_that_passes_its_test_has_a_whisker(kept_sessions: Path) -> None:
     session = growing(1_000_000)
-    bent = [replace(run, startup_s=2 * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs]
     (_, straight) = growth_charts(session)
     assert "whisker" in straight.svg
-    assert len(growth_charts(replace(session, runs=tuple(bent)))) == 1
-
-
-def test_a_piecewise_prediction_is_drawn_without_an_interval(kept_sessions: Path) -> None:
+    bent = [replace(run, startup_s=2 * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs]
+    assert len(growth_charts(replace(session, runs=tuple(bent)))) == 1, "no prediction is drawn"
     growth, predicted = growth_charts(load_session(kept_sessions / "2026-11-21-scale"))
     assert "452.1 s" in predicted.svg
     assert "5.7.22 cold, tested: 200,000 tables took +6%" in predicted.svg
@@ -186,11 +119,14 @@ def test_a_piecewise_prediction_is_drawn_without_an_interval(kept_sessions: Path
     assert growth.svg.count('class="series s0"') == 4, "from point to point"
 
 
-def test_a_prediction_far_away_has_a_chart_of_its_own_alone() -> None:
-    near, far = (Read(render(growing(tables))) for tables in (100_000, 1_000_000))
+def test_only_a_prediction_far_away_has_a_chart_of_its_own() -> None:
+    near, far = (HtmlPage(render(growing(tables))) for tables in (100_000, 1_000_000))
     assert "predicted-chart-title" in far.ids
     assert any("s predicted for 100,000 tables" in text for text in near.texts)
     assert not any("s predicted for 1,000,000 tables" in text for text in far.texts)
+
+
+# --- Axes and curves
 
 
 @pytest.mark.parametrize(
@@ -203,16 +139,192 @@ def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
     assert found.at(found.ticks()[-1]) == pytest.approx(100)
 
 
-def test_an_exact_axis_ends_with_its_values() -> None:
-    found = exact_axis(43.5)
-    assert found.maximum == 43.5
-    assert found.ticks() == (0, 10, 20, 30, 40)
+@pytest.mark.parametrize(
+    ("value", "most", "label"), [(0, 50000, "0"), (20000, 50000, "20k"), (2.5e6, 5e6, "2.5M"), (200, 500, "200")]
+)
+def test_large_numbers_on_an_axis_are_shortened(value: float, most: float, label: str) -> None:
+    assert tick_label(value, most) == label
 
 
-def test_rates_are_between_looks() -> None:
+def test_rates_are_between_samples() -> None:
     assert rates((1.0, 2.0, 4.0), (5, 10, 30)) == [(0, 1, 5), (1, 2, 5), (2, 4, 10)]
     assert rates((1.0, 1.0), (5, 5)) == [(0, 1, 5)]
     assert rates((1.0, 2.0), ()) == []
-    many = rates([0.2 * look for look in range(1, 5000)], [float(look) for look in range(1, 5000)])
+    many = rates([0.2 * number for number in range(1, 5000)], [float(number) for number in range(1, 5000)])
     assert len(many) < 300
     assert many[-1][1] == pytest.approx(0.2 * 4999)
+
+
+# --- Charts of servers under load
+
+
+def timelines(session: Session, timeline: LoadTimeline | None = None) -> tuple[Chart, ...]:
+    """The charts that are not folded, of runs that all have this timeline."""
+    if timeline is not None:
+        session = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
+    return tuple(one for one in load_timelines(session) if isinstance(one, Chart))
+
+
+def panels(chart: Chart) -> list[str]:
+    return re.findall(r">([^<>]+); the upper line is", chart.svg)
+
+
+def test_each_cell_has_a_line_against_the_scale() -> None:
+    session = interference()
+    (group,) = groups(session)
+    chart = scaling_charts(session, group, "k")
+    assert isinstance(chart, Chart), "one panel is a chart"
+    assert [one.name for one in chart.legend] == [
+        f"{version}, poll={poll}" for version in (OLD, NEW) for poll in ("off", "on")
+    ]
+    assert chart.svg.count('class="run ') == len(session.runs), "every run is there"
+    assert chart.svg.count('class="series ') == 4 * 2
+    assert chart.svg.count('class="upright ') == 4 * 3
+
+
+def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
+    session = table_cache()
+    found = scaling_charts(session, groups(session)[0], "k")
+    assert isinstance(found, Panels)
+    assert [chart.title for chart in found.charts] == ["tables 1", "tables 2", "tables 3"]
+    assert len(found.legend) == 6
+    ticks = [re.findall(r'class="tick">([\d.]+k?)<', chart.svg) for chart in found.charts]
+    assert ticks[0] == ticks[1] == ticks[2]
+    assert ticks[0][0] == "0"
+    whole = write_scaling()
+    found = scaling_charts(whole, groups(whole)[0], "k")
+    assert isinstance(found, Panels)
+    assert [chart.title for chart in found.charts] == ["point-select", "read-write", "update-nokey"]
+    assert scaling_charts(whole, groups(whole)[-1], "k") is None, "nothing to scale"
+
+
+def test_cells_without_a_scale_have_bars() -> None:
+    session = metadata()
+    chart = cell_bars(session, groups(session)[0], "k")
+    assert chart is not None
+    assert chart.svg.count('class="bar v0"') == chart.svg.count('class="bar v1"') == 5
+    assert chart.svg.count('class="dot"') == len(session.runs)
+    assert "mean 58.26" in chart.svg
+    assert cell_bars(replace(session, runs=()), groups(session)[0], "k") is None
+
+
+def test_runs_with_and_without_the_poller_are_overlaid() -> None:
+    charts = load_timelines(interference())
+    assert len(charts) == 2 * 2 * 3, "each with a folded part"
+    first, more = charts[:2]
+    assert isinstance(first, Chart)
+    assert first.title == "5.7.22 table_open_cache=400"
+    assert [re.sub(r"run \d+", "run", mark.name) for mark in first.legend] == [
+        "poll=off, run: 46,320 queries/s", "poll=on, run: 38,492 queries/s", "warm-up, in no figure",
+    ]  # fmt: skip
+    assert first.svg.count('class="curve s0"') == first.svg.count('class="curve s1"') == 8
+    assert 'class="polling s1"' in first.svg
+    assert 'class="polling s0"' not in first.svg
+    assert "poll=on: 210 polls/s beside the load" in first.svg
+    assert "queries/s; the upper line is 50,000" in first.svg
+    assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "load misses/s"], "hits beside misses"
+    assert isinstance(more, FoldedParts)
+    assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s, polls/s"
+
+
+def test_a_run_that_is_not_compared_has_all_cpus_in_one_panel() -> None:
+    session = interference(caches=("400",))
+    off = tuple(run for run in session.runs if run.variant == "400-off")
+    alone = replace(session, runs=off, variants=("400-off",), cells={"400-off": session.cells["400-off"]}, axes=())
+    chart = timelines(alone)[0]
+    cpus = ["server CPUs", "client CPUs", "other CPUs"]
+    assert [mark.name for mark in chart.legend][1:] == [*cpus, "warm-up, in no figure"]
+    assert "CPUs in use" in chart.svg
+    assert "misses" not in chart.svg, "never anything but zero"
+
+
+def polled(*per_second: float | None) -> list[tuple[str, float, float]]:
+    """Returns class, beginning and end of what is drawn for a poller that answered so often in each second, in parts of
+    the picture's width. The picture has five seconds of warm-up and a minute."""
+    session = interference(caches=("400",), runs=1)
+    on = next(run for run in session.runs if run.variant == "400-on" and run.version == OLD)
+    assert on.watched is not None
+    values = (*per_second, *[per_second[-1]] * (len(on.watched.at_s) - len(per_second)))
+    series = (*(one for one in on.watched.series if one.name != "polls_per_s"), Series("polls_per_s", values))
+    alone = replace(session, versions=(OLD,), runs=(replace(on, watched=LoadTimeline(on.watched.at_s, series)),))
+    svg = timelines(alone)[0].svg
+    boxes = re.findall(r'<rect x="([\d.]+)%"[^>]* width="([\d.]+)%"[^>]* class="polling ?(\w*) s0"', svg)
+    width = 100 - 2 * START
+    return [(css, (float(x) - START) / width, (float(x) - START + float(wide)) / width) for x, wide, css in boxes]
+
+
+def test_polling_is_drawn_from_its_beginning_to_its_end() -> None:
+    (_, began, ended), polls = polled(None, None, 0.0, 30.0)
+    assert (began, ended) == pytest.approx((1 / 65, 1.0), abs=0.001)
+    assert polls[0] == ""
+    assert polls[1:] == pytest.approx((2 / 65, 1.0), abs=0.001), "the first answer came in the second second"
+    assert polled(None) == []
+
+
+def test_single_polls_are_drawn_apart() -> None:
+    whole, *polls = polled(None, 1.0, *(rate for _ in range(3) for rate in (*[0.0] * 9, 0.5)), 0.0)
+    assert whole[0] == "silent"
+    assert whole[1:] == pytest.approx((0.0, 1.0), abs=0.001)
+    assert [began * 65 for _, began, _ in polls] == pytest.approx([0, 10, 20, 30], abs=0.05)
+    assert all(ended - began == pytest.approx(1 / 65, abs=0.001) for _, began, ended in polls)
+
+
+def test_panels_of_writes_begin_with_redo() -> None:
+    chart = next(one for one in timelines(write_scaling()) if "scaling, update-nokey" in one.title)
+    assert panels(chart)[:3] == ["queries/s", "redo/s", "fsyncs/s"]
+    assert "row waits/s" not in panels(chart)
+    assert chart.notes == ("Zero while it was measured: row waits/s.",)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "notes"),
+    [
+        ("opened_tables_per_s", (5.0, 5.0, 0.0, 0.0), ("Zero while it was measured: opened/s.",)),
+        ("rwlock_os_waits_per_s", (0.0,) * 4, ()),
+    ],
+    ids=["zero after the warm-up", "not counted by this server"],
+)
+def test_zeros_have_no_panel(name: str, values: tuple[float, ...], notes: tuple[str, ...]) -> None:
+    timeline = LoadTimeline((-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series(name, values)))
+    session = replace(interference(caches=("400",)), scenario="table-cache" if not notes else "interference")
+    chart = timelines(session, timeline)[0]
+    assert (panels(chart), chart.notes) == (["queries/s"], notes)
+
+
+def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> None:
+    (chart,) = page_size_charts(write_scaling())
+    assert [mark.name for mark in chart.legend] == ["5.7.22, threads 8", "8.0.31, threads 8"]
+    assert chart.svg.count('class="run ') == 2 * 3 * 3, "every run of each size of pages"
+    assert [size in chart.svg for size in (">16k<", ">8k<", ">4k<")] == [True] * 3
+    assert chart.svg.count('class="series ') == 2 * 2
+    assert list(page_size_charts(interference())) == []
+    whole = write_scaling()
+    cells = {
+        name: {axis: "8k-compressed" if value == "8k" else value for axis, value in cell.items()}
+        for name, cell in whole.cells.items()
+    }
+    (unordered,) = page_size_charts(replace(whole, cells=cells))
+    assert 'class="series ' not in unordered.svg, "compressed pages lie between no sizes"
+
+
+def test_most_of_many_cells_are_folded() -> None:
+    *opened, fold = load_timelines(table_cache())
+    assert len(opened) == 8
+    assert all(isinstance(one, Chart) and one.title.endswith("threads 8") for one in opened)
+    assert isinstance(fold, FoldedParts)
+    assert fold.summary == "The other cells: 32; 176 more are in report.json"
+
+
+def test_a_missing_sample_is_a_gap_in_the_curve() -> None:
+    values = tuple(None if at == 5 else 10.0 + at for at in range(12))
+    timeline = LoadTimeline(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
+    session = interference(caches=("400",))
+    gapped = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
+    chart, fold = load_timelines(gapped)[:2]
+    assert isinstance(chart, Chart)
+    assert isinstance(fold, FoldedParts)
+    more = fold.parts[0]
+    assert isinstance(more, Chart)
+    assert chart.svg.count('class="curve s0"') == more.svg.count('class="curve s0"') == 2
+    assert "mine per s; the upper line" in more.svg
+    assert timelines(session, LoadTimeline((0.0, 1.0), (Series("qps", (1.0, 1.0)),))) == (), "too short"

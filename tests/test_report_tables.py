@@ -1,51 +1,58 @@
-"""Do the tables say what was stored, in a reader's units?"""
+"""Special cases of the tables; the usual ones are in the golden texts of test_stored_sessions.py."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from everything import a_run, a_session
+from at_work import NEW, OLD, interference, waited, write_scaling
+from everything import a_run, a_session, everything, growing
+from sessions import FIXTURES
 
-from recovery.model import Session, Table, Verdict
-from recovery.report import fmt
-from recovery.report.settings_tables import findings_tables
-from recovery.report.stored_session import load_session
-from recovery.report.tables import all_tables
-from recovery.report.text import WIDTH, render_table
+from recovery.analysis.growth import growth_curves
+from recovery.analysis.stacks import Folded, folded_text, hottest_functions
+from recovery.linux.cgroups import limits_to_settings
+from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
+from recovery.report import markdown, text
+from recovery.report.html.svg import flame_graph
+from recovery.report.startup_tables import (
+    FAILS,
+    HOLDS,
+    OPENS_ONLY,
+    floor_table,
+    hottest_tables,
+    phase_table,
+    scale_tables,
+    stacks_tables,
+    touched_table,
+)
+from recovery.report.stored_session import load_session, to_json
+from recovery.report.tables import all_tables, figure_tables
+from recovery.report.write import write_reports
+from recovery.session.store import SessionStore
 
-SESSION = load_session(Path(__file__).parent.parent / "fixtures" / "sessions" / "three-versions")
+SESSION = load_session(FIXTURES / "sessions" / "three-versions")
 
 
-def table(session: Session, title: str) -> Table:
-    (found,) = (table for table in all_tables(session) if table.title.startswith(title))
+def rows(table: Table | None) -> list[dict[str, str]]:
+    assert table is not None
+    return [dict(zip(table.headers, row, strict=True)) for row in table.rows]
+
+
+def titled(session: Session, title: str) -> Table:
+    (found,) = (table for table in figure_tables(session) if table.title.startswith(title))
     return found
 
 
-def cells(session: Session, title: str, row: int) -> dict[str, str]:
-    found = table(session, title)
-    return dict(zip(found.headers, found.rows[row], strict=True))
-
-
-def test_every_row_is_as_wide_as_its_headers() -> None:
-    for found in all_tables(SESSION):
-        assert {len(found.headers)} == {len(found.numeric), *(len(row) for row in found.rows)}, found.title
-
-
-def test_the_order_of_reading() -> None:
-    titles = [found.title for found in all_tables(SESSION)]
-    assert titles == [
-        "Startup after SIGKILL: seconds",
-        "Versions compared: seconds",
-        "Every run",
-        "Not counted",
-        "Settings",
-        "Host",
-        "Server 5.6.24",
-        "Server 5.7.22",
-        "Server mariadb-10.11.5",
-    ]
+def test_what_was_not_measured_has_no_table() -> None:
+    assert [phase_table(SESSION), touched_table(SESSION), floor_table(SESSION)] == [None, None, None]
+    assert [stacks_tables(SESSION), scale_tables(SESSION), growth_curves(SESSION)] == [(), (), ()]
+    assert json.loads(to_json(SESSION))["fits"] == []
 
 
 def test_a_clean_start_is_not_called_a_crash() -> None:
@@ -53,102 +60,276 @@ def test_a_clean_start_is_not_called_a_crash() -> None:
     assert all_tables(clean)[0].title == "Clean start: seconds"
 
 
-def test_a_row_for_each_version_in_each_variant() -> None:
-    timing = table(SESSION, "Startup")
-    assert [row[:2] for row in timing.rows] == [
-        (version, variant) for version in SESSION.versions for variant in ("cold", "warm")
-    ]
-
-
-def test_what_did_not_count_is_said_under_the_table() -> None:
-    assert cells(SESSION, "Startup", 2)["runs"] == "2"
-    assert "Not counted: 5.7.22 cold 1 failed, mariadb-10.11.5 warm 1 void." in table(SESSION, "Startup").notes
-    reasons = {row[0]: row[-1] for row in table(SESSION, "Not counted").rows}
-    assert set(reasons) == {"8", "18"}
-    assert "Unable to lock ./ibdata1" in reasons["8"]
-    assert "logs/018-mariadb-10.11.5-warm-3.err" in reasons["18"]
-
-
 def test_a_void_run_is_in_no_figure() -> None:
-    spoiled = tuple(
-        replace(run, startup_s=9999.0, first_query_s=9999.0) if run.verdict is Verdict.VOID else run
-        for run in SESSION.runs
+    session = everything()
+    slow = a_run(91, ("8.0.31", "warm"), 9999.0)
+    spoiled = replace(
+        session, runs=tuple(replace(slow, verdict=run.verdict) if run.number == 91 else run for run in session.runs)
     )
-    assert all_tables(replace(SESSION, runs=spoiled))[0] == all_tables(SESSION)[0]
-
-
-def test_where_all_runs_count_nothing_is_said() -> None:
-    measured = tuple(run for run in SESSION.runs if run.verdict is Verdict.MEASURED)
-    session = replace(SESSION, runs=measured)
-    assert "Not counted" not in [found.title for found in all_tables(session)]
-    assert not any("Not counted" in note for note in all_tables(session)[0].notes)
-
-
-def test_a_session_without_runs() -> None:
-    session = replace(SESSION, runs=(), status="interrupted")
-    assert table(session, "Startup").rows == ()
-    assert table(session, "Every run").rows == ()
-
-
-def test_how_the_cache_was_emptied() -> None:
-    notes = " ".join(table(SESSION, "Every run").notes)
-    assert "Cache emptied by drop_caches: runs 1, 2, 3, 7, 9, 13, 14, 15." in notes
-    assert "2 before runs 4, 10, 16." in notes
-
-
-def test_the_fingerprint_is_short_and_the_values_in_effect_are_marked() -> None:
-    server = {row[0]: row[1] for row in table(SESSION, "Server 5.7.22").rows}
-    assert server["sha256"] == SESSION.servers["5.7.22"]["sha256"][:12]
-    assert server["@open_files_limit"] == "20000"
-    assert server["@innodb_flush_method"] == "(empty)"
+    assert titled(spoiled, "Startup") == titled(session, "Startup")
+    assert phase_table(spoiled) == phase_table(session)
+    void = tuple(replace(run, verdict=Verdict.VOID) for run in session.runs)
+    assert touched_table(replace(session, runs=void)) is None
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(None, "-"), (0.0, "0.00"), (1.234, "1.23"), (99.994, "99.99"), (99.996, "100.0"), (425.26, "425.3")],
-)
-def test_seconds(value: float | None, text: str) -> None:
-    assert fmt.seconds(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
+    ("limits", "columns"),
     [
-        (None, "-"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (999_949, "999.9 kB"),
-        (999_960, "1.0 MB"),
-        (19_900_000_000, "19.9 GB"),
-        (22_000_000_000_000, "22.0 TB"),
+        (NO_LIMITS, {}),
+        (Limits(cpus=1), {}),
+        (Limits(read_iops=5000), {"reads/s": "4,988"}),
+        (Limits(read_bps=1 << 20), {"read/s": "25.0 MB"}),
+        (Limits(read_iops=5000, memory_bytes=2 << 30), {"reads/s": "4,988", "memory": "1.0 GB"}),
     ],
 )
-def test_sizes_are_decimal(value: int | None, text: str) -> None:
-    assert fmt.size(value) == text
+def test_a_limit_adds_its_column_to_the_runs(limits: Limits, columns: dict[str, str]) -> None:
+    run = replace(
+        SESSION.runs[0], reads_per_s=4987.6, read_bytes=50_000_000, first_query_s=2.0, group_memory_bytes=10**9
+    )
+    session = replace(SESSION, settings={**SESSION.settings, **limits_to_settings(limits)}, runs=(run,))
+    table = titled(session, "Every run")
+    shown = rows(table)[0]
+    assert {name: shown[name] for name in ("reads/s", "read/s", "memory") if name in shown} == columns
+    assert ("control group" in " ".join(table.notes)) == bool(columns)
+    assert max(map(len, text.render(session).splitlines())) <= text.WIDTH
 
 
-def test_absent_is_a_dash_and_zero_is_zero() -> None:
-    assert fmt.count(None) == fmt.ratio(None) == fmt.found_of_expected(None, None) == "-"
-    assert fmt.count(0) == "0"
-    assert fmt.found_of_expected(99, 100) == "99/100"
-    assert fmt.found_of_expected(None, 100) == "-/100"
+def test_phases_beside_the_start_are_in_a_note() -> None:
+    runs = tuple(replace(run, beside=(Phase("rollback", 1.0, 1.0 + run.number),)) for run in everything().runs)
+    table = phase_table(replace(everything(), runs=runs))
+    assert table is not None
+    measured = [run.number for run in runs if run.verdict is Verdict.MEASURED]
+    (note,) = (note for note in table.notes if "rollback" in note)
+    assert f"in {len(measured)} runs" in note
+    assert f"{min(measured):.2f} to {max(measured):.2f} s" in note
 
 
-def test_facts() -> None:
-    assert fmt.fact_row("memory_bytes", 8_300_000_000) == ("memory", "8.3 GB")
-    assert fmt.fact_row("as_published", value=False) == ("as published", "no")
-    assert fmt.fact_row("tables", 200_000) == ("tables", "200,000")
-    assert fmt.fact_row("template", None) == ("template", "-")
+# --- Tablespaces that the start opened
 
 
-def test_what_to_do_is_said_once_for_all_that_it_helps_against() -> None:
-    slow = [a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((55.0, 18.0, 17.0, 18.0), 1)]
-    others = [replace(run, number=10 + run.number, variant="warm") for run in slow]
-    (table,) = findings_tables(a_session((*slow, *others)))
-    hints = [text for _, text in table.rows if "->" in text]
-    assert len(hints) == len(set(hints)) < len(table.rows)
-    first, second, hint = table.rows[:3]
-    assert (first[0], second[0], hint[0]) == ("5.7.22 cold", "5.7.22 warm", "")
-    assert hint[1].startswith("-> ")
-    assert all(len(line) <= WIDTH for line in render_table(table).splitlines())
+@pytest.mark.parametrize(
+    ("opened", "read", "crash", "claim"),
+    [
+        ((100, 100), (100, 100), True, HOLDS),
+        ((1000, 1000), (1000, 1000), True, FAILS),
+        ((1000, 1000), (100, 100), True, OPENS_ONLY),
+        ((100, 101), (100, 101), True, FAILS),
+        ((1000, 1000), (1000, 1000), False, "-"),
+    ],
+    ids=["holds", "opens and reads all", "opens all without reading", "one start, one file", "clean start"],
+)
+def test_the_claim_that_only_modified_files_are_opened(
+    opened: tuple[int, int], read: tuple[int, int], crash: bool, claim: str
+) -> None:
+    """MariaDB 10.11 opens every file to ask for its size. One start that reads one more file refutes the claim."""
+    start = a_run(1, ("5.7.22", "cold"), 4.0)
+    runs = tuple(
+        replace(
+            start, number=number, tablespaces_opened=opens, opened_unmodified=opens - 100,
+            tablespaces_read=reads, read_unmodified=reads - 100, crash_proof="proof" if crash else None,
+        )
+        for number, (opens, reads) in enumerate(zip(opened, read, strict=True), start=1)
+    )  # fmt: skip
+    (row,) = rows(touched_table(a_session(runs)))
+    assert row["claim"] == claim
+    if opened == (100, 101):
+        assert (row["opened"], row["read only"]) == ("100-101", "0-1")
+
+
+# --- Growth with the number of tables
+
+
+def test_a_prediction_by_a_straight_line_has_an_interval() -> None:
+    _, forms, tested, predicted = scale_tables(growing(1_000_000))
+    assert forms.rows[0][2] == "straight line"
+    first = rows(tested)[0]
+    assert (first["predicted"], first["measured"], first["within"]) == ("16.52", "16.52", "3/3")
+    first = rows(predicted)[0]
+    assert (first["seconds"], first["used"]) == ("307.2", "yes")
+    low, _, high = first["interval"].partition("-")
+    assert 295 < float(low) < 307 < float(high) < 320
+
+
+def test_two_points_leave_fit_and_prediction_untested() -> None:
+    session = growing(1_000_000)
+    runs = tuple(run for run in session.runs if run.tables != 10_000)
+    growth, forms, predicted = scale_tables(replace(session, runs=runs))
+    both = "5.7.22 cold, 8.0.31 cold"
+    assert f"{both}: the test of its fit needs at least 3 numbers of tables, one of them with 2 runs." in growth.notes
+    assert f"{both}: the test of a prediction needs at least 2 smaller numbers of tables and 4 runs." in growth.notes
+    assert forms.rows[0][2:4] == ("straight line", "not tested")
+    assert predicted.rows[0][-1] == "not tested"
+
+
+def test_single_runs_give_no_line() -> None:
+    session = growing(1_000_000)
+    growth, *more = scale_tables(replace(session, runs=tuple(run for run in session.runs if run.repeat == 1)))
+    assert more == [], "a table of dashes"
+    assert growth.notes[-1] == "5.7.22 cold, 8.0.31 cold: a line needs at least 2 numbers of tables and 4 runs."
+
+
+# --- Stacks of sampled runs
+
+LONG = ("_start", "__libc_start_main", "main", *(f"f{number}" for number in range(6)), "fil_ibd_open", "__libc_pread")
+CHAINS = (
+    CallChain("discovery", "main thread", LONG, 60, 80),
+    CallChain("discovery", "other threads", ("clone", "[mysqld]"), 10, 80),
+    CallChain("discovery", "main thread", ("main", "too rare"), 1, 80),
+    CallChain("validation", "main thread", ("main", "pthread_join"), 5, 6, waits=True),
+    CallChain("validation", "other threads", ("clone", "validate"), 6, 6),
+    CallChain("redo apply", "main thread", ("main", "recv_apply"), 5, 6),
+    CallChain("first query", "main thread", ("main", "too short a phase"), 1, 1),
+)
+MEASURED = a_run(1, ("5.7.22", "cold"), 4.0)
+SAMPLED = replace(
+    a_run(2, ("5.7.22", "cold"), 40.0, repeat=2), verdict=Verdict.SAMPLED, sampled_by="eu-stack", samples=82,
+    chains=CHAINS, stacks="stacks/last.folded",
+)  # fmt: skip
+FRAMES: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("redo apply", "main thread", "main"): 1})
+
+
+def test_the_most_frequent_chains_of_each_phase_are_shown() -> None:
+    (table,) = stacks_tables(a_session((MEASURED, SAMPLED)))
+    assert table.title == "Stacks of run 2, 5.7.22 cold, 82 samples by eu-stack"
+    assert [row[:4] for row in table.rows] == [
+        ("discovery", "80", "75 %", "main thread"),
+        ("discovery", "80", "12 %", "other threads"),
+        ("validation", "6", "6 of 6", "other threads"),
+        ("redo apply", "6", "5 of 6", "main thread"),
+    ]
+    assert table.rows[0][4].startswith("... > f0 > f1 > f2")
+    assert table.rows[0][4].endswith("f5 > fil_ibd_open > __libc_pread")
+
+
+@pytest.mark.parametrize(("samples", "share"), [(19, "7 of 19"), (20, "35.0 %")])
+def test_a_share_needs_twenty_samples(samples: int, share: str) -> None:
+    chain = CallChain("discovery", "main thread", ("main", "pread"), 7, samples)
+    session = a_session((replace(SAMPLED, chains=(chain,), hottest=(HotFunction("pread", 7, 7, samples),)),))
+    (functions,) = hottest_tables(session)
+    assert functions.rows[0][1:] == (share, share)
+    (chains,) = stacks_tables(session)
+    assert chains.rows[0][2] == share.replace(".0", "")
+    for table in (functions, chains):
+        assert any("With fewer than 20 samples" in note for note in table.notes) == (samples < 20)
+    seen = {("discovery", "main", "pread"): 7, ("discovery", "main"): samples - 7}
+    drawing = flame_graph("title", Counter(seen), ())
+    assert f"pread: 7 of {samples}{', 35.0 %' if samples == 20 else ''}</title>" in drawing
+    assert ("%" in drawing, "they need 20 samples" in drawing) == (samples == 20, samples < 20)
+
+
+def test_functions_are_ordered_by_how_often_they_were_on_top() -> None:
+    folded: Folded = Counter(
+        {
+            ("dump", "other threads", "main", "parse", "hash"): 6,
+            ("dump", "other threads", "main", "parse"): 3,
+            ("dump", "other threads", "walk", "walk"): 1,
+            ("dump", "main thread", "main", "poll"): 90,
+            ("no frames",): 7,
+        }
+    )
+    assert hottest_functions(folded) == (
+        HotFunction("hash", 6, 6, 10),
+        HotFunction("parse", 3, 9, 10),
+        HotFunction("walk", 1, 1, 10),
+    )
+    many: Folded = Counter({("dump", "main thread", f"f{number:02}"): 1 for number in range(40)})
+    assert [one.function for one in hottest_functions(many)] == [f"f{number:02}" for number in range(15)]
+    assert hottest_functions(Counter()) == ()
+
+
+def test_hottest_functions_of_old_sessions_come_from_their_stacks(kept_sessions: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(kept_sessions / "2026-11-21-stacks", old)
+    (old / "stacks").mkdir()
+    where = ("validation", "main thread", "main")
+    seen: Folded = Counter({(*where, "__libc_pread"): 221, where: 49})
+    (old / "stacks" / "004-5.7.22-cold-2.folded").write_text(folded_text(seen))
+    table = hottest_tables(load_session(old))[0]
+    assert table.title == "Hottest functions of 5.7.22 cold, run 4: 270 stacks by eu-stack"
+    assert table.rows[0] == ("__libc_pread", "81.9 %", "81.9 %")
+
+
+def test_stacks_outside_the_session_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.folded").write_text(folded_text(FRAMES))
+    store = SessionStore.create(tmp_path, replace(a_session((SAMPLED,)), runs=()))
+    store.append(replace(SAMPLED, stacks="../elsewhere.folded"))
+    assert (store.folder / "../elsewhere.folded").is_file()
+    assert load_session(store.folder).runs[0].hottest == ()
+
+
+@pytest.mark.parametrize("program", ["perf", "eu-stack"])
+def test_threads_that_wait_for_storage_are_invisible_to_perf(program: str) -> None:
+    (table,) = stacks_tables(a_session((replace(SAMPLED, sampled_by=program),)))
+    assert any("waits for its storage" in note for note in table.notes) == (program == "perf")
+
+
+def test_a_flame_graph_is_written_beside_the_stacks(tmp_path: Path) -> None:
+    store = SessionStore.create(tmp_path, replace(a_session((MEASURED, SAMPLED)), runs=()))
+    for run in (MEASURED, SAMPLED):
+        store.append(run)
+    (store.folder / "stacks").mkdir()
+    (store.folder / "stacks" / "last.folded").write_text(folded_text(FRAMES))
+    store.finish(store.session)
+    write_reports(store.folder)
+    assert "eu-stack" in (store.folder / "stacks" / "last.svg").read_text()
+    assert "](stacks/last.svg)" in markdown.render(load_session(store.folder))
+    (store.folder / "stacks" / "last.folded").unlink()
+    write_reports(store.folder)
+
+
+def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
+    picture = ET.fromstring(flame_graph("a < b", FRAMES, ("discovery", "redo apply")))  # noqa: S314  # our own
+    boxes = {}
+    for group in picture.iter("{http://www.w3.org/2000/svg}g"):
+        title, box = group[0].text or "", group[1]
+        boxes[title.split(":")[0]] = (float(box.get("x", "")), float(box.get("width", "")), int(box.get("y", "")))
+    assert boxes['<&">'][1] > 0, "the name of a function is never taken for markup"
+    assert round(boxes["discovery"][1] / boxes["redo apply"][1]) == 3
+    assert boxes["discovery"][0] < boxes["redo apply"][0]
+    assert boxes["all"][2] < boxes["discovery"][2] < boxes["main thread"][2]
+    assert flame_graph("nothing", Counter(), ()).startswith("<svg")
+
+
+# --- Servers under load
+
+
+def test_without_the_misses_of_the_load_a_loss_has_no_such_column() -> None:
+    session = interference(caches=("400",))
+    runs = (
+        replace(run, measures={name: value for name, value in run.measures.items() if not name.startswith("load_")})
+        for run in session.runs
+    )
+    lost = titled(replace(session, runs=tuple(runs)), "Lost by poll=on")
+    assert lost.headers[-1] == "significant"
+    assert len(lost.rows[0]) == len(lost.headers) == len(lost.numeric)
+    assert not any("misses" in note for note in lost.notes)
+
+
+def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
+    session = interference(caches=("400",))
+    runs = tuple(replace(one, measures={"elapsed_s": 1e6 / one.measures["qps"]}) for one in session.runs)
+    slower = replace(session, figure="elapsed_s", runs=runs)
+    added = titled(slower, "Added by poll=on")
+    assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")
+    for other in (slower, interference(), write_scaling()):
+        assert not any("seconds of each task" in table.title for table in figure_tables(other))
+
+
+def test_waits_are_those_of_the_median_run_if_no_run_counted_them_all() -> None:
+    session = waited(write_scaling(small=True))
+    runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
+    usual = replace(session, runs=runs)
+    assert titled(usual, "Most frequent waits").notes[0].startswith("From the median run of each cell. ")
+    means = "Writes and threads: transactions/s, hot-rows"
+    assert titled(usual, means) == titled(session, means)
+
+
+def test_four_versions_are_compared_with_their_neighbours_and_the_baseline() -> None:
+    session = interference(caches=("400",))
+    four = ("a", OLD, "b", NEW)
+    runs = tuple(replace(run, version=version) for version in four for run in session.runs if run.version == OLD)
+    wide = replace(session, versions=four, runs=runs, servers={})
+    pairs = titled(wide, "Versions compared")
+    assert pairs.headers[-4:] == ("5.7.22 / a", "b / 5.7.22", "8.0.31 / b", "8.0.31 / a")
+    assert {cell for row in pairs.rows for cell in row[1:]} == {"1.00 (0.98-1.02) (=)"}
+    assert titled(wide, "Compared with a").rows

@@ -1,9 +1,22 @@
-"""What a user may ask for."""
+"""The values of options, and the option table that the command line, make and the experiments share."""
 
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
 import pytest
 
+from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
+from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, repeat_command
 from recovery.errors import UsageError
+from recovery.experiments import EXPERIMENTS
 from recovery.model import Layout, NamedSettings
+from recovery.mysqld import startup
+from recovery.profiling import samplers
 from recovery.session.request import (
     DEFAULT_POINTS,
     parse_count,
@@ -15,95 +28,87 @@ from recovery.session.request import (
     variant_text,
 )
 
+MAKEFILE = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+
+# --- Values
+
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999"])
-def test_a_count_that_makes_no_sense(text: str) -> None:
+def test_an_invalid_count_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="TABLES=") as caught:
         parse_count("TABLES", text, 100_000_000)
     assert "from 1 to 100,000,000" in caught.value.hint
 
 
-def test_counts() -> None:
+def test_a_count_may_have_underscores() -> None:
     assert parse_count("TABLES", "200_000", 1_000_000) == 200_000
 
 
-def test_versions_are_split_and_each_is_taken_once() -> None:
+def test_versions_are_split_and_each_is_used_once() -> None:
     assert split_versions(("5.6.24 5.7.22", "8.0.31,5.6.24")) == ("5.6.24", "5.7.22", "8.0.31")
 
 
-def test_settings_for_the_server() -> None:
-    assert parse_settings(("innodb-force-recovery=1", "skip-name-resolve")) == (
-        ("innodb_force_recovery", "1"),
-        ("skip_name_resolve", ""),
-    )
+def test_server_options_are_spelled_with_underscores() -> None:
+    found = parse_settings(("innodb-force-recovery=1", "skip-name-resolve"))
+    assert found == (("innodb_force_recovery", "1"), ("skip_name_resolve", ""))
 
 
 @pytest.mark.parametrize(
-    "pair",
+    "pairs",
     [
-        "datadir=/etc",
-        "--socket=/x",
-        "=3",
-        "pid-file=x",
-        "a b=1",
-        "innodb_force_recovery=4",
-        "innodb_data_home_dir=/x",
-        "loose_innodb-force-recovery=6",
+        ("datadir=/etc",),
+        ("--socket=/x",),
+        ("=3",),
+        ("pid-file=x",),
+        ("a b=1",),
+        ("innodb_force_recovery=4",),
+        ("innodb_data_home_dir=/x",),
+        ("loose_innodb-force-recovery=6",),
+        ("innodb_force_recovery=1", "loose_innodb_force_recovery=6"),
     ],
 )
-def test_settings_that_are_refused(pair: str) -> None:
+def test_dangerous_and_reserved_server_options_are_refused(pairs: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
-        parse_settings((pair,))
-
-
-def test_one_dangerous_spelling_is_enough() -> None:
-    with pytest.raises(UsageError, match="loose_innodb_force_recovery=6"):
-        parse_settings(("innodb_force_recovery=1", "loose_innodb_force_recovery=6"))
+        parse_settings(pairs)
 
 
 @pytest.mark.parametrize("name", ["", "a-b", "1a", "x`y", "a;drop", "abc\n", "x" * 51, "mysql", "SYS"])
-def test_names_are_plain(name: str) -> None:
+def test_an_invalid_schema_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         parse_identifier("--database", name)
 
 
-def test_points_come_in_order_and_once() -> None:
+def test_points_are_sorted_and_unique() -> None:
     assert parse_points("50000 1000,10000 1000") == (1000, 10000, 50000)
     assert parse_points(None) == tuple(map(int, DEFAULT_POINTS))
 
 
 @pytest.mark.parametrize("text", ["1000", "1000 1000", "1000 x", "0 10", "1000 -5"])
-def test_points_that_make_no_line(text: str) -> None:
+def test_fewer_than_two_points_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_points(text)
 
 
-def test_how_tables_lie_is_no_option_of_a_server() -> None:
-    texts = ("one-file:layout=general,table_open_cache=10", "many: schemas = 100")
-    found = parse_variants(texts)
-    assert found[0] == NamedSettings("one-file", (("table_open_cache", "10"),), Layout.GENERAL)
-    assert found[1] == NamedSettings("many", schemas=100)
-    assert parse_variants(tuple(map(variant_text, found))) == found
-
-
-def test_variants_and_back() -> None:
-    texts = ("few:innodb-open-files=300,table_open_cache=10", "usual:")
-    found = parse_variants(texts)
-    assert found == (
-        NamedSettings("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))),
-        NamedSettings("usual"),
-    )
-    assert parse_variants(tuple(map(variant_text, found))) == found
-    found = parse_variants(("flag:skip-name-resolve=", "one-file:LAYOUT=general"))
-    assert found == (
-        NamedSettings("flag", (("skip_name_resolve", ""),)),
-        NamedSettings("one-file", layout=Layout.GENERAL),
-    )
-    assert parse_variants(tuple(map(variant_text, found))) == found
+@pytest.mark.parametrize(
+    ("text", "variant"),
+    [
+        ("usual:", NamedSettings("usual")),
+        (
+            "few:innodb-open-files=300,table_open_cache=10",
+            NamedSettings("few", (("innodb_open_files", "300"), ("table_open_cache", "10"))),
+        ),
+        ("flag:skip-name-resolve=", NamedSettings("flag", (("skip_name_resolve", ""),))),
+        ("one:LAYOUT=general,x=1", NamedSettings("one", (("x", "1"),), Layout.GENERAL)),
+        ("many: schemas = 100", NamedSettings("many", schemas=100)),
+    ],
+)
+def test_variants_are_parsed_and_written_back(text: str, variant: NamedSettings) -> None:
+    assert parse_variants((text,)) == (variant,)
+    assert parse_variants((variant_text(variant),)) == (variant,)
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         (("innodb_open_files=300",), "has no name"),
         ((":a=1",), "has no name"),
@@ -116,6 +121,76 @@ def test_variants_and_back() -> None:
         (("a:schemas=0",), "schemas=0 is not valid"),
     ],
 )
-def test_variants_that_are_refused(texts: tuple[str, ...], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_invalid_variants_are_refused(texts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parse_variants(texts)
+
+
+# --- The option table
+
+
+@pytest.mark.parametrize(("name", "from_environment"), [("VARIABLES", True), ("GIVEN_TO_MAKE", False)])
+def test_make_passes_on_every_setting(name: str, from_environment: bool) -> None:
+    found = re.search(rf"^{name} := (.*)$", MAKEFILE, re.MULTILINE)
+    assert found is not None
+    settings = {one.name.upper() for one in SETTINGS if one.from_environment == from_environment}
+    assert set(found[1].split()) == settings
+
+
+def test_defaults_equal_those_of_the_modules_that_the_table_does_not_import() -> None:
+    assert BY_NAME["stall"].default == startup.DEFAULT_STALL_S
+    assert BY_NAME["stacks"].values == (samplers.AUTO, *samplers.PROGRAMS)
+
+
+def test_names_are_unique_and_each_option_belongs_to_a_command() -> None:
+    assert len(BY_NAME) == len({one.key for one in OPTIONS}) == len(OPTIONS)
+    used = {option for one in EXPERIMENTS.values() for option in one.options}
+    assert used <= BY_NAME.keys()
+    assert not any(BY_NAME[option].common for option in used)
+    assert {one.name for one in OPTIONS if not one.common} - used == {"scale"}
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, *COMMANDS])
+def test_every_command_has_help(name: str) -> None:
+    group = RecoveryGroup("recovery")
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    assert command.name == name
+    assert name in command.get_help(click.Context(command, info_name=name))
+
+
+@pytest.mark.parametrize(
+    ("words", "value"), [(["--stacks"], "auto"), (["--stacks", "perf"], "perf"), (["--stacks=1"], "auto"), ([], None)]
+)
+def test_an_option_with_an_optional_value(words: list[str], value: str | None) -> None:
+    assert MeasuringCommand("cold-recovery").make_context("x", words).params["stacks"] == value
+
+
+def test_the_environment_applies_to_a_command_and_not_to_a_stored_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECOVERY_NOTE", "one note")
+    monkeypatch.setenv("RECOVERY_SET", "a=1 b=2")
+    given = MeasuringCommand("scale").make_context("x", []).params
+    assert (given["notes"], given["settings"]) == (("one note",), ("a=1", "b=2"))
+    given = MeasuringCommand("scale", environment=False).make_context("x", []).params
+    assert (given["notes"], given["settings"]) == ((), ())
+
+
+def test_the_repeat_command_has_the_given_options_alone() -> None:
+    given = {"tables": 20, "settings": ("a=1", "b=2"), "trace": True, "floor": False, "stall_s": 7.0, "notes": ()}
+    given |= {"unprivileged": True, "archive": None, "results": BY_NAME["results"].default}
+    assert repeat_command("cold-recovery", given, OPTIONS) == (
+        "recovery cold-recovery --tables 20 --set a=1 --set b=2 --trace --unprivileged --stall 7"
+    )
+
+
+def test_version_and_help_import_no_slow_library() -> None:
+    """docker, pydantic and rich take most of a second to import."""
+    code = "import sys; from recovery.cli.main import run; run(['--version']); run(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"docker", "testcontainers", "pydantic", "rich", "jinja2"} & set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(("typed", "found"), [("com", ["compare", "completion"]), ("--ver", ["--version"])])
+def test_shell_completion_of_commands(typed: str, found: list[str]) -> None:
+    group = RecoveryGroup("recovery", params=[click.Option(["--version"])])
+    assert [item.value for item in group.shell_complete(click.Context(group), typed)] == found

@@ -1,18 +1,17 @@
-"""A session that ended early goes on with what it lacks, and only where it would be the same one."""
+"""Sessions that ended early are resumed with the missing runs, and only where the runs stay comparable."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
-from test_runner import VERSION, SilentReporter, session_of
+from test_runner import GOOD, VERSION, session_of
 
 from recovery.cli.main import run
 from recovery.cli.measure import request_to_resume
@@ -27,11 +26,10 @@ from recovery.errors import (
 from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, Session, Verdict, startup_specs
-from recovery.report.stored_session import LOCK_FILE, load_session
+from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, load_session
 from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import (
     PLAN_FILE,
-    PlanProgress,
     StoredPlan,
     build_variants,
     differences,
@@ -39,33 +37,28 @@ from recovery.session.plan import (
     settings_of,
     stored_trials,
 )
-from recovery.session.resume import (
-    ResumedSession,
-    Unfinished,
-    check_not_running,
-    find_unfinished,
-    open_resumed,
-    sweep_results,
-)
+from recovery.session.resume import Unfinished, check_not_running, find_unfinished, open_resumed, sweep_results
 from recovery.session.run import TrialLoop
 from recovery.session.store import SessionStore
 
-GOOD = "good"
-OVER_A_FULL_DISK = ServerFailedError("errno 28")
-STOOD = "somebody stopped it: the time is not the server's alone"
+DISK_FULL = ServerFailedError("errno 28")
+STOPPED = "somebody stopped it: the time is not the server's alone"
 
 
-def began(tmp_path: Path, script: list[Any]) -> Unfinished:
-    """A session that ended as the script says."""
+def interrupted(tmp_path: Path, script: list[Any], *, error: type[BaseException] = KeyboardInterrupt) -> Unfinished:
+    """Runs a session that ends with this error."""
     loop, _, _ = session_of(tmp_path, script)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         loop.run()
-    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
     return find_unfinished(tmp_path / "results", None)
 
 
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
 def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any]) -> Session:
-    """With as many trials as it had, of which those that are missing do what the script says."""
+    """Resumes the session; its missing trials do what the script says."""
     planned_runs = unfinished.session.planned_runs
     with open_resumed(unfinished) as resumed:
         assert resumed is not None
@@ -77,22 +70,27 @@ def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any]) -> Session
             replace(loop.request, runs=planned_runs),
             replace(loop.setup, plan=plan, earlier=resumed.earlier),
             pool=cast(DatadirPool, pool),
-            scratch=loop.scratch,
-            reporter=SilentReporter(),
+            reporter=loop.reporter,
             resumed=resumed,
         ).run()
     return load_session(unfinished.folder)
 
 
-def test_only_what_is_missing_is_measured_and_what_there_is_stays_as_it_is(tmp_path: Path) -> None:
-    unfinished = began(tmp_path, [GOOD, ServerFailedError("it did not start"), KeyboardInterrupt(), GOOD])
+def verdicts(session: Session) -> str:
+    return " ".join(f"{one.number} {one.verdict}" for one in session.runs)
+
+
+# --- What is measured again
+
+
+def test_only_missing_runs_are_measured_and_stored_ones_stay(tmp_path: Path) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, ServerFailedError("it did not start"), KeyboardInterrupt(), GOOD])
     assert (unfinished.session.status, unfinished.missing) == ("interrupted", 2)
     before = {path: path.read_bytes() for path in (unfinished.folder / "runs").iterdir()}
     assert len(before) == 2
     session = resume(unfinished, tmp_path, [GOOD, GOOD])
     assert session.status == "finished"
-    assert [one.number for one in session.runs] == [1, 2, 3, 4]
-    assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.FAILED, *[Verdict.MEASURED] * 2]
+    assert verdicts(session) == "1 measured 2 failed 3 measured 4 measured"
     assert {path: path.read_bytes() for path in before} == before
     (note,) = (note for note in session.notes if "was resumed" in note)
     assert note.startswith("The session was interrupted when 2 of 4 runs had ended (last write: ")
@@ -101,36 +99,33 @@ def test_only_what_is_missing_is_measured_and_what_there_is_stays_as_it_is(tmp_p
     assert (tmp_path / "results" / "latest").resolve() == unfinished.folder
 
 
-def test_after_a_reboot_a_reader_is_told(tmp_path: Path) -> None:
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((unfinished.folder / PLAN_FILE).read_text())
-    (unfinished.folder / PLAN_FILE).write_text(json.dumps({**plan, "boot": "another"}))
+def test_a_reboot_in_between_is_noted(tmp_path: Path) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    change_json(unfinished.folder / PLAN_FILE, boot="another")
     session = resume(unfinished, tmp_path, [GOOD])
     assert any("after a reboot of the host" in note for note in session.notes)
     assert json.loads((unfinished.folder / PLAN_FILE).read_text())["boot"] != "another"
 
 
-def test_what_the_storage_made_void_is_measured_again_and_said_to_have_been(tmp_path: Path) -> None:
-    """And nothing else that was void: what was asked would only come to the same."""
-    loop, _, _ = session_of(tmp_path, [GOOD, TrialVoidError("it was not cold"), OVER_A_FULL_DISK, GOOD])
-    with pytest.raises(StorageFailedError):
-        loop.run()
-    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    unfinished = find_unfinished(tmp_path / "results", None)
-    assert [one.verdict for one in unfinished.session.runs] == [Verdict.MEASURED, Verdict.VOID, Verdict.VOID]
+def test_runs_that_a_storage_error_made_void_are_measured_again(tmp_path: Path) -> None:
+    """Other void runs are not: the same request would have the same result."""
+    script = [GOOD, TrialVoidError("it was not cold"), DISK_FULL, GOOD]
+    unfinished = interrupted(tmp_path, script, error=StorageFailedError)
+    assert verdicts(unfinished.session) == "1 measured 2 void 3 void"
     assert (unfinished.session.status, unfinished.missing) == ("aborted", 2)
     before = {path: path.read_bytes() for path in (unfinished.folder / "runs").iterdir() if path.stem != "003"}
     session = resume(unfinished, tmp_path, [GOOD, GOOD])
-    assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID, *[Verdict.MEASURED] * 2]
+    assert verdicts(session) == "1 measured 2 void 3 measured 4 measured"
     assert {path: path.read_bytes() for path in before} == before
     assert any("with 2 runs missing" in note for note in session.notes)
-    told = "To be measured again: run 3 (5.7.22 cold), which was void: a disk was full during the run: errno 28."
-    assert session.notes.count(told) == 1
+    note = "To be measured again: run 3 (5.7.22 cold), which was void: a disk was full during the run: errno 28."
+    assert session.notes.count(note) == 1
 
 
-def stands_still(loop: TrialLoop, error: Exception | None) -> None:
-    """While each of its trials is measured, which then ends as it would have, or so."""
-    measure = loop.setup.scenario.measure
+@pytest.mark.parametrize("error", [None, ServerFailedError("the server hangs")])
+def test_a_run_during_which_the_server_was_stopped_is_measured_again(tmp_path: Path, error: Exception | None) -> None:
+    loop, _, _ = session_of(tmp_path, [GOOD])
+    measure = loop.setup.experiment.measure
 
     def stopped(*given: Any) -> Any:
         record_server_stop("somebody stopped it")
@@ -138,115 +133,101 @@ def stands_still(loop: TrialLoop, error: Exception | None) -> None:
             raise error
         return measure(*given)
 
-    loop.setup = replace(loop.setup, scenario=replace(loop.setup.scenario, measure=stopped))
-
-
-@pytest.mark.parametrize("error", [None, ServerFailedError("the server hangs")])
-def test_what_stood_still_is_measured_again_though_the_session_came_to_its_end(
-    tmp_path: Path, error: Exception | None
-) -> None:
-    loop, _, _ = session_of(tmp_path, [GOOD])
-    stands_still(loop, error)
+    loop.setup = replace(loop.setup, experiment=replace(loop.setup.experiment, measure=stopped))
     loop.run()
-    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
     unfinished = find_unfinished(tmp_path / "results", None)
     assert (unfinished.session.status, unfinished.missing, unfinished.has_ended) == ("finished", 1, False)
     (void,) = unfinished.session.runs
-    assert (void.verdict, void.reason) == (Verdict.VOID, f"{STOOD}; the server hangs" if error else STOOD)
-    session = resume(unfinished, tmp_path, [GOOD])
-    assert [one.verdict for one in session.runs] == [Verdict.MEASURED]
+    assert (void.verdict, void.reason) == (Verdict.VOID, f"{STOPPED}; the server hangs" if error else STOPPED)
+    assert verdicts(resume(unfinished, tmp_path, [GOOD])) == "1 measured"
     with pytest.raises(UsageError, match="that can be resumed"):
         find_unfinished(tmp_path / "results", None)
 
 
-def test_killed_before_its_report_had_the_run_that_was_measured_again(tmp_path: Path) -> None:
-    loop, _, _ = session_of(tmp_path, [OVER_A_FULL_DISK, GOOD])
-    with pytest.raises(StorageFailedError):
-        loop.run()
-    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
-    unfinished = find_unfinished(tmp_path / "results", None)
-    before = (unfinished.folder / "report.json").read_bytes()
+def test_a_repeated_run_that_the_report_lacks_is_read_from_its_file(tmp_path: Path) -> None:
+    """The tool was killed after it had stored the run, and before it stored the report."""
+    unfinished = interrupted(tmp_path, [DISK_FULL, GOOD], error=StorageFailedError)
+    before = (unfinished.folder / REPORT_FILE).read_bytes()
     resume(unfinished, tmp_path, [GOOD, GOOD])
-    (unfinished.folder / "report.json").write_bytes(before)
-    assert [one.verdict for one in load_session(unfinished.folder).runs] == [Verdict.MEASURED] * 2
+    (unfinished.folder / REPORT_FILE).write_bytes(before)
+    assert verdicts(load_session(unfinished.folder)) == "1 measured 2 measured"
 
 
-def test_a_disk_that_is_full_when_the_server_is_to_come_back_ends_the_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise it would count as having come to its end, without the runs that were left."""
+def test_a_full_disk_during_recovery_ends_the_session(tmp_path: Path) -> None:
+    """Otherwise it would count as finished, without the remaining runs."""
     loop, bench, _ = session_of(tmp_path, [TrialVoidError("it was not cold"), GOOD])
-
-    def over_a_full_disk() -> None:
-        raise OVER_A_FULL_DISK
-
-    monkeypatch.setattr(bench, "recount_after_failure", over_a_full_disk)
+    bench.recount_after_failure.side_effect = DISK_FULL
     with pytest.raises(StorageFailedError, match="a disk was full during the run"):
         loop.run()
     unfinished = find_unfinished(tmp_path / "results", None)
     assert (unfinished.session.status, unfinished.missing) == ("aborted", 1)
 
 
-def killed(tmp_path: Path, after: str) -> Unfinished:
-    """In a process of its own, which dies by SIGKILL at this point of the second trial, or of the build."""
-    script = f"""
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_runner import session_of
-def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-loop, bench, pool = session_of(Path({str(tmp_path)!r}), ["good", "good", "good"])
-if {after!r} == "begin": pool.bench = die
-if {after!r} == "one": loop.reporter.trial_ended = die
-loop.run()
-"""
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    (tmp_path / "logs").rename(tmp_path / "logs-of-the-first")
+# --- Killed tools
+
+
+def killed(tmp_path: Path, *, before_first_trial: bool) -> Unfinished:
+    """Runs a session of three trials in another process, which is killed before the first trial or after it."""
+    if (child := os.fork()) == 0:
+        try:
+            loop, _, pool = session_of(tmp_path, [GOOD, GOOD, GOOD])
+            doomed = pool.bench if before_first_trial else cast(Mock, loop.reporter).trial_ended
+            doomed.side_effect = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            loop.run()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     return find_unfinished(tmp_path / "results", None)
 
 
-def test_a_tool_that_was_killed_before_its_first_trial_leaves_something_to_go_on_with(tmp_path: Path) -> None:
-    unfinished = killed(tmp_path, "begin")
+def test_a_session_killed_before_its_first_trial_can_be_resumed(tmp_path: Path) -> None:
+    unfinished = killed(tmp_path, before_first_trial=True)
     assert unfinished.session.runs == ()
     assert not (tmp_path / "results" / "latest").exists(), "there is nothing to be seen in it"
     session = resume(unfinished, tmp_path, [GOOD, GOOD, GOOD])
-    assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3
+    assert verdicts(session) == "1 measured 2 measured 3 measured"
     assert any(note.startswith("The tool was killed when 0 of 3 runs had ended") for note in session.notes)
 
 
-def test_the_run_that_was_stored_last_is_not_measured_again(tmp_path: Path) -> None:
-    """Its tool was killed between two lines."""
-    unfinished = killed(tmp_path, "one")
+def test_the_last_stored_run_of_a_killed_session_is_not_measured_again(tmp_path: Path) -> None:
+    unfinished = killed(tmp_path, before_first_trial=False)
     assert unfinished.session.status == "aborted"
-    assert [one.number for one in unfinished.session.runs] == [1]
+    assert verdicts(unfinished.session) == "1 measured"
     assert unfinished.session.servers == {"5.7.22": {"source": "a fake"}}
     session = resume(unfinished, tmp_path, [GOOD, GOOD])
-    assert [one.number for one in session.runs] == [1, 2, 3]
+    assert verdicts(session) == "1 measured 2 measured 3 measured"
     assert not any("what had ended until then is kept" in note for note in session.notes)
 
 
-def test_what_could_not_begin_leaves_no_session(tmp_path: Path) -> None:
+def test_a_session_without_any_trial_is_removed(tmp_path: Path) -> None:
     loop, _, pool = session_of(tmp_path, [GOOD])
-
-    def unfit(*_: object) -> Any:
-        raise HostUnfitError("the disk is full")
-
-    pool.bench = unfit  # type: ignore[method-assign]
+    pool.bench.side_effect = HostUnfitError("the disk is full")
     with pytest.raises(HostUnfitError):
         loop.run()
     assert list((tmp_path / "results").iterdir()) == []
 
 
-def test_it_is_refused_where_its_runs_could_not_be_compared(tmp_path: Path) -> None:
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+def test_the_lock_of_a_finished_session_is_removed(tmp_path: Path) -> None:
+    """Its tool was killed between the last write and the removal."""
+    loop, _, _ = session_of(tmp_path, [GOOD])
+    folder = loop.run().folder
+    (folder / LOCK_FILE).touch()
+    sweep_results(tmp_path / "results")
+    assert not (folder / LOCK_FILE).exists()
+    assert find_unfinished(tmp_path / "results", folder.name).has_ended
+
+
+# --- Sessions that cannot be resumed
+
+
+def test_on_a_changed_host_nothing_is_resumed_or_changed(tmp_path: Path) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    report = unfinished.folder / REPORT_FILE
+    host = json.loads(report.read_text())["environment"]
+    change_json(report, environment={**host, "kernel": "2.4.18", "memory_bytes": host["memory_bytes"] + 4096})
     before = {path: path.read_bytes() for path in unfinished.folder.rglob("*") if path.is_file()}
-    report = json.loads((unfinished.folder / "report.json").read_text())
-    host = {**report["environment"], "kernel": "2.4.18", "memory_bytes": report["environment"]["memory_bytes"] + 4096}
-    (unfinished.folder / "report.json").write_text(json.dumps({**report, "environment": host}))
     with pytest.raises(HostUnfitError, match=r"cannot be resumed: this host's kernel is .* now, and was 2\.4\.18$"):
         resume(unfinished, tmp_path, [GOOD])
-    (unfinished.folder / "report.json").write_bytes(before[unfinished.folder / "report.json"])
     assert {path: path.read_bytes() for path in unfinished.folder.rglob("*") if path.is_file()} == before
 
 
@@ -270,18 +251,18 @@ def planned(**changed: Any) -> StoredPlan:
         ({"trials": planned().trials[::-1]}, "run 4 is 5.7.22 warm 2 now, and was 5.7.22 cold 1"),
         ({"settings": {"cold": {"a": "1"}, "warm": {}}}, "the options of cold are a=1 now, and were none"),
         ({"inserts": "j"}, "the insert script has changed"),
-        ({"directories": ("l",)}, "the tables are made differently now"),
+        ({"directories": ("l",)}, "or options that shape the files, have changed"),
         ({"boot": "c", "folder": "/else", "built": ("k",)}, ""),
     ],
 )
-def test_what_differs_is_told(changed: dict[str, Any], words: str) -> None:
+def test_a_changed_plan_is_described(changed: dict[str, Any], words: str) -> None:
     found = "; ".join(differences(planned(), planned(**changed)))
     assert words in found
     assert bool(words) == bool(found)
 
 
-def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+def test_a_running_session_is_refused(tmp_path: Path) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     store = SessionStore.resume(unfinished.folder)
     with pytest.raises(HostUnfitError, match=f"is still running: pid {os.getpid()}, "):
         check_not_running(unfinished)
@@ -292,108 +273,83 @@ def test_one_that_goes_on_is_left_to_who_does(tmp_path: Path) -> None:
     assert not (unfinished.folder / LOCK_FILE).exists()
 
 
-def test_the_newest_that_ended_early_is_found(tmp_path: Path) -> None:
+def test_the_newest_session_that_ended_early_is_found(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    with pytest.raises(UsageError, match=r"has no session that can be resumed"):
-        find_unfinished(results, None)
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    later = results / "29991231T235959Z-cold-recovery"
-    (later / "runs").mkdir(parents=True)
-    (later / "report.json").write_text(
-        (unfinished.folder / "report.json").read_text().replace('"status": "interrupted"', '"status": "finished"')
-    )
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    finished, damaged = (results / f"29991231T235959Z-{name}" for name in ("cold-recovery", "damaged"))
+    (finished / "runs").mkdir(parents=True)
+    report = (unfinished.folder / REPORT_FILE).read_text()
+    (finished / REPORT_FILE).write_text(report.replace('"status": "interrupted"', '"status": "finished"'))
+    damaged.mkdir()
+    (damaged / REPORT_FILE).write_text("{")
     assert find_unfinished(results, None).folder == unfinished.folder
-    assert find_unfinished(results, later.name).has_ended
-    (results / "29991231T235959Z-damaged").mkdir()
-    (results / "29991231T235959Z-damaged" / "report.json").write_text("{")
-    assert find_unfinished(results, None).folder == unfinished.folder
+    assert find_unfinished(results, finished.name).has_ended
     with pytest.raises(RecoveryError, match="is damaged"):
-        find_unfinished(results, "29991231T235959Z-damaged")
+        find_unfinished(results, damaged.name)
 
 
-def test_a_lock_that_outlived_its_session_goes(tmp_path: Path) -> None:
-    loop, _, _ = session_of(tmp_path, [GOOD])
-    folder = loop.run().folder
-    (folder / LOCK_FILE).touch()
-    sweep_results(tmp_path / "results")
-    assert not (folder / LOCK_FILE).exists()
-    unfinished = find_unfinished(tmp_path / "results", folder.name)
-    assert unfinished.has_ended
+@pytest.mark.parametrize("path", [PLAN_FILE, REPORT_FILE, "."])
+def test_a_plan_that_others_may_write_is_refused(path: str, tmp_path: Path) -> None:
+    """It names the server to run."""
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    assert unfinished.plan().numbers == {1, 2}
+    (unfinished.folder / path).chmod(0o777)
+    with pytest.raises(UsageError, match="cannot be resumed: everybody may write t"):
+        unfinished.plan()
 
 
-def test_what_it_has_of_the_plan() -> None:
+def test_a_directory_of_ended_trials_is_not_missing() -> None:
     plan = make_plan([VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=2, alternating=True)
     (spec,) = plan.specs
     assert plan.is_missing(spec, {1})
     assert not plan.is_missing(spec, {1, 2})
-    assert PlanProgress().alternating is None
     assert plan.variants_over(spec) == ("cold",)
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
-    code = run(["run", *arguments])
+# --- The command
+
+
+def resume_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    code = run(["run", *arguments, "--results", str(tmp_path / "results")])
     return code, capsys.readouterr().err.splitlines()
 
 
-def test_the_command_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = ["--results", str(tmp_path / "results")]
-    code, lines = told(capsys, *results)
+def test_the_command_refuses_what_cannot_be_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = resume_command(tmp_path, capsys)
     assert (code, lines[0]) == (2, "error: `recovery run` needs --resume")
-    code, lines = told(capsys, "--resume", *results)
+    code, lines = resume_command(tmp_path, capsys, "--resume")
     assert code == 2
     assert lines[0].endswith("that can be resumed")
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     store = SessionStore.resume(unfinished.folder)
-    code, lines = told(capsys, "--resume", *results)
+    code, lines = resume_command(tmp_path, capsys, "--resume")
     assert (code, len(lines)) == (3, 2)
     assert "is still running" in lines[0]
     store.release_lock()
+    change_json(unfinished.folder / PLAN_FILE, command="recovery cold-recovery --frobnicate")
+    code, lines = resume_command(tmp_path, capsys, "--resume")
+    assert (code, len(lines)) == (2, 2)
+    assert "does not know its command" in lines[0]
     (unfinished.folder / PLAN_FILE).unlink()
-    code, lines = told(capsys, "--resume", *results)
+    code, lines = resume_command(tmp_path, capsys, "--resume")
     assert (code, len(lines)) == (2, 2)
     assert "stored no plan" in lines[0]
 
 
-def test_one_that_has_come_to_its_end_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_missing_reports_of_a_finished_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     loop, _, _ = session_of(tmp_path, [GOOD, GOOD])
     folder = loop.run().folder
-    code, lines = told(capsys, "--resume", folder.name, "--results", str(tmp_path / "results"))
+    code, lines = resume_command(tmp_path, capsys, "--resume", folder.name)
     assert code == 0
     assert lines == [f"{folder.name} has ended: all of its 2 runs were measured; `recovery report` prints it"]
-    assert (folder / "report.txt").is_file(), "whoever was killed before it had written them"
-
-
-def test_a_command_of_another_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((unfinished.folder / PLAN_FILE).read_text())
-    (unfinished.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": "recovery cold-recovery --frobnicate"}))
-    code, lines = told(capsys, "--resume", "--results", str(tmp_path / "results"))
-    assert (code, len(lines)) == (2, 2)
-    assert "does not know its command" in lines[0]
+    assert (folder / "report.txt").is_file()
 
 
 @pytest.mark.parametrize("old", ["all", "drop-caches,fanotify"])
-def test_a_stored_command_with_the_replaced_option_is_read(tmp_path: Path, old: str) -> None:
-    left = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    plan = json.loads((left.folder / PLAN_FILE).read_text())
+def test_a_stored_command_with_a_replaced_option_is_read(tmp_path: Path, old: str) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     command = f"recovery cold-recovery --version 5.7.22 --tables 20 --no-root-steps={old} --data {tmp_path}"
-    (left.folder / PLAN_FILE).write_text(json.dumps({**plan, "command": command, "folder": str(tmp_path)}))
-    assert request_to_resume(left).refused == EVERY_STEP
-
-
-def test_resumed_is_what_the_store_has(tmp_path: Path) -> None:
-    unfinished = began(tmp_path, [GOOD, GOOD, KeyboardInterrupt()])
-    with open_resumed(unfinished) as resumed:
-        assert isinstance(resumed, ResumedSession)
-        assert resumed.earlier == PlanProgress(frozenset({1, 2}), alternating=False)
-    with open_resumed(None) as nothing:
-        assert nothing is None
-
-
-@pytest.mark.parametrize("whose", [PLAN_FILE, "report.json", "."])
-def test_what_names_the_server_is_believed_of_its_owner_alone(whose: str, tmp_path: Path) -> None:
-    unfinished = began(tmp_path, [GOOD, KeyboardInterrupt()])
-    assert unfinished.plan().numbers == {1, 2}
-    (unfinished.folder / whose).chmod(0o777)
-    with pytest.raises(UsageError, match="cannot be resumed: everybody may write t"):
-        unfinished.plan()
+    change_json(unfinished.folder / PLAN_FILE, command=command, folder=str(tmp_path))
+    assert request_to_resume(unfinished).refused == EVERY_STEP

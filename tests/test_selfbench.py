@@ -1,4 +1,4 @@
-"""What is printed of the tool's own speed follows from bench.json."""
+"""The Markdown page about the tool's own speed, which is computed from bench.json."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PLAIN_S, STAGE_S = (50.0, 51.0, 52.0), (16.0, 17.0, 18.0)
 
 
 def builds(version: str = "5.7.22") -> list[dict[str, object]]:
-    """Statements take 3 s less than the whole of the plain way, and half of a stage."""
+    """Statements take 3 s less than the whole build of the plain way, and half of a stage."""
     plain = [Built(version, 20_000, "plain", seconds - 3, seconds) for seconds in PLAIN_S]
     stage = [Built(version, 20_000, "stage", seconds / 2, seconds) for seconds in STAGE_S]
     return [asdict(one) for one in (*plain, *stage)]
 
 
-def pairs(drifts: tuple[float, ...], *, cache: str = "warm", tables: int = 500) -> list[dict[str, object]]:
+def pairs(drifts: tuple[float, ...], *, cache: str = "warm") -> list[dict[str, object]]:
     """The tool takes 0.1 s longer, and the host becomes slower from pair to pair."""
     found = []
     for number, drift in enumerate(drifts, 1):
-        found.append(Start(BARE, number, "5.7.22", tables, cache, 10.0 + drift, 0.01))
-        found.append(Start(TOOL, number, "5.7.22", tables, cache, 10.1 + drift, 0.202, lag_s=0.00005))
+        found.append(Start(BARE, number, "5.7.22", 500, cache, 10.0 + drift, 0.01))
+        found.append(Start(TOOL, number, "5.7.22", 500, cache, 10.1 + drift, 0.202, lag_s=0.00005))
     return [asdict(start) for start in found]
 
 
@@ -44,15 +44,11 @@ def test_a_build_is_compared_by_its_statements_and_as_a_whole() -> None:
     assert expected is not None
     assert whole.startswith(f"{expected.value:.1f} "), "with its interval"
     assert "Means of 3." in page
-
-
-def test_one_build_has_no_interval() -> None:
-    plain, stage = builds()[0], builds()[3]
-    assert "| 16.0 | 3.1 |" in section("building", [plain, stage])
+    assert "| 16.0 | 3.1 |" in section("building", [builds()[0], builds()[3]]), "one build has no interval"
 
 
 def test_starts_are_compared_within_pairs() -> None:
-    """A drift that hits both of a pair alike is no difference."""
+    """A drift that affects both starts of a pair alike is no difference."""
     page = section("watching", pairs((0.0, 5.0, 10.0)))
     assert "500 tables, 3 pairs: bare loop 15.000 s, tool 15.100 s; difference +0.1000 s, +0.67%" in page
     assert "95 % interval +0.1000 to +0.1000 s, +0.67% to +0.67%" in page
@@ -60,7 +56,7 @@ def test_starts_are_compared_within_pairs() -> None:
     assert "after its stamp, tool: median 0.05 ms" in page
 
 
-def test_the_first_way_is_the_one_that_is_compared_with() -> None:
+def test_the_first_way_is_the_baseline() -> None:
     found = [asdict(Start(way, 1, "5.7.22", 9, "warm", 2.0, 0.1)) for way in (TOOL, CONTAINER)]
     found[1] |= {"ready_s": 3.0, "engine_s": 0.2}
     page = section("engines", found)
@@ -68,8 +64,7 @@ def test_the_first_way_is_the_one_that_is_compared_with() -> None:
     assert "before the exec: median 0.20 s" in page
 
 
-def test_what_was_interrupted_is_left_out() -> None:
-    """The second start of a pair, or the second build."""
+def test_an_interrupted_pair_or_build_is_left_out() -> None:
     assert "500 tables, 1 pairs: bare loop 10.000 s, tool 10.100 s" in section("watching", pairs((0.0, 5.0))[:3])
     assert section("watching", pairs((0.0,))[:1]) == "## Watching\n\n"
     page = section("building", [*builds(), *builds("8.0.31")[:1]])
@@ -77,31 +72,23 @@ def test_what_was_interrupted_is_left_out() -> None:
     assert "8.0.31" not in page
 
 
-def test_cold_and_warm_starts_are_told_apart() -> None:
+def test_cold_and_warm_starts_are_separate() -> None:
     page = section("engines", [*pairs((0.0,), cache="cold"), *pairs((0.0,))])
     assert page.index("cold crash recovery") < page.index("warm crash recovery")
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_file_is_printed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(cli.commands, "bench", bench)
-
-
-@pytest.mark.usefixtures("command")
-def test_what_was_kept_is_printed_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = tmp_path / "bench.json"
     host = {"cpu_model": "a CPU", "cpus": 2, "filesystem": "ext4", "kernel": "6.1"}
-    found = {"measured_at": "2026-11-23 01:00 UTC", "tool_version": "0.1.0", "environment": host}
-    kept.write_text(json.dumps(found | {"watching": pairs((0.0, 1.0))}), encoding="utf-8")
-    assert run(["bench", "--show", str(kept)]) == 0
+    stored = {"measured_at": "2026-11-23 01:00 UTC", "tool_version": "0.1.0", "environment": host}
+    (tmp_path / "bench.json").write_text(json.dumps(stored | {"watching": pairs((0.0, 1.0))}))
+    assert run(["bench", "--show", str(tmp_path / "bench.json")]) == 0
     page = capsys.readouterr().out
     assert page.startswith("Measured 2026-11-23 01:00 UTC with 0.1.0 on a CPU, 2 CPUs, ext4, kernel 6.1.\n")
     assert page.endswith(section("watching", pairs((0.0, 1.0))) + "\n")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"environment": {}, "watching": [{"way": "tool"}]}'])
-@pytest.mark.usefixtures("command")
-def test_another_file_is_refused_in_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "other.json").write_text(text, encoding="utf-8")
-    assert run(["bench", "--show", str(tmp_path / "other.json")]) == 2
-    assert "cannot be read as a bench.json" in capsys.readouterr().err
+    for damaged in ("", "[]", "{}", "7", '{"environment": {}, "watching": [{"way": "tool"}]}'):
+        (tmp_path / "bench.json").write_text(damaged)
+        assert run(["bench", "--show", str(tmp_path / "bench.json")]) == 2
+        assert "cannot be read as a bench.json" in capsys.readouterr().err

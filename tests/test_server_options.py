@@ -1,4 +1,4 @@
-"""Options by capability, and an options file that holds any value as it is."""
+"""Each version gets the options it knows, and no spelling of a reserved option is accepted."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from recovery.mysqld.options import (
 
 RUNDIR = Path("/run/recovery/1")
 TEMPLATE = (template_dir() / "my.cnf.j2").read_text()
+VERSIONS = ("5.5.62", "5.6.24", "5.7.9", "8.0.15", "8.0.31", "9.7.4", "mariadb-10.2.11", "mariadb-11.8.2")
 
 
 def base(version: str) -> dict[str, str]:
     return base_settings(parse_version(version), rundir=RUNDIR)
 
 
-@pytest.mark.parametrize(
-    "version", ["5.5.62", "5.6.24", "5.7.9", "8.0.31", "9.7.0", "mariadb-10.2.11", "mariadb-10.11.5"]
-)
-def test_every_server_is_off_the_network_and_speaks_english(version: str) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_server_is_off_the_network_and_logs_in_english(version: str) -> None:
     settings = base(version)
     assert settings["skip_networking"] == ""
     assert settings["lc_messages"] == "en_US"
@@ -44,29 +43,30 @@ def test_every_server_is_off_the_network_and_speaks_english(version: str) -> Non
     assert "log_error" not in settings
 
 
-def test_options_are_given_only_to_those_who_know_them() -> None:
-    assert "mysqlx" not in base("8.0.4")
-    assert base("8.0.11")["mysqlx"] == "OFF"
-    assert "log_error_verbosity" not in base("5.6.24")
-    assert base("5.7.22")["log_error_verbosity"] == "3"
-    assert "log_error_verbosity" not in base("mariadb-10.11.5")
-    assert "disable_partition_engine_check" not in base("5.7.9")
-    assert "disable_partition_engine_check" in base("5.7.22")
-    assert "disable_partition_engine_check" not in base("8.0.15")
-    assert "secure_file_priv" not in base("5.6.24")
-    assert "skip_log_bin" in base("8.0.15")
-    assert "skip_log_bin" not in base("5.7.22")
+@pytest.mark.parametrize(
+    ("name", "without", "having"),
+    [
+        ("mysqlx", "8.0.4", "8.0.11"),
+        ("log_error_verbosity", "5.6.24", "5.7.22"),
+        ("disable_partition_engine_check", "5.7.9", "5.7.22"),
+        ("secure_file_priv", "5.6.24", "5.7.22"),
+        ("skip_log_bin", "5.7.22", "8.0.15"),
+        ("ssl", "9.7.4", "mariadb-10.2.11"),
+    ],
+)
+def test_only_versions_that_know_an_option_get_it(name: str, without: str, having: str) -> None:
+    assert name not in base(without)
+    assert name in base(having)
 
 
 @pytest.mark.parametrize("own", [{"ssl": "ON"}, {"loose-ssl": "1"}, {"enable_ssl": "1"}, {"skip_ssl": ""}])
-def test_mariadb_makes_no_tls_key_unless_the_user_says_so(own: dict[str, str]) -> None:
+def test_mariadb_makes_no_tls_key_unless_the_user_wants_it(own: dict[str, str]) -> None:
     assert base("mariadb-10.2.11")["ssl"] == base("mariadb-11.8.2")["ssl"] == "OFF"
-    assert not [version for version in ("5.6.24", "5.7.22", "8.0.31", "9.7.4") if "ssl" in base(version)]
-    told = merge(base("mariadb-11.4.5"), own)
-    assert {name: value for name, value in told.items() if base_name(name) == "ssl"} == merge(own)
+    merged = merge(base("mariadb-11.4.5"), own)
+    assert {name: value for name, value in merged.items() if base_name(name) == "ssl"} == merge(own)
 
 
-def test_where_the_keys_of_encrypted_tables_are() -> None:
+def test_the_keys_of_encrypted_tables_are_in_their_folder() -> None:
     keys = Path("/data/keys")
     assert key_settings(parse_version("8.0.31"), keys) == {
         "early_plugin_load": "keyring_file.so",
@@ -78,41 +78,53 @@ def test_where_the_keys_of_encrypted_tables_are() -> None:
     }
 
 
-def test_the_experiment_leaves_nothing_for_the_next_start() -> None:
-    assert experiment_settings(parse_version("5.7.22"))["innodb_buffer_pool_load_at_startup"] == "OFF"
-    assert "innodb_buffer_pool_load_at_startup" not in experiment_settings(parse_version("5.5.62"))
+@pytest.mark.parametrize("text", VERSIONS)
+def test_building_gives_up_durability_and_experiments_do_not(text: str) -> None:
+    version = parse_version(text)
+    assert build_settings(version)["innodb_doublewrite"] == "OFF"
+    assert not {"innodb_doublewrite", "innodb_flush_log_at_trx_commit"} & set(experiment_settings(version))
+    dump = None if text == "5.5.62" else "OFF"
+    assert experiment_settings(version).get("innodb_buffer_pool_load_at_startup") == dump
 
 
-def test_building_gives_up_durability_and_the_test_settings_do_not() -> None:
-    for text in ("5.5.62", "5.6.24", "5.7.22", "8.0.15", "8.0.31", "9.7.4", "mariadb-10.11.5", "mariadb-11.8.2"):
-        version = parse_version(text)
-        assert build_settings(version)["innodb_doublewrite"] == "OFF"
-        assert "innodb_doublewrite" not in experiment_settings(version)
-        assert "innodb_flush_log_at_trx_commit" not in experiment_settings(version)
+def test_only_versions_that_know_a_build_option_get_it() -> None:
     assert "innodb_redo_log_capacity" in build_settings(parse_version("8.0.31"))
     assert "innodb_log_file_size" in build_settings(parse_version("8.0.15"))
     assert "sync_frm" not in build_settings(parse_version("8.0.15"))
-    for text, known in (("5.5.62", False), ("5.6.24", True), ("8.0.31", True)):
-        assert ("innodb_stats_persistent" in build_settings(parse_version(text))) == known
+    assert "innodb_stats_persistent" in build_settings(parse_version("5.6.24"))
+    assert "innodb_stats_persistent" in build_settings(parse_version("8.0.31"))
     assert "innodb_stats_persistent" not in build_settings(parse_version("8.0.31"), statistics=True)
-    young = {"innodb_lru_scan_depth", "innodb_io_capacity_max", "innodb_stats_persistent"}
-    assert young & build_settings(parse_version("5.5.62")).keys() == set()
+    newer = {"innodb_lru_scan_depth", "innodb_io_capacity_max", "innodb_stats_persistent"}
+    assert newer & build_settings(parse_version("5.5.62")).keys() == set()
 
 
-def test_later_layers_win_however_a_name_is_spelled() -> None:
-    assert merge({"innodb_io_capacity": "1"}, {"--Innodb-IO-capacity": "2"}) == {"innodb_io_capacity": "2"}
+@pytest.mark.parametrize(
+    ("version", "file_format"), [("5.6.24", "Barracuda"), ("5.7.22", "Barracuda"), ("8.0.31", None)]
+)
+def test_compressed_tables_get_a_file_format_if_the_version_knows_one(version: str, file_format: str | None) -> None:
+    settings = compressed_settings(parse_version(version))
+    assert (settings["innodb_strict_mode"], settings.get("innodb_file_format")) == ("ON", file_format)
 
 
-def test_loose_or_not_it_is_one_option() -> None:
-    assert merge({"loose_innodb_a": "1"}, {"innodb-a": "2"}) == {"innodb_a": "2"}
-    assert merge({"innodb_a": "1"}, {"loose-innodb-a": "2"}) == {"loose_innodb_a": "2"}
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        ({"innodb_io_capacity": "1"}, {"--Innodb-IO-capacity": "2"}, {"innodb_io_capacity": "2"}),
+        ({"loose_innodb_a": "1"}, {"innodb-a": "2"}, {"innodb_a": "2"}),
+        ({"innodb_a": "1"}, {"loose-innodb-a": "2"}, {"loose_innodb_a": "2"}),
+    ],
+)
+def test_later_settings_win_in_any_spelling(
+    first: dict[str, str], second: dict[str, str], merged: dict[str, str]
+) -> None:
+    assert merge(first, second) == merged
 
 
 CAPACITY = {"loose_innodb_redo_log_capacity": str(1 << 30)}
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [
         ("5.6.24", {"innodb_log_file_size": str(512 << 20)}),
         ("8.0.15", {"innodb_log_file_size": str(512 << 20)}),
@@ -121,19 +133,20 @@ CAPACITY = {"loose_innodb_redo_log_capacity": str(1 << 30)}
         ("mariadb-10.11.5", {"innodb_log_file_size": str(1 << 30)}),
     ],
 )
-def test_the_redo_log_is_as_large_in_every_version(version: str, told: dict[str, str]) -> None:
-    assert adapt_redo_capacity(parse_version(version), CAPACITY) == told
+def test_the_redo_log_has_the_same_size_in_every_version(version: str, expected: dict[str, str]) -> None:
+    def adapted(settings: dict[str, str]) -> dict[str, str]:
+        return adapt_redo_capacity(parse_version(version), settings)
+
+    assert adapted(CAPACITY) == expected
     for own in ({"innodb_log_file_size": str(64 << 20)}, {"loose_innodb_log_files_in_group": "4"}):
-        assert adapt_redo_capacity(parse_version(version), CAPACITY | own) == own, "the user's"
+        assert adapted(CAPACITY | own) == own, "the user's"
     gigabyte = {"innodb_redo_log_capacity": "1G"}
-    assert adapt_redo_capacity(parse_version(version), gigabyte) == (gigabyte if told == CAPACITY else told)
-    assert adapt_redo_capacity(parse_version(version), {"loose_innodb_redo_log_capacity": "much"}) == {
-        "loose_innodb_redo_log_capacity": "much"
-    }, "the server says what is wrong with it"
-    assert adapt_redo_capacity(parse_version(version), {"a": "1"}) == {"a": "1"}
+    assert adapted(gigabyte) == (gigabyte if expected == CAPACITY else expected)
+    for unchanged in ({"loose_innodb_redo_log_capacity": "much"}, {"a": "1"}):
+        assert adapted(unchanged) == unchanged, "the server reports an invalid value"
 
 
-def test_what_is_monitored_anyway_stays_so_where_waits_are_counted() -> None:
+def test_counting_waits_keeps_what_is_monitored_already() -> None:
     assert wait_counting_settings({})["loose_innodb_monitor_enable"] == "latch"
     for name in ("innodb_monitor_enable", "loose_innodb_monitor_enable"):
         usual = {name: "log_lsn_checkpoint_age", "performance_schema": "OFF"}
@@ -143,23 +156,17 @@ def test_what_is_monitored_anyway_stays_so_where_waits_are_counted() -> None:
         assert counting["performance_schema"] == "ON"
 
 
-def test_only_who_knows_file_formats_is_given_one() -> None:
-    found = {version: compressed_settings(parse_version(version)) for version in ("5.6.24", "5.7.22", "8.0.31")}
-    assert {settings["innodb_strict_mode"] for settings in found.values()} == {"ON"}
-    assert [settings.get("innodb_file_format") for settings in found.values()] == ["Barracuda", "Barracuda", None]
-
-
 @pytest.mark.parametrize(
     "name",
     ["innodb_doublewrite", "--Innodb-Doublewrite", "skip-innodb-doublewrite", "loose_disable_innodb_doublewrite",
      "enable_innodb_doublewrite"],
 )  # fmt: skip
-def test_however_an_option_is_spelled_it_is_the_same(name: str) -> None:
+def test_an_option_has_one_name_in_any_spelling(name: str) -> None:
     assert base_name(name) == "innodb_doublewrite"
 
 
 @pytest.mark.parametrize("name", ["datadir", "--socket", "skip-networking", "log-error", "user", "loose_datadir"])
-def test_what_the_tool_decides_is_refused(name: str) -> None:
+def test_an_option_that_the_tool_sets_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="reserved for the tool"):
         check_user_settings({name: "x"})
 
@@ -180,7 +187,7 @@ def test_no_other_spelling_of_a_reserved_option_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["innodb_force_recover", "loose_innodb_force_r", "enable_innodb_force_recovery"])
-def test_no_other_spelling_of_what_can_damage_the_files(name: str) -> None:
+def test_no_other_spelling_of_an_option_that_can_damage_files_is_accepted(name: str) -> None:
     with pytest.raises(UsageError, match="is another spelling of innodb_force_recovery"):
         check_user_settings({name: "6"})
 
@@ -190,9 +197,17 @@ def test_no_other_spelling_of_what_can_damage_the_files(name: str) -> None:
     ["skip_skip_name_resolve", "disable_skip_name_resolve", "skip_loose_ssl", "loose_loose_ssl", "maximum_sort_buffer",
      "loose_maximum_sort_buffer", "loose_autoset_sort_buffer", "enable_maximum_sort_buffer"],
 )  # fmt: skip
-def test_prefixes_are_not_stacked(name: str) -> None:
+def test_stacked_prefixes_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="has too many prefixes"):
         check_user_settings({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("a b", "1"), ("", "1"), ("[client]", ""), ("ok", 'a"b'), ("ok", "a\nb=1")]
+)
+def test_a_setting_that_no_options_file_can_hold_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UsageError):
+        check_user_settings({name: value})
 
 
 LISTED = frozenset(
@@ -224,30 +239,18 @@ def test_the_full_name_of_an_option_is_accepted(name: str) -> None:
         ("rocksdb_block_size", "write loose_rocksdb_block_size if it belongs to a plugin"),
     ],
 )
-def test_any_other_name_is_not(name: str, hint: str) -> None:
+def test_any_other_name_is_unknown(name: str, hint: str) -> None:
     found = hint_if_unknown(name, LISTED)
     assert found is not None
     assert found.startswith(hint)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("a b", "1"), ("", "1"), ("[client]", ""), ("ok", 'a"b'), ("ok", "a\nb=1")]
-)
-def test_what_no_options_file_can_hold_is_refused(name: str, value: str) -> None:
-    with pytest.raises(UsageError):
-        check_user_settings({name: value})
-
-
-def test_the_options_file() -> None:
+def test_the_options_file_holds_any_value_as_it_is() -> None:
     text = render_cnf({"skip_networking": "", "datadir": "/a b/#1", "innodb_io_capacity": "200"}, TEMPLATE)
-    assert [line for line in text.splitlines() if not line.startswith("#")] == [
-        "[mysqld]",
-        'datadir = "/a b/#1"',
-        "innodb_io_capacity = 200",
-        "skip_networking",
-    ]
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert lines == ["[mysqld]", 'datadir = "/a b/#1"', "innodb_io_capacity = 200", "skip_networking"]
 
 
-def test_a_broken_template_is_told_in_one_line() -> None:
+def test_a_broken_template_is_refused() -> None:
     with pytest.raises(UsageError, match=r"my\.cnf\.j2"):
         render_cnf({}, "{% for x %}")

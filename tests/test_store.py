@@ -1,12 +1,11 @@
-"""Does a stored session come back as it was, even one whose tool was killed, and is a bad one refused in one line?"""
+"""Stored sessions: written run by run, read back after a kill, and refused where they are damaged."""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +17,6 @@ import pytest
 import recovery
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError
-from recovery.linux.files import write_atomically
 from recovery.model import Phase, Run, Session, Verdict
 from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, find_session, load_session
 from recovery.session.store import SessionStore, check_results_folder
@@ -31,16 +29,8 @@ PROMISED = {
 
 
 def a_run(number: int, startup_s: float | None = 1.5, verdict: Verdict = Verdict.MEASURED) -> Run:
-    return Run(
-        number=number,
-        version="5.7.22",
-        flavor="mysql",
-        variant="cold",
-        repeat=number,
-        verdict=verdict,
-        startup_s=startup_s,
-        phases=(Phase("redo", 0.1, 0.4),),
-    )
+    phases = (Phase("redo", 0.1, 0.4),)
+    return Run(number, "5.7.22", "mysql", "cold", number, verdict, startup_s=startup_s, phases=phases)
 
 
 SESSION = Session(
@@ -73,14 +63,12 @@ def store(tmp_path: Path) -> SessionStore:
     return SessionStore.create(tmp_path / "results", SESSION)
 
 
-def test_a_session_comes_back_as_it_was(store: SessionStore) -> None:
+def test_a_session_is_read_back_as_it_was_stored(store: SessionStore) -> None:
     store.append(a_run(1))
     store.append(a_run(2, None, Verdict.FAILED))
     store.finish(replace(SESSION, notes=("another note",)))
-    expected = replace(
-        SESSION, notes=("another note",), status="finished", runs=(a_run(1), a_run(2, None, Verdict.FAILED))
-    )
-    assert load_session(store.folder) == expected
+    runs = (a_run(1), a_run(2, None, Verdict.FAILED))
+    assert load_session(store.folder) == replace(SESSION, notes=("another note",), status="finished", runs=runs)
 
 
 def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
@@ -96,26 +84,29 @@ def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
     assert report["findings"] == []
 
 
-def test_the_tool_puts_its_version_in(tmp_path: Path) -> None:
+def test_the_version_of_the_tool_is_stored(tmp_path: Path) -> None:
     store = SessionStore.create(tmp_path, replace(SESSION, tool_version=""))
     assert stored(store.folder)["tool_version"] == recovery.__version__
 
 
-def test_an_interrupted_session_is_not_called_finished(store: SessionStore) -> None:
-    store.finish(replace(SESSION, status="interrupted"))
-    assert load_session(store.folder).status == "interrupted"
+@pytest.mark.parametrize(
+    ("given", "expected"), [("running", "finished"), ("interrupted", "interrupted"), ("aborted", "aborted")]
+)
+def test_a_session_is_running_until_it_has_another_status(given: str, expected: str, store: SessionStore) -> None:
+    assert load_session(store.folder).status == "running"
+    store.finish(replace(SESSION, status=given))
+    assert load_session(store.folder).status == expected
+    assert not (store.folder / LOCK_FILE).exists()
 
 
-@pytest.mark.parametrize("status", ["running", "finished", "interrupted", "aborted"])
 @pytest.mark.parametrize("figure", ["startup_s", "qps", "recovery_s"])
-def test_every_report_has_findings(figure: str, status: str, tmp_path: Path) -> None:
-    """From the first moment on, so also where the tool was killed or nothing was measured."""
+def test_every_report_has_findings_from_the_beginning(figure: str, tmp_path: Path) -> None:
     session = replace(SESSION, figure=figure, settings={"runs": 1})
     store = SessionStore.create(tmp_path, session)
     assert kinds(store.folder) == ["few-runs"]
     store.append(a_run(1, None, Verdict.FAILED))
     assert kinds(store.folder) == ["few-runs"]
-    store.finish(replace(session, status=status))
+    store.finish(replace(session, status="aborted"))
     assert kinds(store.folder) == ["few-runs"]
 
 
@@ -123,8 +114,10 @@ def kinds(folder: Path) -> list[str]:
     return [one["kind"] for one in stored(folder)["findings"]]
 
 
-def test_what_is_made_from_the_runs_is_made_anew_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """But not of a session that runs, nor of one whose tool was killed, which may go on."""
+def test_findings_are_rewritten_on_request_once_a_session_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A killed session may be resumed, so its report stays."""
     store = SessionStore.create(tmp_path, replace(SESSION, settings={"runs": 1}))
     assert run(["report", str(store.folder), "--write"]) == 3
     assert "is still running" in capsys.readouterr().err
@@ -143,7 +136,7 @@ def test_an_update_keeps_the_runs(store: SessionStore) -> None:
     assert load_session(store.folder).servers == {"5.7.22": {"source": "own"}}
 
 
-def test_runs_that_a_killed_tool_left_behind_are_found(store: SessionStore) -> None:
+def test_runs_that_the_report_of_a_killed_tool_lacks_are_found(store: SessionStore) -> None:
     store.append(a_run(1))
     before = (store.folder / REPORT_FILE).read_bytes()
     for number in range(2, 12):
@@ -154,59 +147,41 @@ def test_runs_that_a_killed_tool_left_behind_are_found(store: SessionStore) -> N
 
 
 def test_a_killed_process_leaves_what_it_appended(tmp_path: Path) -> None:
-    script = (
-        "import os, signal, sys; from pathlib import Path; from recovery.session.store import *\n"
-        "from recovery.model import *\n"
-        f"store = SessionStore.create(Path({str(tmp_path)!r}), Session('cold-recovery', 'q', 'c', 's', {{}}, {{}},"
-        " ('5.7.22',), ('cold',), 3))\n"
-        "store.append(Run(1, '5.7.22', 'mysql', 'cold', 1, Verdict.MEASURED, startup_s=2.5))\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], check=False)
-    assert ended.returncode == -9
+    if (child := os.fork()) == 0:
+        try:
+            SessionStore.create(tmp_path, SESSION).append(a_run(1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     session = load_session(find_session(tmp_path, None))
-    assert [run.startup_s for run in session.runs] == [2.5]
+    assert session.runs == (a_run(1),)
     assert session.status == "aborted"
     assert "was killed" in session.notes[-1]
 
 
-def test_a_session_under_way_is_said_to_run(store: SessionStore) -> None:
-    assert load_session(store.folder).status == "running"
-    store.finish(SESSION)
-    assert load_session(store.folder).status == "finished"
-    assert not (store.folder / "running.lock").exists()
-
-
-def test_folders_are_never_shared_and_latest_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stores = [SessionStore.create(tmp_path, SESSION) for _ in range(4)]
+def test_each_session_has_its_own_folder_and_latest_is_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [SessionStore.create(tmp_path, SESSION) for _ in range(6)]
     folders = [store.folder for store in stores]
+    assert len(set(folders)) == 6
+    assert any(folder.name.endswith("-cold-recovery-2") for folder in folders), "of the same second"
+    latest = tmp_path / "latest"
+    assert not latest.exists()
+    assert find_session(tmp_path, None) == folders[-1]
     for store in stores:
         store.mark_newest()
-    assert len(set(folders)) == 4
-    latest = tmp_path / "latest"
-    assert latest.is_symlink()
     # A relative link: the results folder can be moved as a whole.
     assert str(latest.readlink()) == folders[-1].name
     assert find_session(tmp_path, None) == folders[-1]
     assert find_session(tmp_path, folders[0].name) == folders[0]
-    monkeypatch.chdir(folders[1].parent)
+    monkeypatch.chdir(tmp_path)
     assert find_session(Path("elsewhere"), folders[1].name) == folders[1]
 
 
-def test_a_second_session_of_the_same_second_gets_a_number(tmp_path: Path) -> None:
-    names = {SessionStore.create(tmp_path, SESSION).folder.name for _ in range(6)}
-    assert any(name.endswith("-cold-recovery-2") for name in names)
-
-
-def test_the_newest_is_found_without_the_link(tmp_path: Path) -> None:
-    SessionStore.create(tmp_path, SESSION)
-    newest = SessionStore.create(tmp_path, SESSION).folder
-    assert not (tmp_path / "latest").exists()
-    assert find_session(tmp_path, None) == newest
-
-
 @pytest.mark.parametrize("name", [None, "nothing", "", "/nowhere/at/all"])
-def test_no_session_is_told_in_a_line(tmp_path: Path, name: str | None) -> None:
+def test_a_missing_session_is_refused(tmp_path: Path, name: str | None) -> None:
     with pytest.raises(RecoveryError, match="there is no session") as caught:
         find_session(tmp_path, name)
     assert caught.value.hint
@@ -214,7 +189,7 @@ def test_no_session_is_told_in_a_line(tmp_path: Path, name: str | None) -> None:
         load_session(tmp_path)
 
 
-def test_keys_of_a_later_tool_are_left_alone(store: SessionStore) -> None:
+def test_keys_of_a_later_version_are_ignored(store: SessionStore) -> None:
     store.append(a_run(1))
     run = {**stored(store.folder)["runs"][0], "cosmic_rays": 3}
     change(store.folder, weather="mild", runs=[run])
@@ -234,20 +209,10 @@ def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b"{}",
-        b'{"format": "1"}',
-        b'{"format": 1}',
-        b"\xff\xfe\x00",
-        b"[" * 100_000,
-        b'{"format": 1, "runs": 7}',
-    ],
-)
-def test_a_damaged_report_is_one_line(store: SessionStore, content: bytes) -> None:
+    [b"", b"{", b"[]", b"null", b"{}", b'{"format": "1"}', b'{"format": 1}', b"\xff\xfe\x00", b"[" * 100_000,
+     b'{"format": 1, "runs": 7}'],
+)  # fmt: skip
+def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: bytes) -> None:
     (store.folder / REPORT_FILE).write_bytes(content)
     with pytest.raises(RecoveryError, match="is damaged") as caught:
         load_session(store.folder)
@@ -256,7 +221,7 @@ def test_a_damaged_report_is_one_line(store: SessionStore, content: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    ("changes", "many"),
+    ("changes", "message"),
     [
         ({"runs": 10_001}, r"10,001 runs \(the limit is 10,000\)"),
         ({"versions": [f"8.0.{number}" for number in range(101)]}, "101 versions"),
@@ -264,38 +229,39 @@ def test_a_damaged_report_is_one_line(store: SessionStore, content: bytes) -> No
         ({"measures": {f"m{number}": 1.0 for number in range(1_001)}}, "1,002 names of phases and figures"),
     ],
 )
-def test_more_than_a_report_shows_is_refused(store: SessionStore, changes: dict[str, Any], many: str) -> None:
+def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes: dict[str, Any], message: str) -> None:
     store.append(a_run(1))
     (run,) = stored(store.folder)["runs"]
     runs = [{**run, "number": number + 1} for number in range(changes.pop("runs", 1))]
     runs[0]["measures"] = changes.pop("measures", {})
     change(store.folder, runs=runs, **changes)
-    with pytest.raises(RecoveryError, match=f"has {many}"):
+    with pytest.raises(RecoveryError, match=f"has {message}"):
         load_session(store.folder)
 
 
-def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recovery.linux.files._MAX_JSON_BYTES", 1000)
     with (tmp_path / REPORT_FILE).open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(RecoveryError, match="is larger than"):
         load_session(tmp_path)
 
 
-def test_a_verdict_nobody_knows_is_damage(store: SessionStore) -> None:
+def test_an_unknown_verdict_is_refused(store: SessionStore) -> None:
     store.append(a_run(1))
     change(store.folder, runs=[{**stored(store.folder)["runs"][0], "verdict": "splendid"}])
     with pytest.raises(RecoveryError, match=r"runs\.0\.verdict"):
         load_session(store.folder)
 
 
-def test_names_that_are_no_utf_8_cost_no_results(tmp_path: Path) -> None:
+def test_names_that_are_not_utf_8_are_stored_with_a_question_mark(tmp_path: Path) -> None:
     odd = os.fsdecode(b"recovery --data /mnt/\xff")
     store = SessionStore.create(tmp_path, replace(SESSION, command=odd, settings={"data": odd}))
     assert load_session(store.folder).command == "recovery --data /mnt/?"
 
 
 @pytest.mark.parametrize("where", ["file", "file/below", "/sys/results"])
-def test_a_folder_that_cannot_be_written(tmp_path: Path, where: str) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")
     for attempt in (lambda path: SessionStore.create(path, SESSION), check_results_folder):
         with pytest.raises(HostUnfitError, match="results") as caught:
@@ -314,7 +280,7 @@ def no_file_over(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_folder(tmp_path: Path) -> None:
+def test_a_full_disk_is_refused_and_leaves_no_files(tmp_path: Path) -> None:
     with no_file_over(100), pytest.raises(HostUnfitError):
         check_results_folder(tmp_path / "a")
     with no_file_over(100), pytest.raises(HostUnfitError):
@@ -322,19 +288,12 @@ def test_a_full_folder(tmp_path: Path) -> None:
     assert list((tmp_path / "a").iterdir()) == []
 
 
-def test_a_disk_that_fills_up_leaves_the_old_report_whole(store: SessionStore) -> None:
+def test_a_disk_that_fills_up_leaves_the_old_report(store: SessionStore) -> None:
     store.append(a_run(1))
     with no_file_over(100), pytest.raises(HostUnfitError):
         store.append(a_run(2))
     assert load_session(store.folder).runs == (a_run(1),)
     assert [path.name for path in store.folder.iterdir() if path.name.startswith(".")] == []
-
-
-def test_writing_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "x", b"old")
-    write_atomically(tmp_path / "x", b"new")
-    assert (tmp_path / "x").read_bytes() == b"new"
-    assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
 def test_checking_a_folder_leaves_it_empty(tmp_path: Path) -> None:

@@ -1,17 +1,40 @@
-"""Are the averages what a reader takes them for?"""
+"""Summaries of runs, ratios of versions, the effect of each axis, and what is significant among many comparisons."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import NormalDist
 
-from recovery.analysis.summary import Summary, mean, summarise
-from recovery.model import Run, Session, Verdict
+import pytest
+from at_work import FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from schema_check import violations
+
+from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
+from recovery.analysis.summary import (
+    Group,
+    Summary,
+    all_variant_ratios,
+    groups,
+    mean,
+    metric_value,
+    scale_axis,
+    stored_summaries,
+    summarise,
+    variant_ratios,
+    version_ratios,
+)
+from recovery.model import STARTUP_METRIC, Axis, Run, Session, Verdict
+from recovery.report.metric_tables import axis_tables, version_tables
+from recovery.report.stored_session import to_json
+from recovery.report.summary_text import answers
+
+# --- Starts
 
 
 def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict: Verdict = Verdict.MEASURED) -> Run:
-    return Run(
-        number=1, version=version, flavor="mysql", variant=variant, repeat=1, verdict=verdict, startup_s=startup_s
-    )
+    return Run(1, version, "mysql", variant, repeat=1, verdict=verdict, startup_s=startup_s)
 
 
 def summaries_of(runs: list[Run], versions: tuple[str, ...] = ("5.7.22",)) -> tuple[Summary, ...]:
@@ -34,7 +57,7 @@ def test_failed_and_void_runs_are_counted_and_never_averaged() -> None:
         run("5.7.22", None, verdict=Verdict.FAILED),
     ]
     (summary,) = summaries_of(runs)
-    assert (summary.count, summary.mean, summary.max) == (1, 2.0, 2.0)
+    assert (summary.count, summary.mean, summary.max, summary.stdev) == (1, 2.0, 2.0, None)
     assert (summary.failed, summary.void) == (2, 1)
 
 
@@ -43,11 +66,9 @@ def test_nothing_measured_is_none_and_never_zero() -> None:
     assert summary.count == 0
     figures = (summary.mean, summary.median, summary.min, summary.max, summary.stdev, summary.ratio)
     assert figures == (None,) * 6
-
-
-def test_one_run_has_no_spread() -> None:
-    (summary,) = summaries_of([run("5.7.22", 1.0)])
-    assert (summary.mean, summary.stdev) == (1.0, None)
+    assert summaries_of([]) == ()
+    assert mean([None, None]) is None
+    assert mean([None, 2.0, 4.0]) == 3.0
 
 
 def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:
@@ -66,18 +87,194 @@ def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:
     ]
 
 
-def test_no_ratio_where_the_first_version_has_no_figure() -> None:
-    summaries = summaries_of([run("5.7.22", 1.0)], ("5.6.24", "5.7.22"))
-    assert [summary.ratio for summary in summaries] == [None, None]
+@pytest.mark.parametrize(
+    ("times", "ratios"), [({"5.7.22": 1.0}, [None, None]), ({"5.6.24": 1.0, "5.7.22": 0.0}, [1.0, None])]
+)
+def test_there_is_no_ratio_without_two_means_above_zero(times: dict[str, float], ratios: list[float | None]) -> None:
+    runs = [run(version, time) for version, time in times.items() for _ in range(3)]
+    assert [summary.ratio for summary in summaries_of(runs, ("5.6.24", "5.7.22"))] == ratios
 
 
-def test_no_ratio_of_starts_of_no_time() -> None:
-    runs = [run(version, time) for version, time in (("5.6.24", 1.0), ("5.7.22", 0.0)) for _ in range(3)]
-    summaries = summaries_of(runs, ("5.6.24", "5.7.22"))
-    assert [summary.ratio for summary in summaries] == [1.0, None]
+# --- Servers under load
 
 
-def test_nothing_at_all() -> None:
-    assert summaries_of([]) == ()
-    assert mean([None, None]) is None
-    assert mean([None, 2.0, 4.0]) == 3.0
+def axis_of(session: Session, name: str) -> Axis:
+    return next(axis for axis in session.axes if axis.name == name)
+
+
+def test_one_run_has_no_interval_and_no_verdict() -> None:
+    session = interference(runs=1)
+    assert {(one.count, one.stdev, one.interval) for one in summarise(session)} == {(1, None, None)}
+    assert {one.differs for one in all_variant_ratios(session)} == {None}
+
+
+def test_hot_rows_are_summarised_by_committed_transactions() -> None:
+    """More statements were answered, of which more were undone."""
+    session = write_scaling()
+
+    def measured(run: Run) -> dict[str, float]:
+        cell = session.cells[run.variant]
+        more = cell.get("transaction_isolation") == "READ-COMMITTED"
+        return {**run.measures, "qps": 1300.0 if more else 1000.0, "tps": 40.0 if more else 50.0 + run.repeat}
+
+    session = replace(session, runs=tuple(replace(run, measures=measured(run)) for run in session.runs))
+    hot = [one for one in all_variant_ratios(session) if one.axis == "transaction_isolation"]
+    assert {round(one.ratio or 0, 3) for one in hot} == {round(40 / 52, 3)}
+    assert {(one.variant.startswith("hot-rows"), one.name) for one in summarise(session)} == {
+        (True, "tps"),
+        (False, "qps"),
+    }
+    assert {round(one.ratio or 0, 3) for one in version_ratios(session) if one.variant.startswith("hot-rows")} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("measures", "expected"),
+    [
+        ({"client_errors": 30.0, "tps": 50.0, "elapsed_s": 60.0}, 0.01),
+        ({"client_errors": 30.0, "tps": 0.0, "elapsed_s": 60.0}, None),
+        ({"tps": 50.0, "elapsed_s": 60.0}, None),
+    ],
+)
+def test_errors_are_related_to_committed_transactions(measures: dict[str, float], expected: float | None) -> None:
+    one = replace(write_scaling().runs[0], measures=measures)
+    assert metric_value(one, "errors_per_transaction") == expected
+
+
+def test_along_an_axis_cells_differ_in_nothing_else() -> None:
+    session = interference()
+    ratios = {(one.version, one.variant): one for one in variant_ratios(session, axis_of(session, "poll"))}
+    assert len(ratios) == 2 * 3
+    lost = ratios[OLD, "400-on"]
+    assert lost.base_variant == "400-off"
+    assert lost.ratio == pytest.approx(1 - 0.169)
+    assert lost.differs
+    assert lost.ratio_error is not None
+    assert ratios[NEW, "400-on"].differs is False
+    assert variant_ratios(session, axis_of(session, "table_open_cache")) == (), "it has no base"
+    assert len(all_variant_ratios(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_stored_summaries_keep_the_schema(name: str) -> None:
+    session = SMALL[name]()
+    assert {axis.name for axis in session.axes} == {axis.name for axis in FORMS[name]().axes}
+    report = json.loads(to_json(session))
+    assert violations(report) == []
+    assert report["summaries"] == []
+    assert len(report["measures"]) == len(stored_summaries(session)) > 0
+    assert {one["name"] for one in report["measures"]} >= {session.figure}
+    assert bool(report["contrasts"]) is (name != "metadata")
+    assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["measures"])
+
+
+def test_a_session_of_starts_has_no_measures() -> None:
+    starts = replace(metadata(), figure=STARTUP_METRIC, runs=())
+    assert "measures" not in json.loads(to_json(starts))
+    assert all_variant_ratios(starts) == ()
+
+
+# --- Names of cells, and groups of them
+
+
+def test_the_scale_is_a_numeric_axis() -> None:
+    def scale(group: Group) -> str | None:
+        axis = scale_axis(group)
+        return axis.name if axis else None
+
+    assert [scale(group) for group in groups(table_cache())] == ["threads"] * 3
+    assert [scale(group) for group in groups(interference())] == ["table_open_cache"]
+    assert [scale(group) for group in groups(metadata())] == [None]
+    flush = Axis(FLUSH, ("1", "2", "0"), "1")
+    assert scale(Group("", (), (flush,), "qps")) is None, "names, not amounts"
+    assert scale(Group("", (), (replace(flush, values=("1", "8", "16")),), "qps")) == FLUSH
+    found = {group.name: scale(group) for group in groups(write_scaling())}
+    assert (found["scaling"], found["doublewrite"], found["one-user"]) == ("threads", None, None)
+
+
+# --- Many comparisons
+
+
+@pytest.mark.parametrize(
+    ("found", "corrected"),
+    [
+        ((), ()),
+        ((0.03,), (0.03,)),
+        ((0.01, 0.04, 0.03, 0.005), (0.03, 0.06, 0.06, 0.02)),
+        # The second counts for no less than the first, and nothing is more than certain.
+        ((0.02, 0.021, 0.9), (0.06, 0.06, 0.9)),
+        ((0.6, 0.7), (1.0, 1.0)),
+        ((0.01, 0.01), (0.02, 0.02)),
+    ],
+)
+def test_holms_correction(found: tuple[float, ...], corrected: tuple[float, ...]) -> None:
+    assert holm_adjusted(found) == pytest.approx(corrected)
+
+
+def test_comparisons_without_an_interval_are_not_counted() -> None:
+    assert holm_significant([0.02, None, 0.04]) == (True, None, True)
+    assert holm_significant([0.02, 0.9, 0.04]) == (False, False, False)
+    assert holm_significant([]) == ()
+
+
+@pytest.mark.parametrize(("count", "words"), [(2, "less than one"), (9, "less than one"), (12, "about 1"), (72, "about 4")])  # fmt: skip # noqa: E501
+def test_expected_number_of_false_positives(count: int, words: str) -> None:
+    assert false_positives_text(count) == words
+
+
+def with_values(session: Session, value: Callable[[Run], float]) -> Session:
+    return replace(
+        session, runs=tuple(replace(run, measures={**run.measures, "qps": value(run)}) for run in session.runs)
+    )
+
+
+def test_noise_alone_is_never_reported_as_an_effect() -> None:
+    session = table_cache()
+    values = NormalDist(1000, 10).samples(len(session.runs), seed=7)
+    session = with_values(session, lambda run: values[run.number - 1])
+    ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
+    assert len(ratios) == 144
+    assert sum(bool(one.differs) for one in ratios) > 0, "some differ by chance"
+    assert not any(one.stands_out for one in ratios)
+    found = answers(session)
+    assert all("table_open_cache_instances changes nothing significantly" in one for one in found)
+    assert not any("makes it" in one for one in found)
+    assert any("the 144 comparisons along table_open_cache_instances taken together" in one for one in found)
+
+
+def test_the_note_below_tables_counts_the_marked_cells() -> None:
+    session = table_cache()
+    tables = [one for one in axis_tables(session) if one.title.startswith("table_open_cache_instances:")]
+    ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
+    differ, marked = (sum(bool(getattr(one, name)) for one in ratios) for name in ("differs", "stands_out"))
+    assert 0 < marked <= differ < len(ratios)
+    note = (
+        f"Of 144 comparisons along table_open_cache_instances about 7 would be significant by chance; {differ} are. "
+        f"With Holm's correction for all of them, {marked} (*) are."
+    )
+    assert [table.notes[-1] for table in tables] == [note] * 3
+    assert sum(cell.endswith(" *") for table in tables for row in table.rows for cell in row) == marked
+    *_, versions = version_tables(interference())
+    yes = sum(row[-1].startswith("yes") for row in versions.rows)
+    assert versions.notes[-1].endswith(f"would be significant by chance; {yes} are.")
+
+
+def test_a_single_comparison_needs_no_correction() -> None:
+    alone = replace(interference(caches=("400",)), versions=(OLD,))
+    (table,) = axis_tables(alone)
+    assert table.rows[0][table.headers.index("significant")] == "yes, worse"
+    assert not any("chance" in note for note in table.notes)
+    assert [one.stands_out for one in all_variant_ratios(alone)] == [True]
+
+
+def test_one_loss_of_six_just_beyond_its_interval_is_not_significant() -> None:
+    low = {"4000-on": (973.0, 980.0, 966.0)}
+
+    def value(run: Run) -> float:
+        usual = (1000.0, 1010.0, 990.0)
+        return (low.get(run.variant, usual) if run.version == OLD else usual)[run.repeat - 1]
+
+    session = with_values(interference(), value)
+    assert [one.differs for one in all_variant_ratios(session)].count(True) == 1
+    answer = answers(session)[0]
+    assert "does not lose significantly by poll=on" in answer
+    assert answer.endswith("the 6 comparisons along poll taken together.")

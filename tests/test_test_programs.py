@@ -1,4 +1,4 @@
-"""`make test` provides the programs it needs: installed as root on Debian, named with the command elsewhere."""
+"""`make test` installs the programs it needs as root on Debian, and elsewhere prints the command that does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = "docker.io docker-registry debootstrap elfutils linux-perf sysbench m
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A folder with the only programs that the script finds; apt-get writes down what it is asked."""
+    """Returns a folder with the only programs that the script finds; apt-get records its arguments."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in ("sh", "dirname"):
@@ -47,15 +47,14 @@ def test_as_root_the_missing_programs_are_installed(host: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("uid", "settings"), [(1000, {}), (0, {"RECOVERY_UNPRIVILEGED": "1"})])
-def test_elsewhere_they_are_named_with_the_command(uid: int, settings: dict[str, str], host: Path) -> None:
-    said = provide(host, uid, **settings)
-    assert (
-        said == f"tests of missing programs are skipped; this command installs them: sudo apt-get install {PACKAGES}\n"
+def test_without_rights_the_install_command_is_printed(uid: int, settings: dict[str, str], host: Path) -> None:
+    assert provide(host, uid, **settings) == (
+        f"tests of missing programs are skipped; this command installs them: sudo apt-get install {PACKAGES}\n"
     )
     assert not (host.parent / "asked").exists()
 
 
-def test_where_nothing_can_be_installed_they_are_named_too(host: Path) -> None:
+def test_where_the_installation_fails_the_programs_are_printed_too(host: Path) -> None:
     program(host, "apt-get", "exit 100")
     assert PACKAGES in provide(host, 0)
     (host / "apt-get").unlink()
@@ -68,29 +67,29 @@ def test_where_an_engine_answers_none_is_installed(host: Path, tmp_path: Path) -
     assert "docker.io" not in (tmp_path / "asked").read_text()
 
 
-LANE = r"""#!/bin/sh
-echo "lane $*" >>"$TOLD"
+TEST_RUN = r"""#!/bin/sh
+echo "tests $*" >>"$RECORD"
 case "$*" in *containers\ and\ not*) exit 1 ;; esac
 """
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
-def test_a_lane_that_fails_fails_all_of_them(is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no namespaces can be had, as without root."""
     programs, venv = tmp_path / "programs", tmp_path / "venv"
     (venv / "bin").mkdir(parents=True)
     programs.mkdir()
-    program(venv / "bin", "python", LANE)
+    program(venv / "bin", "python", TEST_RUN)
     program(programs, "docker", "exit 0")
     if not is_allowed:
         program(programs, "unshare", "exit 1")
-    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.setenv("RECORD", str(tmp_path / "record"))
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     for name in ("tests.sh", "may_install.sh"):
         shutil.copy(SCRIPTS / name, tmp_path)
     program(tmp_path, "test_programs.sh", "exit 0")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert len((tmp_path / "told").read_text().splitlines()) == 6
-    program(venv / "bin", "python", 'echo "lane $*" >>"$TOLD"')
+    assert len((tmp_path / "record").read_text().splitlines()) == 4
+    program(venv / "bin", "python", 'echo "tests $*" >>"$RECORD"')
     assert subprocess.run(["sh", tmp_path / "tests.sh", venv], check=False, capture_output=True).returncode == 0

@@ -1,4 +1,4 @@
-"""Is only a start called warm that is proved to be? All others are second starts, in no figure of warm ones."""
+"""Only a start that is proved to be warm is called warm. All others are second starts, in no figure of warm ones."""
 
 from __future__ import annotations
 
@@ -54,51 +54,50 @@ def variants_of(*runs: Run) -> list[str]:
 
 COLD = a_run(1, "cold", 20 * GB)
 ALL, FEW = (1.0, 1.0), (0.12, 1.0)
+"""Shares of the tables' files that are in the page cache before and after a start."""
 
 
 @pytest.mark.parametrize(
-    ("read", "shares", "warm"),
+    ("cold_bytes", "read", "shares", "warm"),
     [
-        (0, ALL, True),
-        (9 * GB, ALL, True),  # a version that reads past the cache
-        (11 * GB, ALL, False),  # memory is too small for what it reads
-        (0, FEW, False),
-        (5 * GB, (0.03, 0.03), True),  # a server that does not need the others
-        (5 * GB, (0.97, 1.0), True),
-        (None, ALL, True),
-        (None, FEW, False),
-        (None, None, False),
-        (2 * GB, None, True),  # an older tool looked at the bytes alone
-        (7 * GB, None, False),  # 8.0 may read as much with all files in the cache, and others with half of them
-        (19 * GB, None, False),
+        (20 * GB, 0, ALL, True),
+        (20 * GB, 9 * GB, ALL, True),  # a version that reads past the cache
+        (20 * GB, 11 * GB, ALL, False),  # memory is too small for what it reads
+        (20 * GB, 0, FEW, False),
+        (20 * GB, 5 * GB, (0.03, 0.03), True),  # a server that does not need the others
+        (20 * GB, 5 * GB, (0.97, 1.0), True),
+        (20 * GB, None, ALL, True),
+        (20 * GB, None, FEW, False),
+        (20 * GB, None, None, False),
+        (20 * GB, 2 * GB, None, True),  # an older tool looked at the bytes alone
+        (
+            20 * GB,
+            7 * GB,
+            None,
+            False,
+        ),  # 8.0 may read as much with all files in the cache, and others with half of them
+        (20 * GB, 19 * GB, None, False),
+        # MariaDB over 3,000 tables reads past the cache, and 9.7 its own files.
+        (18_000_000, 13_000_000, (0.033, 0.033), True),
+        (18_000_000, 13_000_000, None, False),
+        (18_000_000, 13_000_000, (0.0, 0.033), False),
+        (60_000_000, 58_000_000, ALL, True),
+        (60_000_000, 58_000_000, FEW, False),
+        # Without a cold start it is compared with the data.
+        (None, 0, ALL, True),
+        (None, int(0.3 * DATA), ALL, True),
+        (None, 19 * GB, ALL, False),
+        (None, 0, FEW, False),
+        (None, 0, None, False),  # of an older tool: nothing tells what a cold one would have read
+        (None, None, ALL, True),
+        (None, int(0.49 * DATA), (0.4, 0.42), False),  # a small cache does that, too
     ],
 )
-def test_warm_is_proved_beside_cold_starts(read: int | None, shares: tuple[float, float] | None, *, warm: bool) -> None:
-    assert variants_of(COLD, a_run(2, "warm", read, shares)) == ["cold", "warm" if warm else "second start"]
-
-
-@pytest.mark.parametrize(
-    ("read", "shares", "warm"),
-    [
-        (0, ALL, True),
-        (19 * GB, ALL, False),  # more than half of the data
-        (0, FEW, False),
-        (0, None, False),  # of an older tool: nothing tells what a cold one would have read
-        (None, ALL, True),
-    ],
-)
-def test_warm_is_proved_without_cold_starts(
-    read: int | None, shares: tuple[float, float] | None, *, warm: bool
+def test_a_start_is_warm_only_if_that_is_proved(
+    cold_bytes: int | None, read: int | None, shares: tuple[float, float] | None, *, warm: bool
 ) -> None:
-    assert variants_of(a_run(1, "warm", read, shares)) == ["warm" if warm else "second start"]
-
-
-def test_a_few_bytes_are_no_sign_where_the_files_were_in_the_cache() -> None:
-    """MariaDB over 3,000 tables reads 18 MB cold and 13 MB warm, all of it past the cache."""
-    cold = a_run(1, "cold", 18_000_000)
-    assert variants_of(cold, a_run(2, "warm", 13_000_000, (0.033, 0.033))) == ["cold", "warm"]
-    assert variants_of(cold, a_run(2, "warm", 13_000_000, None)) == ["cold", "second start"]
-    assert variants_of(cold, a_run(2, "warm", 13_000_000, (0.0, 0.033))) == ["cold", "second start"]
+    cold = [] if cold_bytes is None else [a_run(1, "cold", cold_bytes)]
+    assert variants_of(*cold, a_run(2, "warm", read, shares))[-1] == ("warm" if warm else "second start")
 
 
 def test_each_version_and_variant_has_its_own_cold_starts() -> None:
@@ -116,7 +115,7 @@ def test_a_failed_cold_start_proves_nothing_and_a_failed_warm_one_keeps_its_name
     assert variants_of(COLD, a_run(2, "warm", 2 * GB), failed, warm) == ["cold", "warm", "cold", "warm"]
 
 
-def test_the_same_again_is_the_same_and_more_runs_are_judged_anew() -> None:
+def test_runs_are_judged_again_with_every_further_run() -> None:
     once = rename_second_starts(a_session(COLD, a_run(2, "warm", 2 * GB), a_run(3, "warm", 19 * GB)))
     assert once.variants == ("cold", "warm", "second start")
     assert rename_second_starts(once) == once
@@ -125,7 +124,7 @@ def test_the_same_again_is_the_same_and_more_runs_are_judged_anew() -> None:
     assert rename_second_starts(more).variants == ("cold", "warm")
 
 
-def test_where_a_variant_stands_is_known_of_its_second_starts() -> None:
+def test_second_starts_have_the_cells_of_their_variant() -> None:
     session = a_session(a_run(1, "cold-small", 20 * GB), a_run(2, "warm-small", 19 * GB))
     session = replace(session, cells={"cold-small": {"settings": "small"}, "warm-small": {"settings": "small"}})
     found = rename_second_starts(session)
@@ -133,12 +132,12 @@ def test_where_a_variant_stands_is_known_of_its_second_starts() -> None:
     assert rename_second_starts(found) == found
 
 
-def test_servers_at_work_are_left_alone() -> None:
+def test_loads_have_no_second_starts() -> None:
     work = replace(a_session(a_run(1, "warm", None)), figure="qps")
     assert rename_second_starts(work) is work
 
 
-def test_it_is_in_no_figure_of_warm_starts() -> None:
+def test_second_starts_are_in_no_figure_of_warm_starts() -> None:
     runs = [a_run(2, "warm", 0, ALL), replace(a_run(3, "warm", 19 * GB, FEW), startup_s=80.0)]
     other = [replace(one, version="8.0.31", number=one.number + 10) for one in (COLD, runs[0], runs[0])]
     found = {
@@ -150,65 +149,52 @@ def test_it_is_in_no_figure_of_warm_starts() -> None:
     assert ("8.0.31", "second start") not in found, "it has none"
 
 
-def test_without_cold_starts_too_little_memory_is_no_proof() -> None:
-    """Few files before, few after, and less than half of the data read: a small cache does that, too."""
-    assert variants_of(a_run(1, "warm", int(0.49 * DATA), (0.4, 0.42))) == ["second start"]
-    assert variants_of(a_run(1, "warm", int(0.3 * DATA), ALL)) == ["warm"]
-
-
-def test_what_9_7_reads_of_its_own_files_past_the_cache_is_no_sign() -> None:
-    cold = a_run(1, "cold", 60_000_000)
-    assert variants_of(cold, a_run(2, "warm", 58_000_000, ALL)) == ["cold", "warm"]
-    assert variants_of(cold, a_run(2, "warm", 58_000_000, FEW)) == ["cold", "second start"]
-
-
-def test_a_session_that_was_stored_before_goes_by_its_bytes(kept_sessions: Path) -> None:
+def test_starts_of_an_older_session_are_judged_by_their_bytes(kept_sessions: Path) -> None:
     session = load_session(kept_sessions / NOT_WARM)
     assert {run.variant for run in session.runs} == {"cold", "second start"}
     (answer,) = answers(session)
     assert "87.3 +- 0.3 s cold; 81.6 +- 0.5 s on a second start" in answer
+    report = text.render(session).replace("\n", " ")
+    assert (
+        report.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
+    )
     assert "9.7.4,second start,2" in exports.render_csv(session).replace(",mysql,", ",")
-    assert "second start" in page.render(session)
-    assert "second start" in markdown.render(session)
-    told = json.loads(to_json(session))
-    assert {one["variant"]: one["count"] for one in told["summaries"]} == {"cold": 5, "warm": 0, "second start": 5}
+    for rendering in (page.render(session), markdown.render(session)):
+        assert "second start" in rendering
+    summaries = json.loads(to_json(session))["summaries"]
+    assert {one["variant"]: one["count"] for one in summaries} == {"cold": 5, "warm": 0, "second start": 5}
     a_third_of_the_cold_bytes = load_session(kept_sessions / "2026-11-21-containers-9.7")
     assert "second start" in a_third_of_the_cold_bytes.variants
     assert "second start" not in load_session(kept_sessions / "2026-11-21-containers-5.7.22").variants
 
 
-def test_the_reason_is_said_once(kept_sessions: Path) -> None:
-    said = text.render(load_session(kept_sessions / NOT_WARM)).replace("\n", " ")
-    assert said.count("9.7.4 second start: it read 93 to 95 % of what the cold starts read; not counted as warm.") == 1
-    starts = a_session(COLD, a_run(2, "warm", 19 * GB, FEW), a_run(3, "warm", 18 * GB, (0.15, 1.0)))
-    notes = all_tables(rename_second_starts(starts))[0].notes
-    assert (
-        "5.7.22 second start: 12 to 15 % of the tables' files were in the page cache before it, 100 % after it and "
-        "it read 90 to 95 % of what the cold starts read; not counted as warm." in notes
-    )
-    unknown = rename_second_starts(a_session(a_run(1, "warm", 11 * GB)))
-    assert (
-        "5.7.22 second start: what was in the page cache before it is unknown and it read 50 % of the data "
-        "directory; not counted as warm." in all_tables(unknown)[0].notes
-    )
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        ([COLD, a_run(2, "warm", 19 * GB, FEW), a_run(3, "warm", 18 * GB, (0.15, 1.0))],
+         "12 to 15 % of the tables' files were in the page cache before it, 100 % after it and it read 90 to 95 % of "
+         "what the cold starts read"),
+        ([a_run(1, "warm", 11 * GB)],
+         "what was in the page cache before it is unknown and it read 50 % of the data directory"),
+        ([COLD, a_run(2, "warm", None)], "what was in the page cache before it is unknown"),
+    ],
+)  # fmt: skip
+def test_a_note_has_the_reason_of_second_starts(runs: list[Run], reason: str) -> None:
+    notes = all_tables(rename_second_starts(a_session(*runs)))[0].notes
+    assert f"5.7.22 second start: {reason}; not counted as warm." in notes
 
 
-def test_a_start_of_which_nothing_is_known_is_a_second_start() -> None:
-    session = rename_second_starts(a_session(COLD, a_run(2, "warm", None)))
-    assert (
-        "5.7.22 second start: what was in the page cache before it is unknown; not counted as warm."
-        in all_tables(session)[0].notes
-    )
+@pytest.mark.parametrize(
+    ("settings", "advice"), [({"memory_bytes": GB}, "raise MEMORY="), ({}, "a host with more memory")]
+)
+def test_the_advice_depends_on_the_limit_of_memory(
+    settings: dict[str, str | int | float | bool | None], advice: str
+) -> None:
+    session = replace(a_session(COLD, a_run(2, "warm", 19 * GB, FEW)), settings=settings)
+    assert any(advice in note for note in all_tables(rename_second_starts(session))[0].notes)
 
 
-def test_who_limited_memory_is_not_told_to_buy_some() -> None:
-    session = a_session(COLD, a_run(2, "warm", 19 * GB, FEW))
-    limited = replace(session, settings={"memory_bytes": GB})
-    assert any("raise MEMORY=" in note for note in all_tables(rename_second_starts(limited))[0].notes)
-    assert any("a host with more memory" in note for note in all_tables(rename_second_starts(session))[0].notes)
-
-
-def test_what_is_read_from_a_warm_cache_is_said_of_each_version() -> None:
+def test_reads_of_warm_starts_are_noted_for_each_version() -> None:
     past = a_run(2, "warm", 6_400_000_000, ALL, version="8.0.31")
     session = a_session(COLD, a_run(1, "warm", 0, ALL), replace(COLD, version="8.0.31"), past)
     notes = [note for note in all_tables(session)[0].notes if note.startswith("Read by warm starts")]
@@ -218,10 +204,10 @@ def test_what_is_read_from_a_warm_cache_is_said_of_each_version() -> None:
     runs = next(table for table in all_tables(session) if table.title == "Every run")
     assert "Tables' files in the page cache before and after the start: 100 % and 100 %: runs 1, 2." in runs.notes
     older = a_session(COLD, a_run(2, "warm", 0))
-    assert not any(note.startswith("Read by warm") for note in all_tables(older)[0].notes), "it was not looked at"
+    assert not any(note.startswith("Read by warm") for note in all_tables(older)[0].notes), "it was not measured"
 
 
-def test_a_run_is_kept_under_its_own_name_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_a_second_start_is_stored_under_the_planned_name_for_a_resumed_session(tmp_path: Path) -> None:
     planned = replace(a_session(COLD, a_run(2, "warm", 0)), runs=(), planned_runs=4)
     store = SessionStore.create(tmp_path, planned)
     for run in (COLD, a_run(2, "warm", 19 * GB)):

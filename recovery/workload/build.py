@@ -248,19 +248,17 @@ class TablesTooLargeError(HostUnfitError):
     """The disk has no room for as many tables as were asked for."""
 
 
-def prepare_datadir(
-    builder: DatadirBuilder, *, progress: Callable[[int, int], None], stop: threading.Event | None = None
-) -> None:
+def prepare_datadir(builder: DatadirBuilder, *, progress: Callable[[int, int], None]) -> None:
     """Builds and checks a data directory. On return its state is `whole`; otherwise the function raises.
 
-    After Ctrl-C (or `stop`) during the build, the next call resumes it. After any other failure, the next call starts
-    from the beginning."""
+    After Ctrl-C during the build, the next call resumes it. After any other failure, the next call starts from the
+    beginning."""
     size = check_template(builder.schema)
     try:
         # Storage errors are diagnosed before anything is removed below.
         with storage_errors(builder.target.writable_folder, temporary_folder()):
             done = _start_or_resume(builder, size)
-            _run_script(builder, size, done=done, progress=progress, stop=stop or threading.Event())
+            _run_script(builder, size, done=done, progress=progress)
             whole = _verify(builder)
     except (StatementFailedError, DatadirMismatchError, TablesTooLargeError):
         # Resuming cannot correct this, and the files may take 20 GB.
@@ -317,13 +315,11 @@ def _schema_fields(schema: Schema) -> dict[str, str | int]:
     return {name: value for name, value in asdict(schema).items() if isinstance(value, str | int)}
 
 
-def _run_script(
-    builder: DatadirBuilder, size: ScriptSize, *, done: int, progress: Callable[[int, int], None], stop: threading.Event
-) -> None:
+def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progress: Callable[[int, int], None]) -> None:
     """Executes the schema script from statement `done` on, and stores how many statements are done.
 
-    Raises BuildInterruptedError if `stop` was set."""
-    version, total = builder.build.version, size.statements
+    Raises BuildInterruptedError after Ctrl-C."""
+    version, total, stop = builder.build.version, size.statements, threading.Event()
     profile, library = build_profile(version), _eatmydata(builder.build)
     if library is None:
         builder.say(f"{version}: building without libeatmydata, which is not installed: several times slower")

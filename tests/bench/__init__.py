@@ -1,1 +1,1 @@
-"""How fast and how small is the tool itself? Ratios taken side by side in one run; nothing here ever fails a test."""
+"""Measures how fast the tool itself is, as ratios that are measured side by side (`make bench`)."""

@@ -34,7 +34,7 @@ from recovery.session.request import split_versions
 from recovery.session.store import check_results_folder
 
 _LONG = 5
-"""Times as many tables where watching is measured: a start of some seconds varies less than one of some tenths."""
+"""Factor on the tables if watching is measured: longer starts vary less."""
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""How much faster is a stage there than tables made the plain way: one client, one statement at a time, durable?"""
+"""Compares the build of a data directory (`stage`) with the plain way: one client, one durable statement at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recovery.model import Build, Schema
 from recovery.workload.schema import script_statements
 
 _BYTES_OF_A_TABLE = 400 << 10
-"""Of the page cache and of the server's memory while it is built, generously."""
+"""Memory of the page cache and the server for each table, generously."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Built:
     """`plain` or `stage`."""
     statements_s: float
     whole_s: float
-    """Of a stage with its proof: started again with the test's settings, counted, shut down."""
+    """For a stage with its proof: started again with the settings of a test, counted, shut down."""
 
 
 def compare(site: Site, build: Build, tables: int, *, count: int) -> Iterator[Built]:
@@ -64,9 +64,9 @@ def _stage(site: Site, build: Build, tables: int, name: str) -> float:
 
 
 def _settle(tables: int) -> None:
-    """Brings the host to the same state before each build: what the earlier one wrote is on the disk, and free memory
-    is really there. A virtual machine hands its free memory back, and taking a gigabyte from the host again was seen to
-    take two seconds: as long as making 4,000 tables."""
+    """Syncs the disk and allocates memory once, so that each build begins in the same state.
+
+    A virtual machine returns free memory to its host, and getting a gigabyte back can take two seconds."""
     os.sync()
     size = min(tables * _BYTES_OF_A_TABLE, psutil.virtual_memory().available // 3)
     mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()

@@ -1,9 +1,9 @@
-"""What was measured of the tool, as Markdown. All figures are computed here, from what bench.json holds."""
+"""Renders bench.json as Markdown; all figures are computed here."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bench.building import Built
@@ -11,7 +11,7 @@ from bench.starts import Start
 from recovery.analysis.statistics import MIN_RUNS, compare_means, interval_95
 
 Found = dict[str, Any]
-"""bench.json: about the host, and of each part that was measured every build or start."""
+"""Content of bench.json: facts about the host, and for each measured part its builds or starts."""
 
 
 def head(found: Found) -> str:
@@ -43,47 +43,29 @@ def _building(found: list[Built]) -> str:
     tables = ", ".join(f"{tables:,}" for tables in dict.fromkeys(each.tables for each in found))
     rows = [_HEADERS, ("---",) * len(_HEADERS)]
     for version in dict.fromkeys(each.version for each in found):
-        plain, stage = (
-            [one for one in found if (one.version, one.way) == (version, way)] for way in ("plain", "stage")
-        )
-        if not plain or not stage:  # interrupted
+        ways = [[one for one in found if (one.version, one.way) == (version, way)] for way in ("plain", "stage")]
+        if not all(ways):  # interrupted
             continue
-        rates = [each[0].tables / _mean(each, _statements_s) for each in (plain, stage)]
-        rows.append(
-            (
-                version,
-                *(f"{rate:,.0f}" for rate in rates),
-                _ratio(plain, stage, _statements_s),
-                *(f"{_mean(each, _whole_s):.1f}" for each in (plain, stage)),
-                _ratio(plain, stage, _whole_s),
-            )
-        )
+        statements_s = [[one.statements_s for one in way] for way in ways]
+        whole_s = [[one.whole_s for one in way] for way in ways]
+        rates = (ways[0][0].tables / statistics.fmean(seconds) for seconds in statements_s)
+        means = (statistics.fmean(seconds) for seconds in whole_s)
+        cells = (*(f"{rate:,.0f}" for rate in rates), _ratio(*statements_s), *(f"{mean:.1f}" for mean in means))
+        rows.append((version, *cells, _ratio(*whole_s)))
     runs = max(sum(one.version == each.version and one.way == each.way for one in found) for each in found)
     table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     return f"## Building {tables} tables\n\n{table}\nMeans of {runs}.\n"
 
 
-def _statements_s(built: Built) -> float:
-    return built.statements_s
-
-
-def _whole_s(built: Built) -> float:
-    return built.whole_s
-
-
-def _mean(found: list[Built], what: Callable[[Built], float]) -> float:
-    return statistics.fmean(map(what, found))
-
-
-def _ratio(plain: list[Built], stage: list[Built], what: Callable[[Built], float]) -> str:
-    ratio = compare_means([what(each) for each in plain], [what(each) for each in stage])
+def _ratio(plain: list[float], stage: list[float]) -> str:
+    ratio = compare_means(plain, stage)
     if ratio is None:
         return "-"
     return f"{ratio.value:.1f}" if ratio.low is None else f"{ratio.value:.1f} ({ratio.low:.1f} to {ratio.high:.1f})"
 
 
 def _starts(found: list[Start]) -> str:
-    """Differences within pairs: a drift of the host hits both starts alike. One that was interrupted is left out."""
+    """Compares within pairs: a drift of the host affects both starts alike. Incomplete pairs are left out."""
     ways = {start.way: {other.pair: other for other in found if other.way == start.way} for start in found}
     whole = [pair for pair in dict.fromkeys(start.pair for start in found) if all(pair in one for one in ways.values())]
     if len(ways) < 2 or not whole:
@@ -91,14 +73,14 @@ def _starts(found: list[Start]) -> str:
     (than, base), (way, other) = ((way, [starts[pair] for pair in whole]) for way, starts in ways.items())
     first, ready_s = found[0], statistics.fmean(start.ready_s for start in base)
     differences = [one.ready_s - start.ready_s for start, one in zip(base, other, strict=True)]
-    mean, told = statistics.fmean(differences), "too few pairs for an interval"
+    mean, interval = statistics.fmean(differences), "too few pairs for an interval"
     if len(differences) >= MIN_RUNS:
         low, high = interval_95(differences)
-        told = f"95 % interval {low:+.4f} to {high:+.4f} s, {low / ready_s:+.2%} to {high / ready_s:+.2%}"
+        interval = f"95 % interval {low:+.4f} to {high:+.4f} s, {low / ready_s:+.2%} to {high / ready_s:+.2%}"
     lines = [
         f"{first.cache} crash recovery of {first.version}, {first.tables:,} tables, {len(differences)} pairs: "
         f"{than} {ready_s:.3f} s, {way} {ready_s + mean:.3f} s; "
-        f"difference {mean:+.4f} s, {mean / ready_s:+.2%} ({told})",
+        f"difference {mean:+.4f} s, {mean / ready_s:+.2%} ({interval})",
         f"CPU time of the tool's process: {than} {_cpu(base)}, {way} {_cpu(other)}",
     ]
     for one, starts in ((than, base), (way, other)):

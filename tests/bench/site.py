@@ -1,4 +1,4 @@
-"""What the benchmarks build and start: real servers in folders of their own, removed at the end."""
+"""A scratch folder with real servers and data directories, which is removed at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recovery.workload.build import DatadirBuilder, prepare_datadir
 
 
 def quiet(*_: object) -> None:
-    """Nothing is told while something is measured."""
+    """Prints nothing while something is measured."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How long does the same crash recovery take when the server is started in different ways? Two ways take turns."""
+"""Compares the same crash recovery with the server started in two ways, which alternate."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ class Start:
     tables: int
     cache: str
     ready_s: float
-    """From right before the exec to the stamp that the server itself wrote on its ready line: so no way of watching
-    times itself."""
+    """From right before the exec to the server's own time stamp of its ready line, so no observer times itself."""
     cpu_s: float
-    """Of this process meanwhile."""
+    """CPU time of this process meanwhile."""
     lag_s: float | None = None
-    """From that stamp to the arrival of the line, where the tool watched."""
+    """From that time stamp to the arrival of the line, if the tool was watching."""
     engine_s: float | None = None
-    """What the container engine took before the exec."""
+    """Time of the container engine before the exec."""
 
 
 def compare(
     site: Site, build: Build, tables: int, ways: tuple[str, str], *, cache: Cache = Cache.WARM, count: int
 ) -> Iterator[Start]:
-    """Pairs of starts over one data directory; the order within a pair alternates. One more pair before is not
-    counted: it warms the files."""
+    """Yields pairs of starts over one data directory; the order within a pair alternates.
+
+    A first pair is not counted: it warms the files."""
     with site.staged(build, tables) as stage, _terminal() as terminal, ExitStack() as stack:
         benches = {way: stack.enter_context(_bench(site, build, stage, way)) for way in ways}
         for bench in benches.values():
@@ -76,10 +76,10 @@ def compare(
             for way in ways if pair % 2 else reversed(ways):
                 if cache is Cache.COLD:
                     benches[way].make_cold()
-                said = partial(Start, way, pair, str(build.version), tables, cache.value)
-                start = _bare(benches[way], said) if way == BARE else _watched(benches[way], said, terminal)
+                start = partial(Start, way, pair, str(build.version), tables, cache.value)
+                found = _bare(benches[way], start) if way == BARE else _watched(benches[way], start, terminal)
                 if pair:
-                    yield start
+                    yield found
 
 
 @contextmanager
@@ -96,9 +96,9 @@ def _bench(site: Site, build: Build, stage: DataDir, way: str) -> Iterator[Bench
         yield Bench(server, stage, schema, conditions=conditions)
 
 
-def _watched(bench: Bench, said: partial[Start], terminal: TextIO) -> Start:
-    """With all that goes on beside a timed start of a session."""
-    with _told(bench, terminal):
+def _watched(bench: Bench, start: partial[Start], terminal: TextIO) -> Start:
+    """Times a start with everything that a session does meanwhile."""
+    with _progress_shown(bench, terminal):
         used_s = time.process_time()
         startup = bench.timed_start(f"{time.monotonic_ns()}.err")
         used_s = time.process_time() - used_s
@@ -106,11 +106,11 @@ def _watched(bench: Bench, said: partial[Start], terminal: TextIO) -> Start:
     bench.kill()
     assert startup.crash_proof is not None
     assert startup.ready_lag_s is not None, "this server does not stamp microseconds"
-    return said(startup.startup_s - startup.ready_lag_s, used_s, startup.ready_lag_s, startup.engine_overhead_s)
+    return start(startup.startup_s - startup.ready_lag_s, used_s, startup.ready_lag_s, startup.engine_overhead_s)
 
 
-def _bare(bench: Bench, said: partial[Start]) -> Start:
-    """As a script does it: the command of the bench's last start once more, and its log is read now and then."""
+def _bare(bench: Bench, start: partial[Start]) -> Start:
+    """Times a start as a script does: runs the command of the last start again, and polls its log."""
     launch = bench.server.process.launch
     options = launch.rundir / "my.cnf"
     for left in set(launch.rundir.iterdir()) - {options}:
@@ -140,7 +140,7 @@ def _bare(bench: Bench, said: partial[Start]) -> Start:
     finally:
         process.kill()
         process.wait()
-    return said(_ready_stamp(log) - began_s, used_s)
+    return start(_ready_stamp(log) - began_s, used_s)
 
 
 def _check_runs(process: subprocess.Popen[bytes], log: Path) -> None:
@@ -156,8 +156,8 @@ def _ready_stamp(log: Path) -> float:
 
 
 @contextmanager
-def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
-    """As a session tells what goes on: drawn on a terminal, and left for `recovery status`."""
+def _progress_shown(bench: Bench, terminal: TextIO) -> Iterator[None]:
+    """Shows the progress as a session does: on a terminal, and in the file for `recovery status`."""
     version = bench.server.build.version
     screen = Screen(terminal)
     screen.live = True
@@ -183,7 +183,7 @@ def _told(bench: Bench, terminal: TextIO) -> Iterator[None]:
 
 @contextmanager
 def _terminal() -> Iterator[TextIO]:
-    """One that nobody sees; another process reads what is drawn, as for a user."""
+    """Makes a hidden terminal, which another process reads."""
     ours, theirs = pty.openpty()
     reader = subprocess.Popen(["cat"], stdin=ours, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.close(ours)

@@ -1,4 +1,4 @@
-"""How does a real browser show a page? Chromium without a window, spoken to through two pipes: no port, no library."""
+"""Shows a page in Chromium without a window, which is controlled through two pipes: no port, no library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -16,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-_ANSWER_S = 60
-_GONE_S = 60
+_TIMEOUT_S = 60
 _FLAGS = (
     "--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-extensions",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
@@ -31,7 +31,7 @@ def found() -> str | None:
 
 
 class Browser:
-    """What it says is cut by NULs; answers carry the number of what was asked, everything else is an event."""
+    """Messages end with NUL; an answer has the number of its request, and everything else is an event."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back = to, back
@@ -46,14 +46,14 @@ class Browser:
         return self._until(lambda message: message.get("id") == self._number)
 
     def wait_for(self, method: str) -> Message:
-        """An event that has come, or comes."""
+        """Returns the first event of this name, and waits for it if necessary."""
         for event in self.events:
             if event["method"] == method:
                 return event
         return self._until(lambda message: message.get("method") == method)
 
     def _until(self, wanted: Any) -> Message:
-        deadline = time.monotonic() + _ANSWER_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
             message = self._next(deadline)
             if "method" in message:
@@ -65,17 +65,17 @@ class Browser:
     def _next(self, deadline: float) -> Message:
         while b"\0" not in self._read:
             ready, _, _ = select.select([self._back], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"the browser has not answered for {_ANSWER_S} s"
-            got = os.read(self._back, 1 << 20)
-            assert got, "the browser has ended"
-            self._read += got
+            assert ready, f"the browser has not answered for {_TIMEOUT_S} s"
+            received = os.read(self._back, 1 << 20)
+            assert received, "the browser has ended"
+            self._read += received
         one, _, self._read = self._read.partition(b"\0")
         message: Message = json.loads(one)
         return message
 
 
 class Page:
-    """A file as it is shown."""
+    """Represents a file in a tab."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -90,17 +90,14 @@ class Page:
         return result
 
     def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        self.size(width, height)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.browser.events.clear()
         self.ask("Page.navigate", url=path.resolve().as_uri())
         self.browser.wait_for("Page.loadEventFired")
-
-    def size(self, width: int, height: int) -> None:
-        self.ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
 
     def run(self, script: str) -> Any:
         answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
@@ -111,11 +108,8 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
-    def said(self, method: str) -> list[Message]:
+    def events(self, method: str) -> list[Message]:
         return [event["params"] for event in self.browser.events if event["method"] == method]
-
-    def picture(self, *, whole: bool = True) -> bytes:
-        return base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=whole, format="png")["data"])
 
     def printed(self) -> bytes:
         return base64.b64decode(self.ask("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"])
@@ -123,14 +117,13 @@ class Page:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Ends with the block, and its profile with it."""
     program = found()
     assert program is not None
     profile = Path(tempfile.mkdtemp(prefix="recovery-browser-"))
     its_in, to = os.pipe()
     back, its_out = os.pipe()
     flags = [*_FLAGS, f"--user-data-dir={profile}", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    # It reads from 3 and writes to 4: a shell puts them there, and becomes it.
+    # It reads from descriptor 3 and writes to 4.
     script = f'exec "$0" "$@" 3<&{its_in} 4>&{its_out}'
     process = subprocess.Popen(
         ["bash", "-c", script, program, *flags],
@@ -145,16 +138,11 @@ def browser() -> Iterator[Browser]:
     try:
         yield Browser(to, back)
     finally:
-        os.close(to)
+        os.close(to)  # it ends when its pipes are closed
         os.close(back)
-        _end(process)
+        try:
+            process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         shutil.rmtree(profile, ignore_errors=True)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """With its pipes closed it goes by itself; what stays is killed, with all that it started."""
-    try:
-        process.wait(_GONE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.wait()

@@ -1,4 +1,4 @@
-"""How does the page look to those who look at it: on a desk and a phone, in light and dark, by keys, and on paper?"""
+"""The HTML report in Chromium: wide and narrow, light and dark, by keyboard, and printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, to_json
 from recovery.report.write import write_reports
 
 pytestmark = pytest.mark.on_demand("browser")
-LOOKS = (Path(__file__).parent / "looks.js").read_text()
+VIEW = (Path(__file__).parent / "view.js").read_text()
 STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
 LEAST_CONTRAST = 4.5
 TAB = 9
@@ -39,7 +39,7 @@ def page() -> Iterator[chromium.Page]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> dict[str, Path]:
-    """Written as the command writes them, of stored sessions and of our own."""
+    """Returns the pages of stored and of generated sessions, by name."""
     folder = tmp_path_factory.mktemp("pages")
     found = {}
     for name in STORED:
@@ -66,48 +66,46 @@ def _kept(folder: Path, session: Session) -> Path:
 every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile", "experiments"])
 
 
-def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False) -> None:
+def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False, unfold: bool = True) -> None:
     page.open(path, width=width, dark=dark)
-    page.run(f"{LOOKS}; globalThis.looks = looks; undefined")
+    page.run(f"{VIEW}; globalThis.view = view; undefined")
+    if unfold:
+        page.run("view.unfold()")
 
 
 @every_page
-def test_charts_are_there_and_nothing_is_fetched_or_complained_about(
+def test_a_page_draws_its_charts_fetches_nothing_and_logs_no_error(
     page: chromium.Page, pages: dict[str, Path], name: str
 ) -> None:
     opened(page, pages[name])
-    page.run("looks.unfold()")
-    charts = page.run("looks.charts()")
+    charts = page.run("view.charts()")
     assert len(charts) >= 2
     assert all(chart["width"] > 300 and chart["height"] > 50 and chart["drawn"] > 3 for chart in charts), charts
-    assert [asked["request"]["url"] for asked in page.said("Network.requestWillBeSent")] == [pages[name].as_uri()]
-    assert [said["entry"]["text"] for said in page.said("Log.entryAdded")] == []
-    assert page.said("Runtime.consoleAPICalled") == []
-    assert page.said("Runtime.exceptionThrown") == []
+    assert [event["request"]["url"] for event in page.events("Network.requestWillBeSent")] == [pages[name].as_uri()]
+    assert [event["entry"]["text"] for event in page.events("Log.entryAdded")] == []
+    assert page.events("Runtime.consoleAPICalled") == []
+    assert page.events("Runtime.exceptionThrown") == []
 
 
 @every_page
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_no_page_is_wider_than_its_window(page: chromium.Page, pages: dict[str, Path], name: str, width: int) -> None:
+def test_a_page_fits_its_window(page: chromium.Page, pages: dict[str, Path], name: str, width: int) -> None:
     opened(page, pages[name], width=width)
-    page.run("looks.unfold()")
     assert page.run("document.scrollingElement.scrollWidth") <= width
     if name != "hostile":
-        assert page.run("looks.overlaps()") == []
+        assert page.run("view.overlaps()") == []
 
 
 @every_page
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_text_stands_out(page: chromium.Page, pages: dict[str, Path], name: str, dark: bool) -> None:
+def test_every_text_has_enough_contrast(page: chromium.Page, pages: dict[str, Path], name: str, dark: bool) -> None:
     opened(page, pages[name], dark=dark)
-    page.run("looks.unfold()")
-    texts = page.run("looks.texts()")
+    texts = page.run("view.texts()")
     assert len(texts) > 100
     assert [text for text in texts if text["contrast"] < LEAST_CONTRAST] == []
 
 
-def test_contrast_is_really_looked_at(page: chromium.Page, tmp_path: Path) -> None:
-    """The detector finds what it is for, in text and in pictures."""
+def test_low_contrast_is_detected(page: chromium.Page, tmp_path: Path) -> None:
     bad = tmp_path / "bad.html"
     bad.write_text(
         "<body style='background:#fff'><p style='color:#bbb'>pale</p><p style='color:#000'>clear</p>"
@@ -115,46 +113,44 @@ def test_contrast_is_really_looked_at(page: chromium.Page, tmp_path: Path) -> No
         "<svg width=300 height=60><rect width=300 height=60 fill='#0072b2'/><text y=30 fill='#000'>on blue</text></svg>"
     )
     opened(page, bad)
-    found = {text["text"]: text["contrast"] for text in page.run("looks.texts()")}
+    found = {text["text"]: text["contrast"] for text in page.run("view.texts()")}
     assert found["clear"] == pytest.approx(21)
     assert [name for name in found if found[name] < LEAST_CONTRAST] == ["pale", "dark", "on blue"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_bars_and_lines_stand_out(page: chromium.Page, pages: dict[str, Path], dark: bool) -> None:
+def test_bars_and_lines_have_enough_contrast(page: chromium.Page, pages: dict[str, Path], dark: bool) -> None:
     opened(page, pages["everything"], dark=dark)
     edges = page.run(
-        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => looks.contrast("
-        "looks.color(getComputedStyle(one).stroke), looks.color(getComputedStyle(document.body).backgroundColor)))"
+        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => view.contrast("
+        "view.color(getComputedStyle(one).stroke), view.color(getComputedStyle(document.body).backgroundColor)))"
     )
     assert len(edges) > 20
     assert min(edges) >= 3
 
 
 @pytest.mark.parametrize("name", ["everything", "stacks", "seven-versions"])
-def test_by_keys_all_that_scrolls_and_unfolds_is_reached(
+def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     page: chromium.Page, pages: dict[str, Path], name: str
 ) -> None:
     opened(page, pages[name], width=360)
-    page.run("looks.unfold()")
     page.press("Tab", TAB)
-    first = page.run("looks.focused()")
+    first = page.run("view.focused()")
     assert first["css"] == "skip"
-    assert first["top"] >= 0, "it is seen once it is reached"
+    assert first["top"] >= 0, "visible with the focus"
     wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a').length")
     reached = []
     for _ in range(wanted + 1):
         page.press("Tab", TAB)
-        reached.append(page.run("looks.focused()"))
+        reached.append(page.run("view.focused()"))
     kinds = [one["tag"] for one in reached]
     assert sum("scroll" in one["css"] for one in reached) == page.run("document.querySelectorAll('.scroll').length")
     assert kinds.count("SUMMARY") == page.run("document.querySelectorAll('summary').length")
-    assert all(one["outline"] >= 2 for one in reached[:wanted]), "who looks sees where one is"
+    assert all(one["outline"] >= 2 for one in reached[:wanted]), "the focus is visible"
 
 
-def test_what_scrolls_is_in_a_region_with_a_name(page: chromium.Page, pages: dict[str, Path]) -> None:
+def test_scrolling_tables_images_and_regions_have_names(page: chromium.Page, pages: dict[str, Path]) -> None:
     opened(page, pages["everything"], width=360)
-    page.run("looks.unfold()")
     outside = "[...document.querySelectorAll('table')].filter((one) => !one.closest('[role=region][tabindex=\"0\"]'))"
     assert page.run(f"{outside}.length") == 0
     tree = page.ask("Accessibility.getFullAXTree")["nodes"]
@@ -164,24 +160,18 @@ def test_what_scrolls_is_in_a_region_with_a_name(page: chromium.Page, pages: dic
     assert {"main", "banner", "navigation", "contentinfo"} <= {role for role, _ in named}
 
 
-def test_a_hostile_session_does_nothing(page: chromium.Page, pages: dict[str, Path]) -> None:
+def test_markup_in_a_session_is_shown_as_text(page: chromium.Page, pages: dict[str, Path]) -> None:
     opened(page, pages["hostile"])
-    page.run("looks.unfold()")
-    assert page.said("Page.javascriptDialogOpening") == []
+    assert page.events("Page.javascriptDialogOpening") == []
     assert page.run("document.querySelectorAll('script, img, [onerror], iframe, object').length") == 0
     assert page.run("document.body.innerText.split('<script>alert(1)</script>').length") > 100
 
 
-@every_page
-def test_it_can_be_printed(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
-    opened(page, pages[name], dark=True)
+def test_print_is_white_and_unfolded(page: chromium.Page, pages: dict[str, Path]) -> None:
+    opened(page, pages["everything"], dark=True, unfold=False)
     paper = page.printed()
     assert paper.startswith(b"%PDF")
     assert paper.count(b"/Type /Page\n") >= 1
-
-
-def test_paper_is_white_and_has_what_is_folded(page: chromium.Page, pages: dict[str, Path]) -> None:
-    opened(page, pages["everything"], dark=True)
     page.ask("Emulation.setEmulatedMedia", media="print")
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
@@ -192,8 +182,8 @@ def test_paper_is_white_and_has_what_is_folded(page: chromium.Page, pages: dict[
 
 
 @pytest.mark.parametrize("name", [*STORED, "everything", "near"])
-def test_no_table_is_cut_on_paper(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
-    opened(page, pages[name], width=A4)
+def test_no_printed_table_is_cut(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
+    opened(page, pages[name], width=A4, unfold=False)
     page.ask("Emulation.setEmulatedMedia", media="print")
     wide = "[...document.querySelectorAll('table')].filter((one) => one.getBoundingClientRect().right > innerWidth)"
     assert page.run(f"{wide}.map((one) => [one.caption.innerText, one.scrollWidth])") == []

@@ -1,4 +1,4 @@
-"""A server in a container of a real engine: what its process may do, when it began, how it ends, what is left."""
+"""A server in a container of a real engine: its rights, its start, its end, and what is left of it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_server_may_do_no_more_than_it_needs(server: Server, datadir: Path, cl
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_a_server_runs_as_the_owner_of_its_files(server: Server, datadir: Path) -> None:
-    """A user of the engine built it, and root goes on with it: without capabilities root may not enter."""
+    """A user of the engine built it, and root uses it now: without capabilities root may not enter."""
     try:
         give(datadir, 4711)
         server.start()
@@ -121,7 +121,7 @@ def give(folder: Path, uid: int) -> None:
         os.chown(path, uid, uid)
 
 
-def test_the_exec_is_timed_and_what_the_engine_takes_is_not(server: Server) -> None:
+def test_a_start_is_timed_from_the_exec_without_the_time_of_the_engine(server: Server) -> None:
     called_at = time.monotonic()
     startup = server.start()
     assert server.process.started_at > called_at
@@ -150,7 +150,7 @@ def test_a_kill_is_a_crash_and_the_next_start_recovers(server: Server, client: d
     assert server.stop() == Exit(code=0, signal=None)
 
 
-def test_a_server_that_cannot_start_says_why(server: Server, client: docker.DockerClient) -> None:
+def test_a_failed_start_reports_the_reason(server: Server, client: docker.DockerClient) -> None:
     with pytest.raises(ServerFailedError, match="unknown variable 'no_such_option=1'"):
         server.start(settings={"no_such_option": "1"})
     assert of_this_test(client) == []
@@ -174,8 +174,8 @@ def test_a_pause_is_noticed_and_does_not_outlive_a_kill(server: Server, client: 
     container.pause()
     assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
     assert of_this_test(client) == []
-    told = "somebody paused the server's container meanwhile (`docker pause`): the time is not the server's alone"
-    assert meanwhile.pause() == told
+    paused = "somebody paused the server's container meanwhile (`docker pause`): the time is not the server's alone"
+    assert meanwhile.pause() == paused
     server.start()
     afterwards = ClockGuard()
     server.stop()
@@ -292,11 +292,11 @@ def test_a_user_of_the_engine_drops_the_caches_for_local_servers_too(
 
 
 @pytest.mark.parametrize("option", ["name=rootless", "name=userns"])
-def test_an_engine_that_maps_users_is_passed_over(
+def test_an_engine_that_maps_users_is_not_used(
     option: str, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine at hand does not: its own words, and that one more, stand in for one that does."""
-    said = client.info() | {"SecurityOptions": ["name=seccomp,profile=default", option]}
-    monkeypatch.setattr(docker.DockerClient, "info", lambda _: said)
+    """The engine at hand does not: its own answer, with that option added, stands in for one that does."""
+    info = client.info() | {"SecurityOptions": ["name=seccomp,profile=default", option]}
+    monkeypatch.setattr(docker.DockerClient, "info", lambda _: info)
     with pytest.raises(docker_engine.NoEngineError, match="its containers cannot use the data directory"):
         docker_engine.connect()

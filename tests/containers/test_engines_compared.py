@@ -1,4 +1,4 @@
-"""Does `make bench ARGS="--only engines"` measure the same server both ways?"""
+"""`make bench ARGS="--only engines"` measures the same server in both engines."""
 
 from __future__ import annotations
 

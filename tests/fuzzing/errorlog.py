@@ -1,32 +1,38 @@
-"""Is any file an error log with starts in it, or with none? Their phases lie inside of them, one after the other."""
+"""Two targets: files of error logs, and lines as they arrive. Phases lie within their start, in order, without gaps."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from fuzzing.target import FIXTURES, Target, text_of
+from recovery.analysis.phase_names import FIRST_QUERY
 from recovery.cli.analyze import log_page, to_json
 from recovery.errors import RecoveryError
 from recovery.model import parse_version
 from recovery.mysqld.error_log import classify, log_counters, microsecond_stamp, milestone_of
 from recovery.mysqld.log_analysis import LoggedStart, StartParser, starts_in
+from recovery.mysqld.phases import HELD_BACK_S, PhaseTracker, with_first_query
 
 PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _OUTCOMES = {"ready", "failed", "cut", "ended"}
 _KINDS = {"crash", "clean", "initialize", "not told"}
-_LAID_OUT = 16
-"""One log in so many is made a page of, too, which takes longer than to read it."""
+_PAGES = 16
+"""One log in so many is also rendered, which takes longer than reading it."""
+_MAX_WORD = 60
+_STAMPS = (
+    "2026-11-20T20:28:51.888699Z", "2026-11-20 20:28:36", "130409 15:54:32", "+24:00", "0000-00-00T00:00:00.000000Z",
+)  # fmt: skip
 _LOGS = sorted((FIXTURES / "errorlogs").glob("*.err"))
 
 
-def check(data: bytes) -> None:
+def check_log(data: bytes) -> None:
     found: list[LoggedStart] = []
     try:
-        # Those before the damage, too.
         found.extend(starts_in(io.BytesIO(data), "a log"))
     except RecoveryError:
         assert data.startswith(PACKED)
@@ -35,7 +41,7 @@ def check(data: bytes) -> None:
         assert found == _line_by_line(data)
         for line in data.split(b"\n")[:4]:
             microsecond_stamp(text_of(line))
-    if crc32(data) % _LAID_OUT == 0:
+    if crc32(data) % _PAGES == 0:
         log_page("a log", found)
         assert len(json.loads(to_json([("a log", found)]))["logs"][0]["starts"]) == len(found)
 
@@ -58,7 +64,6 @@ def in_order(found: Sequence[LoggedStart]) -> None:
 
 
 def _line_by_line(data: bytes) -> list[LoggedStart]:
-    """Nothing is passed over."""
     starts, found = StartParser(), list[LoggedStart]()
     lines = data.split(b"\n")
     for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
@@ -66,39 +71,87 @@ def _line_by_line(data: bytes) -> list[LoggedStart]:
     return found + starts.finish()
 
 
-def _tells(line: bytes) -> bool:
+def _is_understood(line: bytes) -> bool:
     text = text_of(line)
     return bool(milestone_of(text) or classify(text) or dict(log_counters(text))) or text.startswith("Version: ")
 
 
-def _seeds() -> Iterator[bytes]:
-    """Recorded logs, as far as they are understood."""
+def _log_seeds() -> Iterator[bytes]:
+    """The understood lines of recorded logs."""
     for log in _LOGS:
-        short = b"\n".join([line for line in log.read_bytes().splitlines() if _tells(line)]) + b"\n"
+        short = b"\n".join([line for line in log.read_bytes().splitlines() if _is_understood(line)]) + b"\n"
         yield short
         yield short[len(short) // 2 :] + short[: len(short) // 3]
     yield gzip.compress(short, mtime=0)
 
 
-TARGET = Target(
-    "errorlog",
-    check,
-    _seeds,
-    words=(
-        "starting as process 1", "mysqld_safe Starting mysqld daemon", "[MY-015015]", "Directories to scan",
-        "initializing of server in progress", "InnoDB initialization has started", "InnoDB initialization has ended",
-        "[InnoDB] Scanning '", "Initializing buffer pool", "Completed initialization of buffer pool",
-        "highest supported file format is", "Starting crash recovery from checkpoint", "Starting an apply batch",
-        "Database was not shutdown normally", "InnoDB: Starting crash recovery.", "InnoDB: Apply batch completed",
-        "Reading tablespace information from the .ibd", "rollback segment(s) are active",
-        "Server upgrade from 1 started", "started; log sequence number 1", "Data dictionary initializing",
-        "Reading DD tablespace files", "Validated 1/2  tablespaces", "[ERROR] Aborting", "Version: '5.7.22'",
-        "[Note] /m: ready for connections.",
-        "(mysqld 8.0.31)", "Starting MariaDB 10.11.5", "Loading buffer pool(s) from", "Buffer pool(s) load completed",
-        "Starting in background the rollback", "Rollback of non-prepared transactions completed",
-        ": Shutdown complete", "Doing recovery: scanned up to", "2026-11-20T20:28:51.888699Z", "2026-11-20 20:28:36",
-        "130409 15:54:32", "+24:00", "0000-00-00T00:00:00.000000Z",
-    ),
-    most_bytes=4096,
-    share=40,
-)  # fmt: skip
+def _words() -> Iterator[str]:
+    """Yields the messages of recorded logs, as far as a dictionary holds them, and time stamps."""
+    for log in _LOGS:
+        for line in filter(_is_understood, log.read_bytes().splitlines()):
+            yield text_of(line).rpartition("] ")[2][:_MAX_WORD]
+    yield from _STAMPS
+
+
+ERRORLOG = Target("errorlog", check_log, _log_seeds, tuple(sorted(set(_words()))), max_bytes=4096, share=40)
+
+# --- Lines as they arrive, held back or not, with whatever time stamps
+
+_STARTED_S = 1000.0
+_ANSWERED_S = 0.5
+"""After the ready line."""
+_LINE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) (\d{1,10}(?:\.\d{1,9})?)\t(.*)", re.ASCII)
+_EACH = 16
+"""The current phase is asked after one line in so many."""
+
+
+def check_arrivals(data: bytes) -> None:
+    """The first line has the version and the kind of start, the others seconds since the exec, time of day and text."""
+    head, *lines = text_of(data).split("\n")
+    name, _, kind = head.partition(" ")
+    try:
+        version = parse_version(name)
+    except ValueError:
+        version = parse_version("8.0.31")
+    tracker = PhaseTracker(version, _STARTED_S)
+    tracker.crashed = kind == "crash"
+    at_s = wall_s = 0.0
+    for number, line in enumerate(lines):
+        if (found := _LINE.fullmatch(line)) is not None:
+            # No monotonic clock goes back; the other one may.
+            at_s, wall_s = max(at_s, float(found[1])), float(found[2])
+        tracker.add_arrival(line if found is None else found[3], _STARTED_S + at_s, wall_s)
+        tracker.latest = line
+        if number % _EACH == 0:
+            _check_current(tracker, _STARTED_S + at_s)
+    _check_phases(tracker, at_s)
+    assert tracker.held_s is None or tracker.held_s > HELD_BACK_S
+
+
+def _check_current(tracker: PhaseTracker, now_s: float) -> None:
+    current = tracker.current(now_s)
+    assert current.phase != ""
+    assert _STARTED_S <= current.since_s <= now_s + 1
+
+
+def _check_phases(tracker: PhaseTracker, startup_s: float) -> None:
+    *phases, last = with_first_query(tracker.phases(startup_s), startup_s + _ANSWERED_S)
+    at_s = 0.0
+    for phase in phases:
+        assert phase.start_s == at_s
+        assert phase.end_s > at_s
+        at_s = phase.end_s
+    assert at_s == (startup_s if phases else 0.0)
+    assert (last.name, last.end_s) == (FIRST_QUERY, startup_s + _ANSWERED_S)
+    for one in tracker.background_phases(startup_s):
+        assert 0 <= one.start_s <= one.end_s
+
+
+def _arrival_seeds() -> Iterator[bytes]:
+    for arrivals in sorted((FIXTURES / "errorlogs").glob("*-crash.arrivals")):
+        version = arrivals.name.removesuffix("-crash.arrivals").removeprefix("mysql-")
+        lines = arrivals.read_bytes().splitlines()
+        yield f"{version} crash\n".encode() + b"\n".join(lines[:: 1 + len(lines) // 30])
+
+
+PASSAGE = Target("passage", check_arrivals, _arrival_seeds, ERRORLOG.words, max_bytes=4096, share=40)

@@ -1,19 +1,19 @@
-"""Which parts of the tool read what others have written, and what does each promise of any input whatever?"""
+"""All targets: the parts of the tool that read what others have written."""
 
 from __future__ import annotations
 
-from fuzzing import commands, errorlog, pages, passage, printed, report, settings, statements, templates, versions
+from fuzzing import errorlog, options, printed, report, scripts
 from fuzzing.target import Target
 
 TARGETS: tuple[Target, ...] = (
-    versions.TARGET,
-    settings.TARGET,
-    commands.TARGET,
-    templates.TARGET,
-    statements.TARGET,
-    errorlog.TARGET,
-    passage.TARGET,
-    printed.TARGET,
-    report.TARGET,
-    pages.TARGET,
+    options.VERSIONS,
+    options.SETTINGS,
+    options.COMMANDS,
+    scripts.TEMPLATES,
+    scripts.STATEMENTS,
+    errorlog.ERRORLOG,
+    errorlog.PASSAGE,
+    printed.PRINTED,
+    report.REPORT,
+    report.PAGES,
 )

@@ -1,4 +1,4 @@
-"""Is whatever other programs print read, or refused: sysbench, perf, eu-stack; and what is kept of looks?"""
+"""One target: the output of other programs (sysbench, perf, eu-stack), and stored stacks and samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from unittest import mock
 
-from fuzzing.target import FIXTURES, Target, a_folder, text_of
+from fuzzing.target import FIXTURES, Target, temporary_folder, text_of
 from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.stacks import MAX_FRAMES, Folded, folded_text, hottest_functions, parse_folded
 from recovery.errors import RecoveryError
@@ -42,7 +42,7 @@ def _perf(data: bytes) -> None:
 
 
 def _eu_stack(data: bytes) -> None:
-    """What lies at an address is asked of the process."""
+    """Symbols would be read from the process."""
     with mock.patch(
         "recovery.profiling.eu_stack.resolve_addresses", lambda _, addresses: dict.fromkeys(addresses, "f(int)")
     ):
@@ -72,7 +72,7 @@ def _folded(data: bytes) -> None:
 
 def _raw(data: bytes) -> None:
     for content in (data, gzip.compress(data, 1, mtime=0)):
-        with a_folder() as folder, suppress(RecoveryError):
+        with temporary_folder() as folder, suppress(RecoveryError):
             (folder / "raw.csv.gz").write_bytes(content)
             assert all(isinstance(look.at_s, float) for look in read_samples(folder / "raw.csv.gz"))
 
@@ -92,7 +92,7 @@ _CHECKS: Mapping[str, Callable[[bytes], None]] = {
 }
 
 
-def check(data: bytes) -> None:
+def check_printed(data: bytes) -> None:
     """The first line says which program, the rest is what it has printed."""
     name, _, printed = data.partition(b"\n")
     with suppress(RecoveryError):
@@ -124,9 +124,9 @@ def _seeds() -> Iterator[bytes]:
         yield f"{name}\n{text}".encode()
 
 
-TARGET = Target(
+PRINTED = Target(
     "printed",
-    check,
+    check_printed,
     _seeds,
     words=(
         *(f"{name}\n" for name in _CHECKS),
@@ -135,6 +135,6 @@ TARGET = Target(
         "    ignored errors:  0 (", "    reconnects:  0 (", "TID ", "operator", " [clone",
         "(anonymous namespace)", "[unknown]", "[kernel", ".ko)", "os_waits=3", "spins=9,waits=3", "futex", "@@",
     ),
-    most_bytes=2048,
+    max_bytes=2048,
     share=100,
 )  # fmt: skip

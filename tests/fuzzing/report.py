@@ -1,24 +1,35 @@
-"""Is any folder a stored session, or a damaged one? What is one is written as it was read."""
+"""Two targets: stored sessions, which are written as they were read or refused, and all reports of them."""
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import shlex
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fuzzing.target import FIXTURES, Target, a_folder
+from rich.console import Console
+
+from fuzzing.target import FIXTURES, Target, temporary_folder
+from recovery.analysis.compare import compare, worse_pairs
 from recovery.errors import RecoveryError
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import Run, Session
+from recovery.report import console
+from recovery.report.compare import comparison_tables
+from recovery.report.exports import FORMATS, render_as
 from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, load_session, to_json
 from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
+from recovery.report.text import WIDTH, render_table
+from recovery.report.write import write_reports
 
 _PARTS = (REPORT_FILE, "runs/007.json", f"{STACKS_FOLDER}/one.folded")
 _KEPT = ("2026-11-21-scale", "2026-11-22-interference")
@@ -32,15 +43,14 @@ _ODD: tuple[object, ...] = (
 )  # fmt: skip
 
 
-def check(data: bytes) -> None:
-    with a_folder() as folder:
+def check_session(data: bytes) -> None:
+    with temporary_folder() as folder:
         write(folder, data)
         with suppress(RecoveryError):
-            check_session(folder, load_session(folder))
+            _check_stored(folder, load_session(folder))
 
 
-def check_session(folder: Path, session: Session) -> None:
-    """What is made of it can be told, and stored with it."""
+def _check_stored(folder: Path, session: Session) -> None:
     answers(session)
     all_tables(session)
     stored = to_json(session)
@@ -150,4 +160,42 @@ def _as_bytes(*parts: Mapping[str, Any]) -> bytes:
     return b"\0".join(json.dumps(part, separators=(",", ":")).encode() for part in parts)
 
 
-TARGET = Target("report", check, _seeds, most_bytes=12_000, share=30, mutate=mutate)
+REPORT = Target("report", check_session, _seeds, max_bytes=12_000, share=30, mutate=mutate)
+
+# --- All reports of a session
+
+
+def check_pages(data: bytes) -> None:
+    with temporary_folder() as folder, suppress(RecoveryError):
+        write(folder, data)
+        session = load_session(folder)
+        write_reports(folder)
+        for name in FORMATS:
+            _check_page(name, render_as(folder, name))
+        console.render(session, Console(file=io.StringIO(), width=80))
+        for one, other in ((session, _recorded()), (_recorded(), session), (session, session)):
+            found = compare([one], [other])
+            worse_pairs(found, 0.1)
+            for table in comparison_tables(found, (["one"], ["other"])):
+                assert max(map(len, render_table(table).split("\n"))) <= WIDTH
+
+
+def _check_page(name: str, page: str) -> None:
+    if name == "text":
+        assert page.isascii()
+        assert all(len(line) <= WIDTH or _is_word(line) for line in page.split("\n"))
+    if name == "html":
+        assert "<script" not in page
+
+
+def _is_word(line: str) -> bool:
+    """A word of the command that repeats the session is not broken, however long it is."""
+    return len(shlex.split(line.removesuffix("\\"))) == 1
+
+
+@cache
+def _recorded() -> Session:
+    return load_session(FIXTURES / "sessions" / "three-versions")
+
+
+PAGES = Target("pages", check_pages, _seeds, max_bytes=12_000, share=2, mutate=mutate)

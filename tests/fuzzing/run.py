@@ -1,6 +1,5 @@
-"""One target under atheris, until it has been run so often or has crashed: `python -m fuzzing.run NAME PROGRAM
-[OPTION...] FOLDER...`, with libFuzzer's own options, and the program that it calls for more of this process.
-`python -m fuzzing` calls it for all."""
+"""Runs one target under atheris: `python -m fuzzing.run NAME PROGRAM [OPTION...] FOLDER...`, with libFuzzer's options,
+and the program that it calls to start more of this process. `python -m fuzzing` calls it for all targets."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ with atheris.instrument_imports(include=["recovery"]):
     from fuzzing.target import Target
 
 _BY_BYTES = 0.3
-"""Of the inputs that a target can change by itself, this share is changed by libFuzzer all the same."""
+"""Share of the inputs that libFuzzer changes although the target has a mutator."""
 
 
 def main() -> None:
@@ -27,12 +26,10 @@ def main() -> None:
 
 
 def _mutator(target: Target) -> Callable[[bytes, int, int], bytes]:
-    def mutated(data: bytes, most_bytes: int, seed: int) -> bytes:
+    def mutated(data: bytes, max_bytes: int, seed: int) -> bytes:
         rng = random.Random(seed)  # noqa: S311 - nothing here is a secret
         found = None if target.mutate is None or rng.random() < _BY_BYTES else target.mutate(data, rng)
-        if found is None or len(found) > most_bytes:
-            return bytes(atheris.Mutate(data, most_bytes))
-        return found
+        return found if found is not None and len(found) <= max_bytes else bytes(atheris.Mutate(data, max_bytes))
 
     return mutated
 

@@ -1,4 +1,4 @@
-"""What is a part of the tool that is fuzzed? Any bytes go in; a value comes out, or an error that is told in a line."""
+"""A target of the fuzzer: any bytes go in; a value comes out, or an error of one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIXTURES = ROOT / "fixtures"
 CORPORA = FIXTURES / "fuzz"
-"""Of each target a folder: what a fuzzer has found worth keeping, and what had once been a crash."""
+"""A folder for each target: the inputs that reach the most code, and those that were once a crash."""
 _IN_MEMORY = Path("/dev/shm")
 
 
@@ -20,16 +20,16 @@ _IN_MEMORY = Path("/dev/shm")
 class Target:
     name: str
     check: Callable[[bytes], None]
-    """Raises AssertionError for a promise that was not kept. Whatever else it raises is a crash."""
+    """Raises AssertionError for a broken promise. Any other exception is a crash."""
     seeds: Callable[[], Iterable[bytes]]
-    """What the real thing looks like."""
+    """Realistic inputs."""
     words: tuple[str, ...] = ()
-    """That stand in it: the fuzzer's dictionary."""
-    most_bytes: int = 1024
+    """The fuzzer's dictionary."""
+    max_bytes: int = 1024
     share: int = 1
-    """Of all executions, beside the shares of the others: what is slow has fewer."""
+    """Share of all executions, relative to the other targets: slow targets have a small one."""
     mutate: Callable[[bytes, random.Random], bytes | None] | None = None
-    """To another input like this one, where bytes put at random would make nothing of it but damage."""
+    """Makes another input of the same format, where random bytes would only damage it."""
 
     @property
     def kept(self) -> tuple[Path, ...]:
@@ -41,8 +41,8 @@ def text_of(data: bytes) -> str:
 
 
 @contextmanager
-def a_folder() -> Iterator[Path]:
-    """For one input: in memory where there is such a place, since there are millions."""
+def temporary_folder() -> Iterator[Path]:
+    """Makes a folder for one input, in memory where possible: there are millions."""
     place = _IN_MEMORY if _IN_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="recovery-fuzz-", dir=place) as folder:
         yield Path(folder)

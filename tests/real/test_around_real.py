@@ -1,4 +1,4 @@
-"""What else the host did while a real server started: it must show where it was, and only there."""
+"""Activity of the host while a real server starts is recorded, and only where there was any."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from datadirs import empty_datadir
-from sessions import need_limits, stored
+from datadirs import shared_empty_datadir
+from sessions import need_limits
 
-from recovery.cli.main import run
 from recovery.linux.cgroups import server_limits
 from recovery.linux.procfs import process_io_bytes
 from recovery.linux.storage import device_of
@@ -22,8 +21,6 @@ from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
-TABLES = 300
-SHARES_DATA = True
 CALM_STARTS = 3
 """Of which the calmest counts: others may be at work on this host."""
 BURN = "print(flush=True)\nwhile True: pass"
@@ -43,7 +40,7 @@ while True: os.pwritev(file, [page], random.randrange(256) << 16)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
-    return empty_datadir("5.7.22", tmp_path_factory.mktemp("made"))
+    return shared_empty_datadir("5.7.22", tmp_path_factory)
 
 
 @pytest.fixture
@@ -81,7 +78,7 @@ def calmest(server: Server, figure: str) -> float:
 
 
 @pytest.mark.on_demand("disturbed")
-def test_a_cpu_burner_shows(server: Server) -> None:
+def test_the_cpu_time_of_another_process_is_recorded(server: Server) -> None:
     calm = calmest(server, "others_cpu_s")
     with beside(BURN):
         busy = around(server)
@@ -96,7 +93,7 @@ def test_a_cpu_burner_shows(server: Server) -> None:
 @pytest.mark.parametrize(("program", "which", "figure"), [
     (READ, 0, "others_read_bytes"), (WRITE, 1, "others_written_bytes"),
 ])  # fmt: skip
-def test_a_disk_s_other_user_shows(
+def test_the_reads_and_writes_of_another_process_are_recorded(
     program: str, which: int, figure: str, server: Server, made: tuple[Build, Path], tmp_path: Path
 ) -> None:
     if device_of(made[1]).device is None:
@@ -117,7 +114,7 @@ def test_a_disk_s_other_user_shows(
     assert calm < 0.3 * moved / busy.seconds
 
 
-def test_a_server_held_back_by_its_group_shows(made: tuple[Build, Path], tmp_path: Path) -> None:
+def test_throttling_by_a_cpu_limit_is_recorded(made: tuple[Build, Path], tmp_path: Path) -> None:
     need_limits()
     build, datadir = made
     with (
@@ -134,36 +131,5 @@ def test_a_server_held_back_by_its_group_shows(made: tuple[Build, Path], tmp_pat
     assert held.around.throttled_s > 0
 
 
-def test_a_server_that_is_not_held_back_shows_none(server: Server) -> None:
+def test_without_a_limit_no_throttling_is_recorded(server: Server) -> None:
     assert not around(server).throttled_s
-
-
-def test_a_session_keeps_all_of_it(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["cold-recovery", "--version", "5.7.22", "--runs", "1", "--note", "io2, <b>5000</b> IOPS", *at]
-    asked.remove("--no-probe")
-    assert run(asked) == 0
-    report = stored(tmp_path)
-    (one,) = report["runs"]
-    assert one["around"]["seconds"] > 0
-    timeline = one["timeline"]
-    # The last look comes after the first answer.
-    assert timeline["at_s"][-1] >= one["first_query_s"] - 0.001
-    assert timeline["cpu_s"][-1] >= one["cpu_s"] - 0.001
-    assert timeline["read_bytes"][-1] >= one["read_bytes"]
-    assert len(timeline["others_cpu_s"]) == len(timeline["at_s"])
-    assert report["settings"]["note"] == "io2, <b>5000</b> IOPS"
-    assert "--note 'io2, <b>5000</b> IOPS'" in report["command"]
-    assert "io2, <b>5000</b> IOPS" in (tmp_path / "results" / "latest" / "report.txt").read_text()
-    environment = report["environment"]
-    assert environment["probe_4k_1_iops"] is None or environment["probe_4k_1_iops"] > 0
-    assert environment["probe_seconds_each"] == 0.1
-    assert report["servers"]["5.7.22"]["program_device"]
-
-    assert run([*asked, "--no-probe"]) == 0
-    environment = stored(tmp_path)["environment"]
-    assert environment["probe"] == "none: left out, as asked"
-    assert "probe_4k_1_iops" not in environment
-
-    capsys.readouterr()
-    assert run(["warm-recovery", "--dry-run", "--results", str(tmp_path / "results")]) == 0
-    assert "--note 'io2, <b>5000</b> IOPS'" in capsys.readouterr().err, "it goes on over the same storage"

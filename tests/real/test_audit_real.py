@@ -1,4 +1,4 @@
-"""Is an audit that was skipped never a passed one? With pip-audit of its lock, and a database on loopback."""
+"""A skipped audit never counts as passed. With the locked pip-audit, and a database on loopback."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def database() -> Iterator[str]:
         thread.join()
 
 
-def test_all_three_ends(database: str, tmp_path: Path) -> None:
+def test_an_audit_passes_fails_or_is_skipped(database: str, tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "requirements").mkdir()
     shutil.copy(ROOT / "scripts/audit.py", tmp_path / "scripts")
@@ -67,16 +67,16 @@ def test_all_three_ends(database: str, tmp_path: Path) -> None:
         return done.returncode, done.stdout
 
     assert audited(f"{database}/empty") == (0, "nothing is known of what the locks install\n")
-    code, said = audited(f"{database}/knows")
-    assert (code, said.splitlines()[-1]) == (1, "something is known of what the locks install")
-    assert "TEST-1, mended in 99.1" in said
-    assert "idna" in said
-    code, said = audited(NOWHERE)
+    code, output = audited(f"{database}/knows")
+    assert (code, output.splitlines()[-1]) == (1, "something is known of what the locks install")
+    assert "TEST-1, mended in 99.1" in output
+    assert "idna" in output
+    code, output = audited(NOWHERE)
     if code != 77:  # a host that reaches the second one, which is the public index's own
         assert code in (0, 1)
     else:
-        assert said.startswith("skipped: no advisory database tells of all packages in audit.lock: osv: ")
-        assert "; pypi: " in said
+        assert output.startswith("skipped: no advisory database tells of all packages in audit.lock: osv: ")
+        assert "; pypi: " in output
     (tmp_path / "requirements/audit.lock").write_text("no-such-package==1 --hash=sha256:" + "0" * 64 + "\n")
-    code, said = audited(f"{database}/empty")
-    assert (code, said[:45]) == (77, "skipped: pip-audit could not be installed: ER")
+    code, output = audited(f"{database}/empty")
+    assert (code, output[:45]) == (77, "skipped: pip-audit could not be installed: ER")

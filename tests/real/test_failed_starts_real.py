@@ -1,4 +1,4 @@
-"""Is what a server did not come back over kept as it was left, with its log, and does the session go on without it?"""
+"""A data directory on which a server does not come back is kept with the log, and the session continues without it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.server import Server, StartCompanion, no_companion
 
 pytestmark = pytest.mark.real
-VERSION, TABLES = "5.7.22", 5
+VERSION, TABLES = "mariadb-10.11.5", 5
 LEFT_BYTES = 100_000
 
 
-def broken(mysql: Path) -> None:
-    """As a disk may have lost it: the server's own tablespace ends in the midst of a page."""
+def cut_short(mysql: Path) -> None:
+    """As by a failing disk: the server's own tablespace ends within a page."""
     with (mysql / "ibdata1").open("r+b") as file:
         file.truncate(LEFT_BYTES)
 
@@ -32,14 +32,14 @@ def only_first(fault: Callable[[], None], calls: list[object]) -> None:
         fault()
 
 
-def kept_of(data: Path, run_of_it: dict[str, Any], results: Path) -> Path:
-    """It lies where the reason says, as the failed start has left it; and its log is with the results."""
+def kept_directory(data: Path, failed: dict[str, Any], results: Path) -> Path:
+    """It is where the reason says, as the failed start has left it, and its log is with the results."""
     (info,) = (info for info in DataDirs(data).list() if info.status == "failed")
     kept = data / info.key
-    assert run_of_it["verdict"] == "failed"
-    assert run_of_it["reason"].endswith(f"; its data directory is kept as {kept}")
+    assert failed["verdict"] == "failed"
+    assert failed["reason"].endswith(f"; its data directory is kept as {kept}")
     assert (kept / "mysql" / "ibdata1").stat().st_size == LEFT_BYTES
-    assert "ibdata1" in (results / "latest" / run_of_it["log"]).read_text()
+    assert "ibdata1" in (results / "latest" / failed["log"]).read_text()
     assert str(kept) in "".join((results / "latest" / "report.txt").read_text().split()), "broken into lines"
     return kept
 
@@ -50,26 +50,26 @@ def test_a_start_that_fails_keeps_its_data_directory(
     timed_start, calls = Bench.timed_start, list[object]()
 
     def failing(bench: Bench, log_name: str) -> Startup:
-        only_first(lambda: broken(bench.datadir.mysql), calls)
+        only_first(lambda: cut_short(bench.datadir.mysql), calls)
         return timed_start(bench, log_name)
 
     monkeypatch.setattr(Bench, "timed_start", failing)
-    asked = ["warm-recovery", "--version", VERSION, *at]
-    assert run([*asked, "--runs", "2"]) == 1
+    command = ["warm-recovery", "--version", VERSION, *at]
+    assert run([*command, "--runs", "2"]) == 1
     report = stored(tmp_path)
     first, second = report["runs"]
-    kept = kept_of(data, first, tmp_path / "results")
+    kept = kept_directory(data, first, tmp_path / "results")
     assert second["verdict"] == "measured", second["reason"]
     assert f"{VERSION}: after run 1 its data directory was built anew." in report["notes"]
 
-    assert run([*asked, "--runs", "1"]) == 0, "it has nothing to do with the one that is kept"
+    assert run([*command, "--runs", "1"]) == 0, "it has nothing to do with the one that is kept"
     assert "using the data directory" in capsys.readouterr().err
     assert run(["datadirs", "remove", kept.name, "--data", str(data)]) == 0
     assert [info.status for info in DataDirs(data).list()] == ["whole"]
 
 
 def test_a_crash_that_is_not_survived_keeps_the_copy(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start, calls = Server.start, list[object]()
 
@@ -81,15 +81,14 @@ def test_a_crash_that_is_not_survived_keeps_the_copy(
         companion: StartCompanion = no_companion,
     ) -> Startup:
         if log_name == TIMED_LOG:
-            only_first(lambda: broken(server.datadir), calls)
+            only_first(lambda: cut_short(server.datadir), calls)
         return start(server, log_name=log_name, settings=settings, companion=companion)
 
     monkeypatch.setattr(Server, "start", failing)
-    folders = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--tables", str(TABLES)]
     one_cell = ["--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1"]
-    assert run(["crash-matrix", "--version", VERSION, "--question", "inserts", "--runs", "2", *one_cell, *folders]) == 1
+    assert run(["crash-matrix", "--version", VERSION, "--question", "inserts", "--runs", "2", *one_cell, *at]) == 1
     first, second = stored(tmp_path)["runs"]
-    kept = kept_of(data, first, tmp_path / "results")
+    kept = kept_directory(data, first, tmp_path / "results")
     assert second["verdict"] == "measured", "over another copy"
     assert not list(data.glob("*/copy*"))
     DataDirs(data).remove(kept.name)

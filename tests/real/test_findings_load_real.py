@@ -157,24 +157,6 @@ def test_a_neighbour(at: list[str], tmp_path: Path) -> None:
     assert any(one.kind == "other-cpu-load" for one in found(stored(tmp_path)).values())
 
 
-def test_questions_without_an_answer_and_an_option_out_of_reach(
-    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    slow = tmp_path / "slow.sql"
-    slow.write_text("-- slow\nSELECT SLEEP(3);\n")
-    sizes = ["--tables", "40", "--rows", "20", "--load-tables", "4", "--threads", "1", "--seconds", "1", "--runs", "1"]
-    option = ["--warmup", "0", "--option", "table_open_cache=1000000", "--queries", str(slow)]
-    assert run(["interference", *sizes, *option, *at]) == 0
-    session = stored(tmp_path)
-    told = found(session)
-    less = told[f"option-not-in-effect {VERSION} table_open_cache=1000000"]
-    effective = session.servers[f"{VERSION} table_open_cache=1000000"]["@table_open_cache"]
-    assert f"{effective} is in effect" in less.text
-    assert "table_open_cache=1000000 will not be in effect" in capsys.readouterr().err
-    (silent,) = (one for name, one in told.items() if name.startswith("polls-did-not-run "))
-    assert "No poll was answered" in silent.text
-
-
 @pytest.mark.on_demand("large")
 def test_values_that_come_to_the_same_are_not_measured_as_two(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

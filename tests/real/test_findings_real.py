@@ -1,4 +1,4 @@
-"""Is each doubt said when its condition is really there? Servers are held up, disturbed and limited as they start."""
+"""Each warning appears when its condition is real: servers are delayed, disturbed and limited as they start."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def read_all(folder: Path) -> None:
 
 
 @pytest.mark.on_demand("disturbed")
-def test_runs_that_do_not_agree(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
+def test_runs_that_differ_from_each_other(at: list[str], tmp_path: Path, meddle: Callable[[Meddle], None]) -> None:
     """One cold start stands out, one finds its files in the cache, and the warm ones drift."""
     pauses = {"cold": (0.0, 0.0, 0.0, 3.0, 0.0), "warm": (0.0, 0.7, 1.4, 2.1, 2.8)}
 
@@ -134,7 +134,7 @@ def test_a_difference_that_may_be_chance(at: list[str], tmp_path: Path, meddle: 
 
     meddle(disturb)
     given = ["--version", f"{VERSION} mariadb-10.11.5", "--baseline", "mariadb-10.11.5", "--fail-over", "0%"]
-    assert run(["cold-recovery", "--runs", "3", *given, *few(at)]) == 0, "it may be chance, so nobody is told off"
+    assert run(["cold-recovery", "--runs", "3", *given, *few(at)]) == 0, "it may be chance, so no limit is exceeded"
     found = {kind for kind, about in kinds(tmp_path) if about == f"{VERSION} cold"}
     assert "wide-interval" in found
     assert "slow-first-run" in found
@@ -203,7 +203,7 @@ def test_little_memory(at: list[str], tmp_path: Path, meddle: Callable[[Meddle],
 
 
 def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path) -> None:
-    """Here no debug build is to be had; this server can be told to call itself one."""
+    """No debug build is available here; this server accepts the name of one."""
     given = [
         "--version",
         "mariadb-10.11.5",
@@ -216,7 +216,7 @@ def test_a_debug_build_and_warm_inodes(at: list[str], tmp_path: Path) -> None:
     assert run(["cold-recovery", *given, *few(at)]) == 0
     found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
     assert "10.11.5-MariaDB-debug" in found["debug-build"]["text"]
-    assert "leave it out" in found["inodes-were-warm"]["hint"], "who asked for it is not told to become root"
+    assert "leave it out" in found["inodes-were-warm"]["hint"], "the hint fits the option that was given"
 
 
 @pytest.mark.on_demand("disturbed")

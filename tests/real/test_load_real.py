@@ -1,34 +1,37 @@
-"""Do real servers of every catalog version get the stage that was asked, proved, and nothing else?"""
+"""Building data directories with real servers: what is in them, how builds are resumed, and what is refused."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 import psutil
 import pytest
+from datadirs import server_on
 
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError
-from recovery.linux.storage import DiskSpace, device_of
+from recovery.linux.storage import DiskSpace
 from recovery.model import Build, Schema
 from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import experiment_settings
-from recovery.mysqld.server import Server
 from recovery.workload.build import BuildInterruptedError, DatadirBuilder, DatadirMismatchError, prepare_datadir
 from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, insert_statements
 from recovery.workload.schema import check_template, disk_need
 
 pytestmark = pytest.mark.real
-VERSIONS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
-Said = Callable[[int, int], None]
+FASTEST = "mariadb-10.11.5"
+OTHERS = ("5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11")
+"""Whole recoveries have the tables of most of these built, too."""
+VERSIONS = [FASTEST, *(pytest.param(version, marks=pytest.mark.on_demand("large")) for version in OTHERS)]
+MANY = Schema(1000)
+"""More than is sent to a server before the first progress is reported."""
+Progress = Callable[[int, int], None]
 
 
 @cache
@@ -37,37 +40,27 @@ def build_of(version: str) -> Build:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Callable[..., DataDir]]:
-    """Makes a stage as the runner does; the directory's lock is given back at the end."""
-    taken: list[DataDir] = []
-
-    def make(
-        version: str,
-        schema: Schema,
-        *,
-        progress: Said = lambda done, total: None,
-        stop: threading.Event | None = None,
-        settings: Mapping[str, str] | None = None,
-    ) -> DataDir:
-        build = build_of(version)
-        if not taken:
-            directories = DataDirs(tmp_path / "data")
-            taken.append(directories.acquire(directories.key_for(build, schema, template_text="", options={})))
-        ground = DatadirBuilder(build, schema, taken[0], LocalLauncher(), lambda _: None, settings or {})
-        prepare_datadir(ground, progress=progress, stop=stop)
-        return taken[0]
-
-    make.taken = taken  # type: ignore[attr-defined]
-    yield make
-    for target in taken:
-        target.release()
+def target(tmp_path: Path) -> Iterator[DataDir]:
+    with DataDirs(tmp_path / "data").acquire("built") as target:
+        yield target
 
 
-def left(stage: Callable[..., DataDir]) -> DataDir:
-    """What a failed stage leaves."""
-    (target,) = stage.taken  # type: ignore[attr-defined]
-    assert isinstance(target, DataDir)
-    return target
+def build(
+    target: DataDir, schema: Schema, version: str = FASTEST, progress: Progress = lambda done, total: None
+) -> None:
+    """As a session does it."""
+    builder = DatadirBuilder(build_of(version), schema, target, LocalLauncher(), lambda _: None)
+    prepare_datadir(builder, progress=progress)
+
+
+def own(folder: Path, text: str, tables: int, databases: int = 1) -> Schema:
+    path = folder / "own.sql.j2"
+    path.write_text(text)
+    return Schema(tables, databases=databases, template=path)
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def kill_the_server() -> None:
@@ -75,41 +68,20 @@ def kill_the_server() -> None:
         process.kill()
 
 
-def own(folder: Path, text: str, tables: int) -> Schema:
-    path = folder / "own.sql.j2"
-    path.write_text(text)
-    return Schema(tables, template=path)
-
-
-@pytest.mark.parametrize(
-    "version",
-    # Whole recoveries have every version's tables built.
-    [
-        one if one in ("5.6.24", "8.0.31") else pytest.param(one, marks=pytest.mark.on_demand("large"))
-        for one in VERSIONS
-    ],
-)
-def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[..., DataDir], tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_data_directory_is_built_proved_and_written_to(version: str, target: DataDir, tmp_path: Path) -> None:
     schema = Schema(300, rows=2)
-    told: list[tuple[int, int]] = []
-    target = stage(version, schema, progress=lambda done, total: told.append((done, total)))
+    reported: list[tuple[int, int]] = []
+    build(target, schema, version, lambda done, total: reported.append((done, total)))
     assert (target.state.status, target.state.tables, target.state.ibd_files) == ("whole", 300, 300)
     assert len(target.state.rows) == 100
     assert set(target.state.rows.values()) == {2}
-    assert told[-1] == (601, 601)
+    assert reported[-1] == (601, 601)
     check_intact(target, schema, fingerprint=build_of(version).fingerprint)
 
     script = insert_statements(schema)
-    with Server(
-        LocalLauncher(),
-        build_of(version),
-        target.mysql,
-        device=device_of(tmp_path),
-        logdir=tmp_path / "logs",
-        settings=experiment_settings(build_of(version).version),
-    ) as server:
-        started = server.start()
-        assert started.crash_proof is None
+    with server_on(build_of(version), target.mysql, tmp_path / "logs") as server:
+        assert server.start().crash_proof is None
         with closing(server.connect()) as connection:
             assert set(execute_inserts(connection, script).values()) == {1}
             assert set(count_rows(connection, target.state.rows).values()) == {3}
@@ -124,121 +96,109 @@ def test_a_stage_is_made_proved_and_written_to(version: str, stage: Callable[...
 
 
 def test_tables_larger_than_planned_are_refused_after_the_first_ones(
-    stage: Callable[..., DataDir], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full-text index makes eleven files beside the table's own."""
     text = """create schema discovery;
     {% for number in range(1, tables + 1) -%}
     create table discovery.t_{{ number }} (id int primary key, t text, fulltext key (t));
     {% endfor %}"""
-    schema, told = own(tmp_path, text, 1000), list[int]()
-    planned = disk_need(check_template(schema), build_of("5.7.22").version, schema, {})
+    schema, reported = own(tmp_path, text, 1000), list[int]()
+    planned = disk_need(check_template(schema), build_of(FASTEST).version, schema, {})
     monkeypatch.setattr("recovery.workload.build.free_space", lambda _: DiskSpace(10**12, planned.inodes))
-    with pytest.raises(HostUnfitError, match=r"the first \d+ tables of 5\.7\.22 take .* are free") as caught:
-        stage("5.7.22", schema, progress=lambda done, total: told.append(done))
+    with pytest.raises(HostUnfitError, match=r"the first \d+ tables of mariadb-10.11.5 take .* are free") as caught:
+        build(target, schema, progress=lambda done, total: reported.append(done))
     assert "TABLES=" in caught.value.hint
-    assert 0 < max(told) < 1000, "and not after all of them"
-    assert left(stage).state.status == "new"
-    assert not left(stage).mysql.exists(), "it may be large"
+    assert 0 < max(reported) < 1000, "and not after all of them"
+    assert target.state.status == "new"
+    assert not target.mysql.exists(), "it may be large"
 
 
-@pytest.mark.parametrize("version", ["5.7.22", "mariadb-10.11.5"])
-def test_an_interrupted_build_goes_on(version: str, stage: Callable[..., DataDir]) -> None:
-    schema = Schema(1500)
-    stop = threading.Event()
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_build_that_ctrl_c_interrupted_is_resumed_where_it_stopped(version: str, target: DataDir) -> None:
+    handler, interrupted = signal.getsignal(signal.SIGINT), list[int]()
+
+    def interrupt_once(done: int, total: int) -> None:
+        if done > 1 and not interrupted:
+            interrupted.append(done)
+            interrupt()
+
     with pytest.raises(BuildInterruptedError) as caught:
-        stage(version, schema, progress=lambda done, total: stop.set() if done > 1 else None, stop=stop)
+        build(target, MANY, version, interrupt_once)
     done = caught.value.done
-    assert 1 < done < schema.tables
-    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", done)
-
-    told: list[int] = []
-    target = stage(version, schema, progress=lambda done, total: told.append(done))
-    assert (target.state.status, target.state.tables) == ("whole", schema.tables)
-    assert min(told) == done, "it continues from there"
-
-
-def test_ctrl_c_in_a_build(stage: Callable[..., DataDir]) -> None:
-    handler = signal.getsignal(signal.SIGINT)
-    interrupts = iter([signal.SIGINT])
-
-    def interrupt_once() -> None:
-        for number in interrupts:
-            os.kill(os.getpid(), number)
-
-    with pytest.raises(BuildInterruptedError) as caught:
-        stage("5.7.22", Schema(1500), progress=lambda done, total: interrupt_once() if done else None)
-    assert 0 < left(stage).state.statements_done == caught.value.done < 1500
+    assert 1 < done < MANY.tables
+    assert (target.state.status, target.state.statements_done) == ("building", done)
     assert signal.getsignal(signal.SIGINT) is handler
 
+    reported: list[int] = []
+    build(target, MANY, version, lambda done, total: reported.append(done))
+    assert (target.state.status, target.state.tables) == ("whole", MANY.tables)
+    assert min(reported) == done
 
-def test_two_ctrl_c_end_it_at_once(stage: Callable[..., DataDir]) -> None:
+
+def test_a_second_ctrl_c_ends_a_build_at_once(target: DataDir) -> None:
     def interrupt_twice(done: int, total: int) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        interrupt()
+        interrupt()
 
     with pytest.raises(KeyboardInterrupt):
-        stage("5.7.22", Schema(1500), progress=interrupt_twice)
-    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
+        build(target, MANY, progress=interrupt_twice)
+    assert (target.state.status, target.state.statements_done) == ("building", 0)
 
 
-def test_a_server_that_is_killed_while_it_builds(stage: Callable[..., DataDir]) -> None:
-    with pytest.raises(ServerFailedError, match="the server was lost"):
-        stage("5.7.22", Schema(1500), progress=lambda done, total: kill_the_server() if done else None)
-    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
-
-
-def test_a_build_that_died_begins_anew(stage: Callable[..., DataDir]) -> None:
-    def die(done: int, total: int) -> None:
-        raise MemoryError
-
+def test_a_build_whose_server_was_killed_begins_again(target: DataDir) -> None:
     schema = Schema(300)
-    with pytest.raises(MemoryError):
-        stage("5.7.22", schema, progress=die)
-    assert (left(stage).state.status, left(stage).state.statements_done) == ("building", 0)
-    assert stage("5.7.22", schema).state.tables == 300
+    with pytest.raises(ServerFailedError, match="the server was lost"):
+        build(target, schema, progress=lambda done, total: kill_the_server() if done else None)
+    assert (target.state.status, target.state.statements_done) == ("building", 0)
+    build(target, schema)
+    assert (target.state.status, target.state.tables) == ("whole", 300)
 
 
-@pytest.mark.parametrize("version", ["5.7.22", "8.0.31", "mariadb-10.11.5"])
-def test_sql_that_the_server_refuses(version: str, stage: Callable[..., DataDir], tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sql_that_the_server_refuses_is_quoted_with_the_servers_error(
+    version: str, target: DataDir, tmp_path: Path
+) -> None:
     text = (
         "create schema discovery;{% for n in range(tables) %}\n"
         "create table discovery.t{{ n }} (id {{ 'nonsense' if n == 150 else 'int' }});{% endfor %}"
     )
     with pytest.raises(RecoveryError) as caught:
-        stage(version, own(tmp_path, text, 300))
+        build(target, own(tmp_path, text, 300), version)
     assert "statement 152 " in caught.value.message
     assert "create table discovery.t150 (id nonsense)" in caught.value.message
     assert re.search(r"'nonsense.*\((1064|4161)\)$", caught.value.message), "the server's own words and number"
     assert "template" in caught.value.hint
-    assert left(stage).state.status == "new"
-    assert not left(stage).mysql.exists()
+    assert target.state.status == "new"
+    assert not target.mysql.exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("create schema discovery; use discovery; {{ table }} drop table t1;", "2 tables in discovery instead of 3"),
-        ("create schema elsewhere; use elsewhere; {{ table }}", "0 tables in discovery instead of 3"),
+        (
+            "create schema discovery; create schema elsewhere; use discovery; {{ table }}"
+            "drop table t1; rename table t2 to elsewhere.t2;",
+            "1 tables in discovery instead of 3",
+        ),
+        (
+            "create schema discovery; use discovery; set default_storage_engine=memory; {{ table }}",
+            "discovery has 0 .ibd files for 3 tables",
+        ),
     ],
+    ids=["dropped and elsewhere", "in memory"],
 )
-def test_fewer_tables_than_said(stage: Callable[..., DataDir], tmp_path: Path, text: str, said: str) -> None:
-    """Templates that look right until they are run."""
+def test_a_template_that_makes_other_tables_than_asked_is_refused(
+    target: DataDir, tmp_path: Path, text: str, message: str
+) -> None:
     table = "{% for n in range(tables) %}create table t{{ n }} (id int); {% endfor %}"
     with pytest.raises(DatadirMismatchError) as caught:
-        stage("5.7.22", own(tmp_path, text.replace("{{ table }}", table), 3))
-    assert said in caught.value.message
-    assert left(stage).state.status == "new"
+        build(target, own(tmp_path, text.replace("{{ table }}", table), 3))
+    assert message in caught.value.message
+    assert target.state.status == "new"
 
 
-def test_tables_that_are_no_files(stage: Callable[..., DataDir], tmp_path: Path) -> None:
-    table = "create table discovery.t{{ n }} (id int) engine=memory;"
-    text = "create schema discovery; {% for n in range(tables) %}" + table + "{% endfor %}"
-    with pytest.raises(DatadirMismatchError, match=r"0 \.ibd files"):
-        stage("5.7.22", own(tmp_path, text, 3))
-
-
-def test_a_template_with_everything(stage: Callable[..., DataDir], tmp_path: Path) -> None:
+def test_a_template_may_hold_all_kinds_of_statements(target: DataDir, tmp_path: Path) -> None:
     text = (
         "{% for d in databases %}create schema {{ d }}; use {{ d }};"
         "{% for n in range(tables - 1) %}create table t{{ n }} (id int primary key, c text default null);"
@@ -246,6 +206,5 @@ def test_a_template_with_everything(stage: Callable[..., DataDir], tmp_path: Pat
         "create table child (id int, foreign key (id) references t0 (id));"
         "insert into child values (1); analyze table child; /*! set @a = 1 */; {% endfor %} -- done"
     )
-    schema = Schema(20, databases=2, template=own(tmp_path, text, 20).template)
-    target = stage("8.0.31", schema)
+    build(target, own(tmp_path, text, 20, databases=2))
     assert (target.state.tables, target.state.ibd_files, target.state.rows) == (40, 40, {})

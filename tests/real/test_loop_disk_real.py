@@ -1,4 +1,4 @@
-"""A disk in a file: nothing reaches the host's own disk under its mount point, and nobody else holds it."""
+"""A disk in a file: nothing is written to the host's own disk under its mount point, and no other process uses it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_another_disk_at_the_same_place_is_not_taken_for_it(tmp_path: Path) -> N
             wrong.fill()
 
 
-def test_who_still_holds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_keeps_a_disk_busy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a container that is being created does, and a process with an open file."""
     monkeypatch.setattr(loop_device, "_BUSY_S", 0.0)
     with loop_disk(tmp_path / "disk", size_bytes=SIZE, for_containers=True) as disk:
@@ -77,7 +77,7 @@ def test_who_still_holds_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.undo()
 
 
-def test_only_this_process_sees_a_disk_that_no_container_needs(tmp_path: Path) -> None:
+def test_a_disk_without_containers_is_visible_to_this_process_alone(tmp_path: Path) -> None:
     """So that no container can hold it; and afterwards this process is back where it was."""
     namespace, folder = Path("/proc/self/ns/mnt").readlink(), Path.cwd()
     host = f"/proc/{os.getppid()}/mountinfo"

@@ -1,4 +1,4 @@
-"""The kernel kills the tool, for want of memory: is what had ended kept, and what was left ended by the next start?"""
+"""The kernel kills the tool when memory runs out: finished runs are kept, and the next start ends what was left."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ TOO_LITTLE = Limits(memory_bytes=16 << 20)
 
 
 def out_of_memory(command: list[str], results: Path, group: LimitGroup) -> tuple[int, str]:
-    """From its first ended run on it has so little for itself and its servers: how it ended, and its last words."""
+    """Runs the command with too little memory from its first ended run on; returns exit code and standard error."""
     with subprocess.Popen(
         [sys.executable, "-m", "recovery", *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as program:
         assert program.stderr is not None
         first_run_stored(results)
         group.add(program.pid)
-        said = program.stderr.read()
-        return program.wait(), said
+        messages = program.stderr.read()
+        return program.wait(), messages
 
 
 def servers_over(data: Path) -> list[int]:
@@ -45,15 +45,15 @@ def servers_over(data: Path) -> list[int]:
     return found
 
 
-def test_a_tool_that_the_kernel_kills_loses_no_run_and_leaves_nothing_for_long(at: list[str], tmp_path: Path) -> None:
+def test_a_tool_that_the_kernel_kills_loses_no_run_and_the_next_start_cleans_up(at: list[str], tmp_path: Path) -> None:
     need_limits()
     data, results = Path(at[at.index("--data") + 1]), tmp_path / "results"
     with server_limits(TOO_LITTLE, tmp_path) as group:
         assert group is not None
-        code, said = out_of_memory([*MEASURE, *at], results, group)
-        assert code == -signal.SIGKILL, said
+        code, messages = out_of_memory([*MEASURE, *at], results, group)
+        assert code == -signal.SIGKILL, messages
         assert (group.counted().oom_kills or 0) >= 1, "it was the kernel"
-        assert "Traceback" not in said
+        assert "Traceback" not in messages
         session = load_session(find_session(results, None))
         assert session.status == "aborted"
         assert [(one.number, one.verdict) for one in session.runs] == [(1, Verdict.MEASURED)]

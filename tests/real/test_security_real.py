@@ -1,4 +1,4 @@
-"""Real servers: do they listen, who may come in, and what does a session do that must not take root's steps?"""
+"""Real servers are reached by nobody else, refuse unknown options early, and run without steps that need root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from datadirs import empty_datadir
+from datadirs import shared_empty_datadir
 from otherusers import NOBODY, needs_root
 from sessions import stored
 
@@ -45,8 +45,10 @@ for attempt in (lambda: socket.socket(socket.AF_UNIX).connect(sys.argv[2]), lamb
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_server_is_reached_by_nobody_else(version: str, tmp_path: Path) -> None:
-    build, datadir = empty_datadir(version, tmp_path)
+def test_a_server_is_reached_by_nobody_else(
+    version: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    build, datadir = shared_empty_datadir(version, tmp_path_factory)
     settings = build_settings(build.version)
     with Server(
         LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs", settings=settings
@@ -127,18 +129,24 @@ def test_a_server_lists_its_options(version: str) -> None:
 
 
 @needs_root
-def test_no_server_of_root_s_over_another_s_data(tmp_path: Path) -> None:
-    build, datadir = empty_datadir("5.6.24", tmp_path)
+def test_root_starts_no_server_over_the_data_of_another_user(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    build, datadir = shared_empty_datadir("5.6.24", tmp_path_factory)
+    owner = datadir.stat()
     os.chown(datadir, NOBODY, NOBODY)
-    with (
-        Server(LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs") as server,
-        pytest.raises(HostUnfitError, match=f"{datadir} is not used: it belongs to nobody"),
-    ):
-        server.start()
+    try:
+        with (
+            Server(LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs") as server,
+            pytest.raises(HostUnfitError, match=f"{datadir} is not used: it belongs to nobody"),
+        ):
+            server.start()
+    finally:
+        os.chown(datadir, owner.st_uid, owner.st_gid)
 
 
-def test_a_session_without_root_s_steps(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And over a schema that is called like a word of SQL."""
+def test_an_unprivileged_session_takes_no_step_that_needs_root(at: list[str], tmp_path: Path) -> None:
+    """The schema is named like a word of SQL."""
     asked = ["--version", "5.6.24", "--runs", "1", "--database", "order", "--trace", "--unprivileged"]
     assert run(["cold-recovery", *asked, *at]) == 0
     report = stored(tmp_path)
@@ -154,29 +162,29 @@ def test_a_session_without_root_s_steps(at: list[str], tmp_path: Path, capsys: p
     schema = next((Path(at[at.index("--data") + 1])).glob("5.6.24-order-*/mysql/order"))
     assert len(list(schema.glob("*.ibd"))) == TABLES
     assert stat.S_IMODE(schema.parent.parent.stat().st_mode) == 0o700
-    capsys.readouterr()
-    refused = ["--unprivileged", "--memory", "1g"]
-    for dry in ([], ["--dry-run"]):
-        assert run(["cold-recovery", "--version", "5.6.24", "--runs", "1", *refused, *dry, *at]) == 3
-        assert "MEMORY cannot be set: it needs a control group, refused by --unprivileged" in (capsys.readouterr().err)
 
 
-def test_the_environment_refuses_as_well(
-    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("given", ["option", "variable"])
+def test_an_unprivileged_session_refuses_what_needs_root(
+    given: str, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "1")
-    assert run(["cold-recovery", "--version", "5.6.24", "--runs", "1", *at]) == 0
-    report = stored(tmp_path)
-    assert report["settings"]["unprivileged"] is True
-    assert report["runs"][0]["cold_means"] == "fadvise"
-    capsys.readouterr()
-    assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path)]) in (0, 3)
-    assert capsys.readouterr().out.count("refused by --unprivileged") >= 1
+    """The environment variable and the option do the same."""
+    if given == "variable":
+        monkeypatch.setenv("RECOVERY_UNPRIVILEGED", "1")
+    unprivileged = ["--unprivileged"] if given == "option" else []
+    asked = ["cold-recovery", "--version", "5.6.24", "--runs", "1", *unprivileged, *at]
+    for dry in ([], ["--dry-run"]):
+        assert run([*asked, "--memory", "1g", *dry]) == 3
+        assert "MEMORY cannot be set: it needs a control group, refused by --unprivileged" in capsys.readouterr().err
+    assert run([*asked, "--dry-run"]) == 0
+    assert "--unprivileged" in capsys.readouterr().err, "the command that repeats it"
+    assert run(["doctor", "--no-probe", "--json", "--data", str(tmp_path), *unprivileged]) in (0, 3)
+    assert "refused by --unprivileged" in capsys.readouterr().out
 
 
 def test_a_folder_that_no_options_file_can_name_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, results = tmp_path / 'of "tables"', tmp_path / "results"
     words = ["clean-start", "--version", "5.7.22", "--tables", "1", "--data", str(data), "--results", str(results)]
     assert run(words) == 2
-    assert "the value of 'DATA' has a quote" in capsys.readouterr().err
+    assert "the value of 'DATA' contains a double quote" in capsys.readouterr().err
     assert not data.exists()

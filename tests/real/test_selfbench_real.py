@@ -1,4 +1,4 @@
-"""Does `make bench` measure what it says, on a real server?"""
+"""`make bench` measures what its pages claim, with real servers."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Recorded(subprocess.Popen):  # type: ignore[type-arg]
         if str(args[0]).endswith("/mysqld") and str(args[-1]).endswith("/my.cnf"):
             rundir = str(given["cwd"])
             options = (Path(rundir) / "my.cnf").read_text(encoding="utf-8")
-            told = any(thread.name == "progress" for thread in threading.enumerate())
-            self.seen.append((told, options.replace(rundir, "R"), str(given["env"]).replace(rundir, "R")))
+            reported = any(thread.name == "progress" for thread in threading.enumerate())
+            self.seen.append((reported, options.replace(rundir, "R"), str(given["env"]).replace(rundir, "R")))
         super().__init__(args, **given)
 
 
@@ -90,8 +90,8 @@ def test_the_same_server_with_all_that_a_session_does_beside_it_and_with_nothing
         found = list(starts.compare(site, build, 100, (starts.BARE, starts.TOOL), count=1))
     assert [start.way for start in found] == [starts.BARE, starts.TOOL]
     # Two starts that make the first crash; then a pair that warms the files, and the one that counts.
-    told, options, variables = zip(*Recorded.seen, strict=True)
-    assert told == (False, False, True, False, False, True)
+    reported, options, variables = zip(*Recorded.seen, strict=True)
+    assert reported == (False, False, True, False, False, True)
     assert len(set(options)) == len(set(variables)) == 1
     assert len(looks) == 2
     assert all(looks)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datadirs import empty_datadir, made_by
+from datadirs import empty_datadir, made_by, shared_empty_datadir
 
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.storage import device_of
@@ -21,8 +21,7 @@ from recovery.mysqld.options import build_settings, experiment_settings, merge
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
-VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.2.11")
-"""One for each way to make a data directory; whole recoveries go through every version of the catalog."""
+LARGE = pytest.mark.on_demand("large")
 TABLES = 20
 
 
@@ -40,8 +39,8 @@ def server_of(build: Build, datadir: Path, logdir: Path, *, stall_s: float = 60.
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
-    """One version is enough where the process is looked at, and not the server in it."""
-    return empty_datadir("5.7.22", tmp_path_factory.mktemp("made"))
+    """One version is enough for tests of the process."""
+    return shared_empty_datadir("5.7.22", tmp_path_factory)
 
 
 @pytest.fixture
@@ -50,7 +49,10 @@ def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+# Whole recoveries go through every version of the catalog.
+@pytest.mark.parametrize(
+    "version", ["5.7.22", *(pytest.param(one, marks=LARGE) for one in ("5.6.24", "8.0.31", "mariadb-10.2.11"))]
+)
 def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> None:
     build, datadir = empty_datadir(version, tmp_path)
     with server_of(build, datadir, tmp_path / "logs") as server:
@@ -94,9 +96,10 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("version", ["5.6.24", "8.0.31", "mariadb-10.11.5"])
-def test_an_option_it_does_not_know_ends_the_start_with_the_reason(version: str, tmp_path: Path) -> None:
-    build, datadir = empty_datadir(version, tmp_path)
-    with server_of(build, datadir, tmp_path / "logs") as server:
+def test_an_unknown_option_ends_the_start_with_the_reason(
+    version: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with server_of(*shared_empty_datadir(version, tmp_path_factory), tmp_path) as server:
         with pytest.raises(ServerFailedError, match="unknown variable 'nonsense=1'") as caught:
             server.start(settings={"nonsense": "1"})
         assert caught.value.log_tail
@@ -120,7 +123,7 @@ def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Pat
         assert not server.alive
 
 
-def test_a_server_that_hangs_while_it_is_asked_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
+def test_a_server_that_hangs_during_a_query_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_of(*made, tmp_path) as server:
         server.start()
         server.stall_s = 1.0
@@ -139,17 +142,17 @@ def test_two_servers_on_one_data_directory(server: Server, made: tuple[Build, Pa
 
 
 @pytest.mark.parametrize(("end", "about_to_be"), [(Server.kill, "killed"), (Server.stop, "stopped")])
-def test_a_death_that_was_not_ours_is_no_end_of_ours(
+def test_a_server_that_died_before_is_not_taken_for_ended_by_us(
     end: Callable[[Server], Exit], about_to_be: str, server: Server
 ) -> None:
     server.start()
     os.kill(server.process.pid, signal.SIGKILL)
     server.process.wait(60)
-    with pytest.raises(ServerFailedError, match=f"gone before it was {about_to_be}"):
+    with pytest.raises(ServerFailedError, match=f"already ended before it was {about_to_be}"):
         end(server)
 
 
-def test_nothing_is_left_when_it_is_closed(made: tuple[Build, Path], tmp_path: Path) -> None:
+def test_closing_leaves_no_process_and_no_folder(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_of(*made, tmp_path) as server:
         server.start()
         pid, rundir = server.process.pid, server.socket.parent

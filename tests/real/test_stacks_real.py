@@ -1,4 +1,4 @@
-"""Are the stacks those of the server, by each program that can take them, and is the run in no mean?"""
+"""Stacks by each program are those of the server, and the sampled run is in no mean."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ pytestmark = [
 TABLES = 300
 SHARES_DATA = True
 TABLES_FOR_PERF = "3000"
-"""perf sees only a server that computes: few tables are a handful of looks, which may all be into another thread."""
+"""perf sees only a server that computes: with few tables its few samples may all be of another thread."""
 TRIES = 3
-"""A start is short: no look at it may have come while InnoDB started."""
+"""A start is short: no sample may have come while InnoDB started."""
 STARTS_INNODB = "innobase_start_or_create_for_mysql"
 
 

@@ -1,14 +1,14 @@
-"""Storage that fails under real servers: does every session end clearly, with what was finished, and is nothing trusted
-that should not be?"""
+"""Storage that fails under real servers: each session ends with a clear error and keeps its finished runs, and nothing
+incomplete is used later."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -62,77 +62,98 @@ def fault_of(disk: Disk, name: str) -> Fault:
     return fault
 
 
+@dataclass(frozen=True)
+class Interrupted:
+    """A session of two runs whose disk became full during the second."""
+
+    code: int
+    said: str
+    error: str
+    results: Path
+
+
+@pytest.fixture(scope="module")
+def interrupted(disk: Disk, module_settings: None, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    results = tmp_path_factory.mktemp("interrupted") / "results"
+    with failing(measuring(disk.place / "data", results), disk.full, once="cold run 1:") as ended:
+        return Interrupted(ended.code, ended.said, ended.error, results)
+
+
+def test_a_full_disk_under_a_server_ends_the_session_and_keeps_finished_runs(
+    interrupted: Interrupted, disk: Disk
+) -> None:
+    assert interrupted.code == 3
+    assert "is full (0.0 MB free)" in interrupted.error
+    assert "or name another disk with DATA=" in interrupted.error
+    assert "run --resume" in interrupted.said
+    session = load_session(find_session(interrupted.results, None))
+    assert session.status == "aborted"
+    assert [(one.verdict, one.measure_again) for one in session.runs] == [
+        (Verdict.MEASURED, False),
+        (Verdict.VOID, True),
+    ]
+    assert "is full (0.0 MB free)" in (session.runs[1].reason or "")
+    assert states(disk.place / "data") == {"in_use"}
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [
-        ("full", "is full (0.0 MB free)"),
-        ("without_inodes", "no inodes are left for"),
-        ("read_only", "is read-only"),
-        ("immutable", "may not write to"),
-    ],
+    [("without_inodes", "no inodes are left for"), ("read_only", "is read-only"), ("immutable", "may not write to")],
 )
-def test_under_a_server_it_ends_the_session_and_keeps_what_was_finished(
-    fault: str, words: str, disk: Disk, tmp_path: Path
+def test_other_faults_under_a_server_end_the_session_too(
+    fault: str, words: str, interrupted: Interrupted, disk: Disk, tmp_path: Path
 ) -> None:
-    """Each goes on with the directory that the one before has left: dirty, and counted anew."""
+    """Each session begins with the directory that the one before has left in use, so it counts the rows again."""
     data, results = disk.place / "data", tmp_path / "results"
-    before = states(data)
-    with failing(measuring(data, results), fault_of(disk, fault), once="cold run 1:") as ended:
+    once = "the rows were counted again"
+    with failing(measuring(data, results, runs=1), fault_of(disk, fault), once=once) as ended:
         assert ended.code == 3
         assert words in ended.error
         assert "or name another disk with DATA=" in ended.error
         session = load_session(find_session(results, None))
         assert run(["report", "--results", str(results)]) == 0
-    assert ("the rows were counted again" in ended.said) == ("in_use" in before)
     assert session.status == "aborted"
-    assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID]
-    assert words in (session.runs[1].reason or "")
+    assert [one.verdict for one in session.runs] == [Verdict.VOID]
+    assert words in (session.runs[0].reason or "")
     assert states(data) == {"in_use"}
 
 
-def test_once_there_is_room_again_the_run_that_it_came_upon_is_measured_again(
-    disk: Disk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_resumed_session_measures_the_run_again_that_a_full_disk_made_void(
+    interrupted: Interrupted, disk: Disk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And no other; that it was void before is told."""
-    data, results = disk.place / "data", tmp_path / "results"
-    with failing(measuring(data, results, runs=3), disk.full, once="cold run 1:") as ended:
-        assert ended.code == 3
-        assert "run --resume" in ended.said
+    results = interrupted.results
     before = load_session(find_session(results, None))
-    assert [(one.verdict, one.measure_again) for one in before.runs] == [
-        (Verdict.MEASURED, False),
-        (Verdict.VOID, True),
-    ]
     first = next(results.glob("2*/runs/001.json")).read_bytes()
     assert run(["run", "--resume", "--results", str(results)]) == 0
-    assert "is resumed: 1 of 3 runs have ended" in capsys.readouterr().err
+    assert "is resumed: 1 of 2 runs have ended" in capsys.readouterr().err
     session = load_session(find_session(results, None))
     assert session.status == "finished"
-    assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 3
+    assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 2
     assert session.runs[0] == before.runs[0]
     assert next(results.glob("2*/runs/001.json")).read_bytes() == first
-    (told,) = (note for note in session.notes if note.startswith("To be measured again: run 2 (5.7.22 cold), "))
-    assert "is full (0.0 MB free)" in told
-    assert states(data) == {"whole"}
+    (note,) = (note for note in session.notes if note.startswith("To be measured again: run 2 (5.7.22 cold), "))
+    assert "is full (0.0 MB free)" in note
+    assert states(disk.place / "data") == {"whole"}
+    assert not list(disk.place.glob("data/*/copy*"))
     assert run(["run", "--resume", find_session(results, None).name, "--results", str(results)]) == 0
 
 
-def test_under_the_results_it_costs_no_run_that_was_kept(disk: Disk, small: Disk) -> None:
+def test_a_full_disk_under_the_results_costs_no_stored_run(disk: Disk, small: Disk) -> None:
     results = small.place / "results"
     with failing(measuring(disk.place / "data", results), small.full, once="cold run 1:") as ended:
         assert ended.code == 3
         assert "is full (0.0 MB free)" in ended.error
         assert "RESULTS=" in ended.error
-        assert "cold run 2: " in ended.said, "what could not be kept was told"
+        assert "cold run 2: " in ended.said, "the run that could not be stored is shown"
     session = load_session(find_session(results, None))
     assert session.runs[0].verdict is Verdict.MEASURED
     assert session.status == "aborted"
     assert run(["report", "--results", str(results)]) == 0
     assert states(disk.place / "data") == {"whole"}
-    assert not list(results.glob("*/.*")), "half a file"
+    assert not list(results.glob("*/.*")), "no partial file is left"
 
 
-def test_a_directory_that_was_being_built_is_begun_anew(disk: Disk, tmp_path: Path) -> None:
+def test_a_data_directory_whose_build_failed_can_be_removed(disk: Disk, tmp_path: Path) -> None:
     data = disk.place / "more"
     with failing(measuring(data, tmp_path / "results"), disk.full, once="building 20 tables") as ended:
         assert ended.code == 3
@@ -151,22 +172,22 @@ def test_a_directory_is_removed_from_a_full_disk(small: Disk) -> None:
     assert not DataDirs(small.place).list()
 
 
-def test_a_server_that_waits_for_room_is_not_waited_for(small: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_waits_for_disk_space_is_given_up(small: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """5.7 writes what it has in memory again and again, and would do so for ever; its part is played here."""
     monkeypatch.setattr(startup, "_DISK_FULL_S", 0.5)
     life = FakeLauncher([[60.0]]).launch(fake_launch(small.place))
     life.launch.datadir.mkdir()
     try:
         with small.full():
-            told = startup.wait_for_exit(life, 60.0)
+            reason = startup.wait_for_exit(life, 60.0)
     finally:
         life.signal(signal.SIGKILL)
         life.wait(60)
-    assert told == f"no space is left for {life.launch.datadir}"
+    assert reason == f"no space is left for {life.launch.datadir}"
 
 
 @pytest.mark.parametrize("fault", ["full", "without_inodes", "read_only", "dead"])
-def test_no_half_server_is_trusted_later(small: Disk, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_installed_server_is_not_used(small: Disk, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOVERY_CACHE", str(small.place / "cache"))
     faults = ExitStack()
 
@@ -182,17 +203,17 @@ def test_no_half_server_is_trusted_later(small: Disk, fault: str, monkeypatch: p
         (part / "tree" / "bin" / "mysqld").write_bytes(b"all of it")
         return Origin("file", "8.0.31", "a test", "here", "0123abcd", 1, "bin/mysqld")
 
-    with faults, pytest.raises(StorageFailedError, match=r"full|inodes|read-only|fails") as told:
+    with faults, pytest.raises(StorageFailedError, match=r"full|inodes|read-only|fails") as caught:
         ensure_installed(InstallJob("8.0.31", lambda _: True, half), lambda _: None)
-    assert "RECOVERY_CACHE=" in told.value.hint
+    assert "RECOVERY_CACHE=" in caught.value.hint
     assert install.installed_servers() == ()
     found = ensure_installed(InstallJob("8.0.31", lambda _: True, whole), lambda _: None)
     assert found.mysqld.read_bytes() == b"all of it"
     assert {entry.name for entry in servers_dir().iterdir()} == {".lock-8.0.31", found.folder.name}
 
 
-def test_what_a_disk_refused_when_all_was_written_is_told(tmp_path: Path) -> None:
-    """A thin volume says so once the pages are written back, to nobody."""
+def test_a_write_error_that_the_disk_reports_late_is_raised(tmp_path: Path) -> None:
+    """A thin volume reports it when the pages are written back."""
     need_disks()
     thin, place = tmp_path / "thin", tmp_path / "thin" / "disk"
     thin.mkdir()
@@ -207,13 +228,3 @@ def test_what_a_disk_refused_when_all_was_written_is_told(tmp_path: Path) -> Non
         unmount(place)
     finally:
         unmount(thin)
-
-
-def test_nothing_of_all_this_is_mounted_when_a_report_is_asked_for(disk: Disk, tmp_path: Path) -> None:
-    """And a directory that all of these had in hand is as good as ever."""
-    results = tmp_path / "results"
-    assert run(measuring(disk.place / "data", results, runs=1)) == 0
-    report = json.loads((results / "latest" / "report.json").read_text(encoding="utf-8"))
-    assert report["status"] == "finished"
-    assert states(disk.place / "data") == {"whole"}
-    assert not list(disk.place.glob("data/*/copy*"))

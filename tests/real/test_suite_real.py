@@ -33,9 +33,9 @@ def stored_record(results: Path) -> dict[str, object]:
 def test_ctrl_c_ends_the_run_and_it_can_be_resumed(tmp_path: Path, data: Path) -> None:
     results = tmp_path / "results"
     words = [
-        *("experiments", "--version", "5.7.22", "--tables", str(TABLES), "--seconds", "1"),
+        *("experiments", "--version", "mariadb-10.11.5", "--tables", str(TABLES), "--seconds", "1"),
         *("--no-drop-caches", "--no-probe", *SMALL_LOG),
-        *("--data", str(data), "--results", str(results), "--only", "crash-recovery table-cache"),
+        *("--data", str(data), "--results", str(results), "--only", "crash-recovery interference"),
     ]
     process = subprocess.Popen([sys.executable, "-m", "recovery", *words], env=dict(os.environ), stderr=subprocess.PIPE)
     assert process.stderr is not None
@@ -49,13 +49,13 @@ def test_ctrl_c_ends_the_run_and_it_can_be_resumed(tmp_path: Path, data: Path) -
     page = " ".join((folder / "report.md").read_text().split())
     assert "It ended early: it was interrupted." in page
     assert "InnoDB redesigned" not in page, "it was not requested"
-    assert "not measured yet" in page, "table-cache had not begun"
+    assert "not measured yet" in page, "interference had not begun"
     assert (folder / "index.html").is_file()
 
     assert run(["experiments", "--resume", str(folder)]) == 0
     assert stored_record(results)["status"] == "finished"
     sessions = [json.loads(path.read_text()) for path in results.glob("*Z-*/report.json")]
-    assert sorted(session["scenario"] for session in sessions) == ["crash-recovery", "table-cache"]
+    assert sorted(session["scenario"] for session in sessions) == ["crash-recovery", "interference"]
     assert {session["status"] for session in sessions} == {"finished"}
 
 

@@ -1,14 +1,18 @@
-"""Do sysbench and the poller put real servers to work, over tables that are sysbench's own in all but the making?"""
+"""sysbench, the poller and the sampler with a real server, over tables that are like those that sysbench makes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from datadirs import built_datadir, empty_datadir, running
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from waiting import DEADLINE_S, until
@@ -18,13 +22,9 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import RecoveryError
 from recovery.linux.files import template_dir
 from recovery.linux.storage import device_of
-from recovery.model import Build, Load, Poll, Schema, can
-from recovery.mysqld.client import scalar
-from recovery.mysqld.datadir import DataDirs
-from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import experiment_settings
+from recovery.model import Load, Poll, Schema, can
+from recovery.mysqld.client import connect, scalar
 from recovery.mysqld.server import Server
-from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.poller import (
     FOREIGN_KEY_QUERY,
     kill_running_queries,
@@ -33,10 +33,13 @@ from recovery.workload.poller import (
     poller_command,
     write_statements,
 )
+from recovery.workload.status_rates import averages, sample_series
+from recovery.workload.status_sampler import SAMPLE_COST, Sample, Sampler, read_samples, write_samples
 from recovery.workload.sysbench import WORKLOADS, Client, Report, parse_report, prepared_statements, sysbench_command
 
 pytestmark = pytest.mark.real
-VERSIONS = ("5.7.22", "8.0.31")
+SHARES_SERVER = True
+VERSIONS = ["8.0.31", pytest.param("5.7.22", marks=pytest.mark.on_demand("large"))]
 TABLES, ROWS = 40, 1200
 LOAD = Load("oltp_read_write", threads=2, tables=4, rows=ROWS, seconds=1, warmup_s=0)
 
@@ -46,43 +49,20 @@ def tool() -> Tool:
     return provide_tool(SYSBENCH, offline=True, say=lambda _: None)
 
 
-@dataclass(frozen=True)
-class Stage:
-    build: Build
-    mysql: Path
-    folder: Path
-
-
 @pytest.fixture(scope="module", params=VERSIONS)
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Of sysbench's tables, of which the last four hold two references."""
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Over sysbench's tables, of which the last four hold two references, and one with two rows of its own."""
     folder = tmp_path_factory.mktemp("sysbench")
     template = folder / "own.sql.j2"
     template.write_text("{% set foreign_keys = 2 %}" + (template_dir() / "sysbench.sql.j2").read_text())
     build = resolve_server(request.param, Sources(), lambda _: None)
     schema = Schema(TABLES, rows=ROWS, database="sbtest", template=template)
-    directories = DataDirs(folder / "data")
-    target = directories.acquire(directories.key_for(build, schema, template_text="", options={}))
-    try:
-        prepare_datadir(
-            DatadirBuilder(build, schema, target, LocalLauncher(), lambda _: None), progress=lambda *_: None
-        )
-        yield Stage(build, target.mysql, folder)
-    finally:
-        target.release()
-
-
-@pytest.fixture
-def server(stage: Stage, tmp_path: Path) -> Iterator[Server]:
-    with Server(
-        LocalLauncher(),
-        stage.build,
-        stage.mysql,
-        device=device_of(stage.folder),
-        logdir=tmp_path / "logs",
-        settings=experiment_settings(stage.build.version),
-    ) as server:
-        server.start()
+    with (
+        built_datadir(build, schema, folder / "data") as target,
+        running(build, target.mysql, folder / "logs", innodb_flush_log_at_trx_commit="1") as server,
+    ):
+        asked(server, "create table sbtest.counted (id int primary key, worth int) engine=innodb")
+        asked(server, "insert into sbtest.counted values (1, 0), (2, 0)")
         yield server
 
 
@@ -158,7 +138,7 @@ def test_the_tables_are_as_sysbench_makes_them_and_are_dumped(server: Server, to
         client.wait(DEADLINE_S)
 
 
-def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
+def test_all_workloads_run_at_once(server: Server, tool: Tool) -> None:
     """They go over the same rows, and over those that refer to others."""
     with ExitStack() as stack:
         clients = []
@@ -180,8 +160,8 @@ def test_all_scripts_at_once(server: Server, tool: Tool) -> None:
     assert asked(server, "select count(*) from sbtest.sbtest1") == ROWS
 
 
-def test_loads_one_by_one(server: Server, tool: Tool) -> None:
-    """How many statements are prepared, for that decides how they go; that options win; and why one failed."""
+def test_statements_are_prepared_options_win_and_errors_are_reported(server: Server, tool: Tool) -> None:
+    """Whether statements are prepared decides how they are sent."""
     for script in WORKLOADS.values():
         load = replace(LOAD, script=script, options=("--events=1",))
         before = status(server, "Com_stmt_prepare")
@@ -201,7 +181,7 @@ def test_loads_one_by_one(server: Server, tool: Tool) -> None:
         report_of(replace(LOAD, tables=TABLES + 1), server, tool)
 
 
-def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Path) -> None:
+def test_a_poller_sends_its_statements_until_it_is_killed(server: Server, tool: Tool, tmp_path: Path) -> None:
     asked(server, "create table sbtest.asked (id int auto_increment primary key, said text, name text)")
     text = "it''s \"a\n;b\", é"
     own = f"insert into sbtest.asked (said, name) values ('{text}', '{{database}}.{{table}}')"
@@ -254,3 +234,131 @@ def test_a_poller_asks_what_was_written(server: Server, tool: Tool, tmp_path: Pa
         assert TABLES <= opened < 2 * TABLES
     else:
         assert opened < TABLES / 2, "those of the dictionary itself"
+
+
+# --- The sampler
+
+SAMPLER_THREAD = "sampler"
+QUERIES, COMMITS = 500, 40
+WAITED_S = 0.3
+"""At least, for a row."""
+
+
+def sampler_of(server: Server, every_s: float = 1.0) -> Sampler:
+    return Sampler(
+        partial(connect, server.socket, timeout_s=DEADLINE_S),
+        server.process.pid,
+        device_of(server.datadir),
+        clients=lambda: 0.0,
+        every_s=every_s,
+    )
+
+
+def after_samples(sampler: Sampler, count: int) -> None:
+    before = len(sampler._series.kept)
+    until(lambda: len(sampler._series.kept) >= before + count, "samples")
+
+
+def ask(server: Server, statement: str, times: int) -> None:
+    with closing(connect(server.socket)) as connection, connection.cursor() as cursor:
+        for _ in range(times):
+            cursor.execute(statement)
+
+
+def together(*jobs: Callable[[], None]) -> None:
+    threads = [threading.Thread(target=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def grown(samples: tuple[Sample, ...], column: str) -> float:
+    measured = [one for one in samples if one.at_s >= 0]
+    return measured[-1].figures[column] - measured[0].figures[column]
+
+
+def test_samples_count_what_was_asked_and_are_stored(server: Server, tmp_path: Path) -> None:
+    sampler = sampler_of(server)
+    with sampler:
+        after_samples(sampler, 1)
+        sampler.begin()
+        select = "SELECT worth FROM sbtest.counted WHERE id = 1"
+        together(
+            partial(ask, server, select, QUERIES // 2),
+            partial(ask, server, select, QUERIES // 2),
+            partial(ask, server, "UPDATE sbtest.counted SET worth = worth + 1 WHERE id = 2", COMMITS),
+        )
+        after_samples(sampler, 2)
+        sampler.end()
+        ask(server, select, 100)
+    samples = sampler.samples
+    assert sampler.whole
+
+    times = [one.at_s for one in samples if one.at_s >= 0]
+    assert all(at_s >= second for second, at_s in enumerate(times[:-1])), "never before its second"
+    assert samples[0].at_s < 0, "the warm-up"
+
+    assert grown(samples, "status.Com_select") == QUERIES + len(times) - 1, (
+        "theirs, and one of each sample but the last"
+    )
+    assert grown(samples, "status.Com_update") == COMMITS
+    assert grown(samples, "metric.dml_updates") == COMMITS
+    assert COMMITS <= grown(samples, "status.Innodb_os_log_fsyncs") <= grown(samples, "status.Innodb_data_fsyncs")
+    assert all(one.figures[SAMPLE_COST] > 0 for one in samples)
+
+    found = averages(samples, queries=QUERIES, commits=COMMITS)
+    assert found["server_cpu_us_per_query"] > 0
+    assert 512 <= found["redo_bytes_per_commit"] < 1 << 20
+    assert found["fsyncs_per_commit"] >= 1
+    assert found["table_open_cache_hit_share"] > 0.9
+    assert found["resident_bytes"] > 10 << 20
+    drawn = {one.name for one in sample_series(samples).series}
+    assert {"questions_per_s", "server_cpus", "fsyncs_per_s", "history_list_length", "rows_changed_per_s"} <= drawn
+
+    write_samples(tmp_path / "raw.csv.gz", samples)
+    assert read_samples(tmp_path / "raw.csv.gz") == samples
+    assert (tmp_path / "raw.csv.gz").stat().st_size < 10_000 * len(samples)
+
+
+def a_transaction_waits(connection: Connection[Cursor]) -> bool:
+    """By the status: information_schema.innodb_trx gives whoever asks every few milliseconds its first answer again."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")
+        row = cursor.fetchone()
+    return row is not None and row[1] != "0"
+
+
+def test_waits_for_rows_are_sampled(server: Server) -> None:
+    sampler = sampler_of(server, every_s=0.2)
+    with closing(connect(server.socket)) as holder, holder.cursor() as cursor, sampler:
+        sampler.begin()
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE sbtest.counted SET worth = 0 WHERE id = 1")
+        waiter = threading.Thread(target=ask, args=(server, "UPDATE sbtest.counted SET worth = 9 WHERE id = 1", 1))
+        waiter.start()
+        until(lambda: a_transaction_waits(holder), "the wait for the row")
+        time.sleep(WAITED_S)
+        cursor.execute("COMMIT")
+        waiter.join()
+        sampler.end()
+    (waited,) = [one for one in sampler.waits if one.name == "row locks"]
+    assert (waited.source, waited.count) == ("status", 1)
+    assert waited.wait_s is not None
+    assert waited.wait_s >= WAITED_S
+    found = averages(sampler.samples, queries=2, commits=2)
+    assert found["row_lock_wait_ms"] >= 1000 * WAITED_S
+
+
+def test_the_sampler_of_a_server_that_is_killed_ends_quietly(tmp_path: Path) -> None:
+    with running(*empty_datadir("mariadb-10.11.5", tmp_path), tmp_path / "logs") as server:
+        sampler = sampler_of(server, every_s=0.1)
+        with sampler:
+            sampler.begin()
+            after_samples(sampler, 3)
+            server.kill()
+            before = len(sampler._series.kept)
+            sampler.end()
+    assert len(sampler.samples) <= before + 1, "one may have been under way"
+    assert (sampler.waits, sampler.whole) == ((), False)
+    assert SAMPLER_THREAD not in {thread.name for thread in threading.enumerate()}

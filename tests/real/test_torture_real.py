@@ -29,12 +29,12 @@ def test_a_dozen_kills(tmp_path: Path) -> None:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
-        said = {seed: process.communicate()[0] for seed, process in at_work.items()}
+        output = {seed: process.communicate()[0] for seed, process in at_work.items()}
     finally:
         for process in at_work.values():
             process.terminate()
             process.wait()
-    assert [process.returncode for process in at_work.values()] == [0, 0], "\n".join(said.values())
+    assert [process.returncode for process in at_work.values()] == [0, 0], "\n".join(output.values())
     points = [point for seed in SEEDS for point in json.loads((tmp_path / seed).read_text())["points"]]
     assert len(points) >= KILLS * len(SEEDS)
     assert not any(point.get(trouble) for point in points for trouble in ("lost", "left", "wrong"))

@@ -1,4 +1,4 @@
-"""A session as it is watched: on a terminal, from another one, and by nobody."""
+"""A session on a terminal, as another terminal sees it, and with a reader that goes away."""
 
 from __future__ import annotations
 
@@ -37,7 +37,27 @@ def status() -> dict[str, Any]:
 STEPS = {"starting the server", "flushing the caches", "inserting", "timed start"}
 
 
-def test_from_another_terminal(at: list[str], tmp_path: Path) -> None:
+def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_session(
+    at: list[str], tmp_path: Path
+) -> None:
+    with InTerminal(*MEASURE, "--runs", "1", *at, columns=40, NO_COLOR="1") as terminal:
+        assert terminal.wait() == 0
+    screen = terminal.screen()
+    assert screen.cursor_shown
+    left = "\n".join(screen.lines)
+    assert "trials done" not in left, "the view is removed"
+    assert "[1/1] 5.7.22 cold run 1: " in left
+    assert "stored in" in left
+    watched, _, _ = terminal.output.rpartition("\x1b[?25h")
+    assert watched
+    assert not STYLES.search(watched)
+    found = status()
+    assert not found["running"]
+    assert found["session"]["status"] == "finished"
+    assert Path(found["session"]["results"]) == (tmp_path / "results" / "latest").resolve()
+
+
+def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_path: Path) -> None:
     """For as many runs as it takes to see a phase, which is short."""
     with InTerminal(*MEASURE, "--runs", "50", *at) as terminal:
         terminal.read_until("[1/50] 5.7.22 cold run 1: ")
@@ -53,37 +73,14 @@ def test_from_another_terminal(at: list[str], tmp_path: Path) -> None:
         assert any(cell["ended"] for cell in running["cells"])
         assert running["left_s"] > 0
 
-        def is_shown() -> bool:
+        def phase_is_shown() -> bool:
             terminal.read_for(0)
             return any(f", {name} " in terminal.output for name in ORDER)
 
-        until(is_shown, "a phase as the log shows it")
+        until(phase_is_shown, "a phase as the log shows it")
         terminal.read_until("\x1b[J", after=len(terminal.output))  # it is drawn again
         assert " of 50 trials done" in terminal.output
-        terminal.type(b"\x03")
-        assert terminal.wait() == 130
 
-
-def test_on_a_terminal(at: list[str], tmp_path: Path) -> None:
-    with InTerminal(*MEASURE, "--runs", "2", *at) as terminal:
-        assert terminal.wait() == 0
-        screen = terminal.screen()
-        assert screen.cursor_shown
-        left = "\n".join(screen.lines)
-        assert "trials done" not in left, "the view is taken away"
-        assert "[1/2] 5.7.22 cold run 1: " in left
-        assert "[2/2] 5.7.22 cold run 2: " in left
-        assert "stored in" in left
-        found = status()
-        assert not found["running"]
-        assert found["session"]["status"] == "finished"
-        assert Path(found["session"]["results"]) == (tmp_path / "results" / "latest").resolve()
-
-
-def test_ctrl_z_and_ctrl_c_in_a_narrow_terminal_without_colours(at: list[str]) -> None:
-    with InTerminal(*MEASURE, "--runs", "50", *at, columns=40, NO_COLOR="1") as terminal:
-        terminal.read_until("[1/50] 5.7.22 cold run 1")
-        terminal.read_until("1 of 50 trials")
         terminal.suspend()
         assert terminal.screen().cursor_shown
         assert status()["suspended"]
@@ -95,39 +92,31 @@ def test_ctrl_z_and_ctrl_c_in_a_narrow_terminal_without_colours(at: list[str]) -
         screen = terminal.screen()
         assert screen.cursor_shown
         left = "\n".join(screen.lines)
-        assert "trials done" not in left
+        assert "trials done" not in left, "the view is removed"
         assert "error: interrupted" in left
-        watched, _, _ = terminal.output.rpartition("\x1b[?25h")
-        assert not STYLES.search(watched)
         assert status()["session"]["status"] == "interrupted"
 
 
-def test_a_dumb_terminal_and_a_killed_session(at: list[str]) -> None:
+def test_status_shows_a_killed_session(at: list[str]) -> None:
     with InTerminal(*MEASURE, "--runs", "50", *at, TERM="dumb") as terminal:
-        terminal.read_until("[1/50]")
-        running = status()
-        assert (running["running"], running["session"]["status"]) == (True, "running")
+        running = until(lambda: found if (found := status())["running"] else None, "the session to be shown")
+        assert running["session"]["status"] == "running"
         server = stopped_at_a_start(terminal.pid)
         os.kill(terminal.pid, signal.SIGKILL)
         assert terminal.wait() == 128 + signal.SIGKILL
         with suppress(psutil.NoSuchProcess):
             server.kill()  # as the next session does, which may be another test's
-        assert "\x1b" not in terminal.output
+        assert "\x1b" not in terminal.output, "a dumb terminal gets plain lines"
         found = status()
         assert (found["running"], found["session"]["status"]) == (False, "killed")
 
 
-def test_who_stops_reading_does_not_end_the_measuring(at: list[str], tmp_path: Path) -> None:
+# Pure tests close one stream at a time.
+@pytest.mark.on_demand("large")
+def test_a_reader_that_goes_away_does_not_end_the_session(at: list[str], tmp_path: Path) -> None:
     command = '"$@" 2>&1 | head -1; exit "${PIPESTATUS[0]}"'
     arguments = [sys.executable, "-m", "recovery", *MEASURE, "--runs", "1", *at]
     ended = subprocess.run(["bash", "-c", command, "bash", *arguments], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("$ recovery cold-recovery")
     assert stored(tmp_path)["status"] == "finished"
-
-
-def test_the_quiet_get_nothing_but_what_they_asked_for(at: list[str]) -> None:
-    arguments = [sys.executable, "-m", "recovery", *MEASURE, "--runs", "1", *at, "--quiet", "--json", "-"]
-    ended = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert json.loads(ended.stdout)["status"] == "finished"

@@ -1,1 +1,1 @@
-"""Kills the tool at random moments, and looks each time what is lost and what is left (`make torture`)."""
+"""Kills the tool at random moments, and checks each time what is lost and what is left behind (`make torture`)."""

@@ -1,4 +1,4 @@
-"""`make torture KILLS=300 SEED=1`: exit 0 where nothing was lost and nothing left; `ONLY=17` repeats one session."""
+"""`make torture KILLS=300 SEED=1`: exit code 0 if nothing was lost or left behind; `ONLY=17` repeats one session."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from recovery.linux.signals import raise_interrupt_on_signals
-from torture.chain import BEGAN, WAS_OVER, WENT_ON, Chain, Lengths, Point, told
-from torture.place import Place, facts, torture_place
-
-_HEADERS = ("way", "stage", "kills", "lost", "left", "wrong", "went on", "began anew", "was over")
+from torture.chain import BEGAN, RESUMED, WAS_OVER, Chain, Point
+from torture.place import facts, torture_place
 
 
 @click.command()
@@ -29,93 +28,60 @@ _HEADERS = ("way", "stage", "kills", "lost", "left", "wrong", "went on", "began 
 def torture(
     *, kills: int, seed: int, only: int | None, minutes: float | None, data: Path | None, json_to: Path | None
 ) -> None:
-    """Kills the tool at random moments of small sessions, and looks what is lost and what is left."""
-    began_s = time.monotonic()
+    """Kills the tool at random moments of small sessions, and checks that nothing is lost or left behind."""
+    start_s = time.monotonic()
     points: list[Point] = []
     with torture_place(data) as place:
-        lengths = Lengths(place.server_s)
+        lengths: dict[tuple[str, bool], float] = {}
         try:
-            for number in range(only or 0, (only or 0) + 1 if only is not None else 100 * kills):
-                points += _one(place, number, seed=seed, lengths=lengths)
-                is_over = minutes is not None and time.monotonic() - began_s > 60 * minutes
-                if len(points) >= kills or is_over:
+            for number in range(100 * kills) if only is None else (only,):
+                for point in Chain(place, number, seed=seed, lengths=lengths).run():
+                    points.append(point)
+                    click.echo(_line(point), err=True)
+                if len(points) >= kills or (minutes is not None and time.monotonic() - start_s > 60 * minutes):
                     break
         finally:
-            _tell(points, seed, time.monotonic() - began_s, json_to)
+            if points:
+                _report(points, seed, time.monotonic() - start_s, json_to)
     sys.exit(1 if any(point.failures for point in points) else 0)
 
 
-def _one(place: Place, number: int, *, seed: int, lengths: Lengths) -> tuple[Point, ...]:
-    found = Chain(place, number, seed=seed, lengths=lengths).run()
-    for point in found:
-        verdict = "FAILED: " + "; ".join(point.failures) if point.failures else "nothing lost, nothing left"
-        click.echo(
-            f"{point.chain}.{point.kill} {point.shape}{', fresh' if point.fresh else ''}: {point.way} after "
-            f"{point.after_s:.2f} s ({point.stage}), {point.runs} runs ended, then it {point.next_start}: {verdict}",
-            err=True,
-        )
-    return found
+def _line(point: Point) -> str:
+    verdict = "FAILED: " + "; ".join(point.failures) if point.failures else "nothing lost, nothing left"
+    return (
+        f"{point.chain}.{point.kill} {point.shape}{', fresh' if point.fresh else ''}: {point.way} after "
+        f"{point.after_s:.2f} s ({point.stage}), {point.runs} runs ended, then it {point.next_start}: {verdict}"
+    )
 
 
-def _tell(points: list[Point], seed: int, took_s: float, json_to: Path | None) -> None:
-    if not points:
-        return
-    click.echo(plain(table(points)))
-    click.echo()
+def _report(points: list[Point], seed: int, took_s: float, json_to: Path | None) -> None:
     for name in ("way", "stage"):
-        click.echo(markdown(by(points, name)) + "\n")
-    bad = list(failures(points, seed))
-    click.echo(f"{len(points)} kills in {took_s / 60:.1f} minutes, seed {seed}: {len(bad) or 'no'} failures")
-    for line in bad:
+        click.echo("\n".join(_table(points, name)) + "\n")
+    failures = [
+        f"make torture SEED={seed} ONLY={point.chain}  # kill {point.kill + 1}: {_line(point)}"
+        for point in points
+        if point.failures
+    ]
+    click.echo(f"{len(points)} kills in {took_s / 60:.1f} minutes, seed {seed}: {len(failures) or 'no'} failures")
+    for line in failures:
         click.echo(line)
     if json_to is not None:
-        stored = {**facts(), "seed": seed, "took_s": round(took_s, 1), "kills": len(points), "failures": len(bad)}
-        lines = ",\n  ".join(json.dumps(told(point)) for point in points)
-        json_to.write_text(json.dumps(stored)[:-1] + f', "points": [\n  {lines}\n]}}\n', encoding="utf-8")
+        about = {**facts(), "seed": seed, "took_s": round(took_s, 1), "kills": len(points), "failures": len(failures)}
+        found = [{name: value for name, value in asdict(point).items() if value not in ([], "")} for point in points]
+        json_to.write_text(json.dumps({**about, "points": found}, indent=1) + "\n", encoding="utf-8")
 
 
-def table(points: Sequence[Point]) -> Iterator[tuple[str, ...]]:
-    """With a header, and a last row of all."""
-    yield _HEADERS
-    for way, stage in sorted({(point.way, point.stage) for point in points}):
-        yield (way, stage, *_counts(point for point in points if (point.way, point.stage) == (way, stage)))
-    yield ("all", "", *_counts(points))
-
-
-def by(points: Sequence[Point], name: str) -> Iterator[tuple[str, ...]]:
-    """The same by one of the two alone, as Markdown's cells."""
-    yield (name, *_HEADERS[2:])
-    for value in sorted({str(getattr(point, name)) for point in points}):
-        yield (value, *_counts(point for point in points if getattr(point, name) == value))
-
-
-def _counts(points: Iterable[Point]) -> tuple[str, ...]:
-    found = list(points)
-    troubles = (sum(bool(getattr(point, part)) for point in found) for part in ("lost", "left", "wrong"))
-    starts = (sum(point.next_start == how for point in found) for how in (WENT_ON, BEGAN, WAS_OVER))
-    return tuple(map(str, (len(found), *troubles, *starts)))
-
-
-def plain(rows: Iterable[tuple[str, ...]]) -> str:
-    found = list(rows)
-    widths = [max(len(row[column]) for row in found) for column in range(len(found[0]))]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in found)
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def markdown(rows: Iterable[tuple[str, ...]]) -> str:
-    header, *rest = rows
-    rule = ("---", *("---:" for _ in header[1:]))
-    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rest))
-
-
-def failures(points: Iterable[Point], seed: int) -> Iterator[str]:
-    for point in points:
-        for what in point.failures:
-            yield (
-                f"make torture SEED={seed} ONLY={point.chain}  # {point.way} at '{point.stage}', kill "
-                f"{point.kill + 1}, after {point.after_s:.2f} s, {point.shape}: {what}"
-            )
+def _table(points: Sequence[Point], name: str) -> Iterator[str]:
+    """Yields the lines of a Markdown table of the kills by way or by stage."""
+    starts = (RESUMED, BEGAN, WAS_OVER)
+    yield f"| {' | '.join((name, 'kills', 'lost', 'left', 'wrong', *starts))} |"
+    yield "|---" + "|---:" * 7 + "|"
+    values = sorted({str(getattr(point, name)) for point in points})
+    for value in (*values, "all"):
+        found = [point for point in points if value in ("all", getattr(point, name))]
+        troubles = (sum(bool(getattr(point, part)) for point in found) for part in ("lost", "left", "wrong"))
+        cells = (len(found), *troubles, *(sum(point.next_start == start for point in found) for start in starts))
+        yield f"| {value} | {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

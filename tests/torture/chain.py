@@ -1,39 +1,40 @@
-"""One session, killed once or more on its way, and brought to its end: every choice is made by its seed."""
+"""One session, which is killed once or more and then brought to its end. Its seed makes every choice."""
 
 from __future__ import annotations
 
 import shutil
 import signal
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from recovery.linux.loop_device import why_no_loop_disk
 from recovery.report.stored_session import load_session
-from torture import looks, victim
+from torture import checks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
 from torture.victim import Ended, Victim
 
 COLD, BOTH, LIMITED, UNPACKED, MOUNTED = "cold", "cold and warm", "limited", "unpacked", "mounted"
-"""The last one crashes servers on a filesystem in a file, which is full."""
+"""The last one crashes servers on a full filesystem in a file."""
 _SHAPES = (COLD, COLD, COLD, BOTH, BOTH, LIMITED, LIMITED, UNPACKED, MOUNTED)
-WENT_ON, BEGAN, WAS_OVER = "went on", "began anew", "was over"
-"""How the next start takes it: one that was killed before there was a session leaves nothing to go on with."""
-_FRESH = 0.5
-"""So often the data directory is made anew."""
-_AGAIN = (0.45, 0.2)
-"""So often what goes on after a kill is killed, too; and once more."""
-_FURTHER = 1.08
-"""Times the usual length is the last moment: the writing of the reports is to be hit, too."""
-_CODES = (130, 0, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
-"""Of one that was asked to end: interrupted; too late; or before it had begun to listen."""
-_PAUSE_S = 0.4
-"""At most, between one Ctrl-C and the next."""
+RESUMED, BEGAN, WAS_OVER = "went on", "began anew", "was over"
+"""What the next start does: a session that was killed before its folder was created cannot be resumed."""
+_FRESH_SHARE = 0.5
+"""Share of the sessions that build a new data directory."""
+_MORE_KILLS = (0.45, 0.2)
+"""Probability of a second and of a third kill."""
+_LAST_MOMENT = 1.08
+"""The last moment of a kill, in usual lengths: reports are written at the end."""
+_POLITE_CODES = (130, 0, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP)
+"""Exit codes after a polite signal: interrupted, too late, or before the tool handled signals."""
+_MAX_PAUSE_S = 0.4
+"""Between one Ctrl-C and the next."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Point:
-    """One kill, and what came of it."""
+    """One kill, and what was found afterwards."""
 
     chain: int
     kill: int
@@ -42,127 +43,132 @@ class Point:
     after_s: float
     shape: str
     fresh: bool
-    """Whether a data directory had to be made."""
+    """Whether a data directory had to be built."""
     runs: int
-    """That had ended by then."""
+    """Number of runs that had ended."""
     next_start: str = ""
-    lost: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
+    lost: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
 
     @property
-    def failures(self) -> tuple[str, ...]:
-        return (*self.lost, *self.left, *self.wrong)
-
-
-@dataclass
-class Lengths:
-    """How long a whole start of the tool takes, by what it has to do: learnt as it goes."""
-
-    server_s: float
-    """How long a server takes here to be made and to start: how long the rest takes goes by it at first."""
-    seconds: dict[tuple[str, bool], float] = field(default_factory=dict)
-
-    def of(self, shape: str, *, fresh: bool) -> float:
-        guess = (7.0 if fresh else 4.0) + (1.5 if shape == MOUNTED else 0.0)
-        return self.seconds.get((shape, fresh), guess * self.server_s)
-
-    def learn(self, shape: str, *, fresh: bool, took_s: float) -> None:
-        self.seconds[shape, fresh] = took_s
+    def failures(self) -> list[str]:
+        return [*self.lost, *self.left, *self.wrong]
 
 
 class Chain:
-    def __init__(self, place: Place, number: int, *, seed: int, lengths: Lengths) -> None:
+    def __init__(self, place: Place, number: int, *, seed: int, lengths: dict[tuple[str, bool], float]) -> None:
         self.place = place
         self.number = number
         self.lengths = lengths
+        """Seconds of a whole session, by shape and by whether it builds a data directory: learnt as they end."""
         self.rng = Random(f"{seed}/{number}")  # noqa: S311 - it is to be repeated
-        self.shape = self.rng.choice([one for one in _SHAPES if self._can(one)])
-        self.fresh = self.rng.random() < _FRESH
-        self.kills = 1 + sum(self.rng.random() < share for share in _AGAIN)
+        cannot = {LIMITED: not place.can_limit, MOUNTED: why_no_loop_disk() is not None}
+        self.shape = self.rng.choice([shape for shape in _SHAPES if not cannot.get(shape)])
+        self.fresh = self.rng.random() < _FRESH_SHARE
+        self.kills = 1 + sum(self.rng.random() < share for share in _MORE_KILLS)
         self.results = place.results(number)
         self.cache: Path | None = None
         self.points: list[Point] = []
 
-    def _can(self, shape: str) -> bool:
-        return {LIMITED: self.place.can_limit, MOUNTED: why_no_loop_disk() is None}.get(shape, True)
-
-    def run(self) -> tuple[Point, ...]:
-        """With what is wrong at its end at its last kill."""
+    def run(self) -> list[Point]:
+        """Returns the kills; the last one also has what is wrong at the end of the session."""
         # Such a directory is of use to no other shape.
         if self.fresh or self.shape == MOUNTED:
             shutil.rmtree(self.place.data, ignore_errors=True)
         self.cache = own_cache(self.place) if self.shape == UNPACKED else None
         try:
             for kill in range(self.kills):
-                if not self._killed(kill):
+                if not self._kill(kill):
                     break
-            self._to_its_end()
+            self._finish()
         finally:
             shutil.rmtree(self.results, ignore_errors=True)
             if self.shape == MOUNTED:
                 shutil.rmtree(self.place.data, ignore_errors=True)
             if self.cache is not None:
                 shutil.rmtree(self.cache, ignore_errors=True)
-        return tuple(self.points)
+        return self.points
 
-    def _killed(self, kill: int) -> bool:
-        """False where it had come to its end before."""
+    def _kill(self, kill: int) -> bool:
+        """Starts the tool and kills it; returns False if it ended before that."""
         way = self.rng.choice(victim.WAYS)
-        fresh = not any(self.place.data.glob("*/state.json"))
-        moment_s = self.rng.random() * _FURTHER * self.lengths.of(self.shape, fresh=fresh)
-        pause_s = self.rng.random() * _PAUSE_S
-        before, there = looks.ended_runs(self.results), looks.process_ids(self.place)
-        how, words = self._words()
-        at_work = Victim(self.place, words, cache=self.cache, on_terminal=way == victim.TERMINAL)
-        alive = at_work.lives_on_until(moment_s)
-        stage = at_work.stage()
+        fresh = self._builds()
+        moment_s = self.rng.random() * _LAST_MOMENT * self._usual_length_s(fresh=fresh)
+        pause_s = self.rng.random() * _MAX_PAUSE_S
+        before, processes = checks.ended_runs(self.results), checks.process_ids(self.place)
+        start, words = self._command()
+        tool = Victim(self.place, words, cache=self.cache, on_terminal=way == victim.TERMINAL)
+        alive = tool.lives_until(moment_s)
+        stage = tool.stage()
         if alive:
-            at_work.die(way, pause_s)
-        ended = at_work.end()
-        self._tell(how)
+            tool.die(way, pause_s)
+        ended = tool.end()
+        self._has_started(start)
         if not alive and ended is not None and ended.code == 0:
-            self._learn(how, ended, fresh=fresh)
+            self._learn(start, ended, fresh=fresh)
             return False
         if way == victim.REBOOT:
             victim.play_reboot(self.place, self.results)
-        runs = len(looks.ended_runs(self.results))
+        runs = len(checks.ended_runs(self.results))
         point = Point(self.number, kill, way, stage, round(moment_s, 3), self.shape, fresh, runs)
-        left = tuple(looks.at_once(self.place, there)) if way in victim.POLITE else ()
-        self.points.append(self._looked_at(replace(point, left=left), before, ended, alive=alive))
+        if way in victim.POLITE:
+            point.left += checks.left_running(self.place, processes)
+        point.wrong += self._wrong_end(way, ended, alive=alive)
+        point.lost += checks.lost(self.results, before, ended.stored_runs if ended else frozenset())
+        self.points.append(point)
         return True
 
-    def _looked_at(self, point: Point, before: dict[str, str], ended: Ended | None, *, alive: bool) -> Point:
-        told = ended.told if ended is not None else frozenset[int]()
-        wrong = []
+    def _wrong_end(self, way: str, ended: Ended | None, *, alive: bool) -> Iterator[str]:
         if ended is None:
-            wrong.append("it did not end")
+            yield "it did not end"
         elif not alive:
-            wrong.append(f"it failed by itself, with {ended.code}: {_tail(ended.said)}")
-        elif _before_the_tool(ended.said):
-            pass
-        elif "Traceback" in ended.said:
-            wrong.append(f"it ended with a traceback: {_tail(ended.said)}")
-        elif point.way in victim.POLITE - {victim.TERMINAL} and ended.code not in _CODES:
-            wrong.append(f"it ended with {ended.code}: {_tail(ended.said)}")
-        if (why := self.place.is_untouched()) is not None:
-            wrong.append(why)
-        return replace(
-            point,
-            lost=tuple(looks.lost(self.results, before, told)),
-            wrong=tuple(wrong),
-        )
+            yield f"it failed by itself, with {ended.code}: {ended.last_lines}"
+        elif "Traceback" in ended.output:
+            # Python itself may be interrupted before it has read a line of the tool.
+            if str(ROOT / "recovery") in ended.output:
+                yield f"it ended with a traceback: {ended.last_lines}"
+        elif way in victim.POLITE - {victim.TERMINAL} and ended.code not in _POLITE_CODES:
+            yield f"it ended with {ended.code}: {ended.last_lines}"
+        yield from self.place.harm()
 
-    def _words(self) -> tuple[str, list[str]]:
-        """What is typed next: it goes on where there is a session, and begins where there is none."""
-        found = looks.sessions(self.results)
+    def _finish(self) -> None:
+        """Brings the session to its end, and checks what is stored and what is left."""
+        fresh, before = self._builds(), checks.ended_runs(self.results)
+        start, words = self._command()
+        ended = Victim(self.place, words, cache=self.cache, on_terminal=False).end()
+        self._has_started(start)
+        end = Point(self.number, 0, "none", "none", 0.0, self.shape, self.fresh, 0)
+        if ended is None:
+            end.wrong.append("what came after it did not end")
+        elif ended.code != 0:
+            end.wrong.append(f"what came after it ended with {ended.code}: {ended.last_lines}")
+        elif (why := checks.unfinished(self.results, was_resumed=start == RESUMED)) is not None:
+            end.wrong.append(why)
+        else:
+            self._learn(start, ended, fresh=fresh)
+        end.wrong += self.place.harm()
+        end.lost += checks.lost(self.results, before, ended.stored_runs if ended else frozenset())
+        end.left += checks.left(self.place, self.results, self.cache)
+        if self.points:
+            last = self.points[-1]
+            last.lost, last.left, last.wrong = last.lost + end.lost, last.left + end.left, last.wrong + end.wrong
+        elif end.failures:
+            self.points.append(end)
+
+    def _builds(self) -> bool:
+        return not any(self.place.data.glob("*/state.json"))
+
+    def _command(self) -> tuple[str, list[str]]:
+        """Returns what the next start does, and its arguments."""
+        found = checks.sessions(self.results)
         if found:
             over = load_session(found[-1]).status == "finished"
             words = ["run", "--resume", "--results", str(self.results), *([found[-1].name] if over else [])]
-            return WAS_OVER if over else WENT_ON, words
-        words = self.place.words(self.number)
+            return WAS_OVER if over else RESUMED, words
+        words = self.place.arguments(self.number)
         if self.shape == UNPACKED:
-            words += ["--mysqld", str(self.place.tarball())]
+            words += ["--mysqld", str(self.place.tarball)]
         else:
             words += ["--version", str(self.place.build.version)]
         if self.shape == LIMITED:
@@ -173,58 +179,14 @@ class Chain:
             return BEGAN, ["crash-recovery", "--runs", str(RUNS // 2), *words]
         return BEGAN, ["cold-recovery", "--runs", str(RUNS), *words]
 
-    def _learn(self, how: str, ended: Ended, *, fresh: bool) -> None:
-        if how == BEGAN:
-            self.lengths.learn(self.shape, fresh=fresh, took_s=ended.took_s)
+    def _usual_length_s(self, *, fresh: bool) -> float:
+        guess = (7.0 if fresh else 4.0) + (1.5 if self.shape == MOUNTED else 0.0)
+        return self.lengths.get((self.shape, fresh), guess * self.place.server_s)
 
-    def _to_its_end(self) -> None:
-        fresh = not any(self.place.data.glob("*/state.json"))
-        before = looks.ended_runs(self.results)
-        how, words = self._words()
-        at_work = Victim(self.place, words, cache=self.cache, on_terminal=False)
-        ended = at_work.end()
-        self._tell(how)
-        wrong: list[str] = []
-        if ended is None:
-            wrong.append("what came after it did not end")
-        elif ended.code != 0:
-            wrong.append(f"what came after it ended with {ended.code}: {_tail(ended.said)}")
-        elif (why := looks.unfinished(self.results, went_on=how == WENT_ON)) is not None:
-            wrong.append(why)
-        else:
-            self._learn(how, ended, fresh=fresh)
-        if (why := self.place.is_untouched()) is not None:
-            wrong.append(why)
-        lost = tuple(looks.lost(self.results, before, ended.told if ended else frozenset()))
-        left = tuple(looks.left(self.place, self.results, self.cache))
-        self._at_the_last(lost=lost, left=left, wrong=tuple(wrong))
+    def _learn(self, start: str, ended: Ended, *, fresh: bool) -> None:
+        if start == BEGAN:
+            self.lengths[self.shape, fresh] = ended.took_s
 
-    def _tell(self, how: str) -> None:
-        """The kill before: how the next start took it."""
+    def _has_started(self, start: str) -> None:
         if self.points and not self.points[-1].next_start:
-            self.points[-1] = replace(self.points[-1], next_start=how)
-
-    def _at_the_last(self, *, lost: tuple[str, ...], left: tuple[str, ...], wrong: tuple[str, ...]) -> None:
-        if self.points:
-            last = self.points[-1]
-            self.points[-1] = replace(
-                last, lost=(*last.lost, *lost), left=(*last.left, *left), wrong=(*last.wrong, *wrong)
-            )
-        elif lost or left or wrong:
-            way, shape = "none", self.shape
-            self.points.append(Point(self.number, 0, way, "none", 0.0, shape, self.fresh, 0, "", lost, left, wrong))
-
-
-def told(point: Point) -> dict[str, object]:
-    """For JSON: what is empty says nothing."""
-    return {name: value for name, value in asdict(point).items() if value not in ((), "")}
-
-
-def _before_the_tool(said: str) -> bool:
-    """Python itself was interrupted, before it had read a line of the tool: it ends as it likes then."""
-    return "Traceback" in said and str(ROOT / "recovery") not in said
-
-
-def _tail(said: str) -> str:
-    lines = [line.strip() for line in said.replace("\r", "").splitlines() if line.strip()]
-    return " | ".join(lines[-4:])
+            self.points[-1].next_start = start

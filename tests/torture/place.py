@@ -1,8 +1,7 @@
-"""Where is the tool tortured? In folders of its own, beside a server of somebody who lives and must not be touched."""
+"""The folders in which the tool is killed, next to a running server that it must not touch (the bystander)."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import psutil
@@ -32,9 +32,10 @@ from recovery.session import progress as session_progress
 
 ROOT = Path(__file__).parent.parent.parent
 VERSION = "5.6.24"
-"""The one that starts and stops fastest."""
+"""The version that starts and stops fastest."""
 TABLES, RUNS = 12, 2
-HELD_TO = Limits(memory_bytes=1 << 30)
+_LOCK = "host.lock"
+LIMITS = Limits(memory_bytes=1 << 30)
 
 
 @dataclass
@@ -44,24 +45,19 @@ class Place:
     bystander: Server
     can_limit: bool
     server_s: float
-    """How long it took to make the bystander, and to start it."""
+    """How long it took to create the bystander and to start it."""
     beside: frozenset[str] = frozenset()
-    """What lay among the temporary folders before: the bystander's."""
+    """Temporary folders of the bystander."""
     victims: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """The tool, each time that it was started here."""
-    _tarball: Path | None = None
+    """The processes of the tool."""
 
     @property
     def data(self) -> Path:
         return self.root / "data"
 
     @property
-    def lock(self) -> Path:
-        return self.root / "host.lock"
-
-    @property
     def status(self) -> Path:
-        return session_progress.status_path(self.lock)
+        return session_progress.status_path(self.root / _LOCK)
 
     @property
     def temporary(self) -> Path:
@@ -71,35 +67,34 @@ class Place:
         return self.root / f"results-{chain}"
 
     def environment(self, *, cache: Path | None) -> dict[str, str]:
-        """As of somebody who has set nothing, in these folders."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}
         return kept | {
             "PYTHONPATH": str(ROOT),
-            "RECOVERY_HOST_LOCK": str(self.lock),
+            "RECOVERY_HOST_LOCK": str(self.root / _LOCK),
             "RECOVERY_CACHE": str(cache or cache_dir()),
             "TMPDIR": str(self.temporary),
             "TERM": "dumb",
         }
 
-    def words(self, chain: int) -> list[str]:
-        """That every session is asked with."""
+    def arguments(self, chain: int) -> list[str]:
+        """Returns the options that all sessions have in common."""
         folders = ["--data", str(self.data), "--results", str(self.results(chain))]
         return ["--tables", str(TABLES), "--engine", "local", "--no-probe", "--no-drop-caches", *folders]
 
+    @cached_property
     def tarball(self) -> Path:
-        """The same server, to be unpacked."""
-        if self._tarball is None:
-            self._tarball = self.root / "server.tar"
-            with tarfile.open(self._tarball, "w") as tar:
-                tar.add(self.build.basedir, "server")
-        return self._tarball
+        """Returns the server as an archive."""
+        archive = self.root / "server.tar"
+        with tarfile.open(archive, "w") as tar:
+            tar.add(self.build.basedir, "server")
+        return archive
 
     def mounts(self) -> list[Path]:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
         return [found for line in lines if (found := Path(line.split()[4])).is_relative_to(self.root)]
 
     def end_servers(self) -> None:
-        """Of the tool that was killed: their options lie among its temporary folders."""
+        """Kills the servers of killed tools, whose options lie in its temporary folders."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -113,7 +108,7 @@ class Place:
                     time.sleep(0.01)
 
     def close(self) -> None:
-        """Where the torture itself is ended in the middle."""
+        """Ends what is running if the torture itself is interrupted."""
         for one in self.victims:
             if one.poll() is None:
                 one.kill()
@@ -122,33 +117,32 @@ class Place:
         for mount in self.mounts():
             unmount(mount)
 
-    def is_untouched(self) -> str | None:
-        """What has happened to the bystander; None where nothing has."""
+    def harm(self) -> Iterator[str]:
+        """Yields what has happened to the bystander."""
         if not self.bystander.alive:
-            return "the server of somebody who lives was ended"
-        if not try_query(self.bystander.socket, timeout_s=20):
-            return "the server of somebody who lives does not answer"
+            yield "the bystander's server was ended"
+        elif not try_query(self.bystander.socket, timeout_s=20):
+            yield "the bystander's server does not answer"
         if self.beside - {entry.name for entry in self.temporary.iterdir()}:
-            return "the folder of somebody who lives was removed"
+            yield "the bystander's folder was removed"
         group = self.bystander.group
         if group is not None and not all(folder.is_dir() for folder in group.folders):
-            return "the control group of somebody who lives was removed"
-        return None
+            yield "the bystander's control group was removed"
 
 
 @contextmanager
 def torture_place(base: Path | None = None) -> Iterator[Place]:
-    """In `base`, or beside the data directories of the tool: not in memory, which cannot be made cold."""
+    """Makes the place in `base`, or else on a disk: data in memory cannot be cold."""
     with ExitStack() as stack:
         root = Path(tempfile.mkdtemp(prefix="torture-", dir=_on_a_disk(base)))
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         temporary = root / "t"
         temporary.mkdir()
-        before, tempfile.tempdir = tempfile.tempdir, str(temporary)  # the bystander's lie among those of the killed
+        before, tempfile.tempdir = tempfile.tempdir, str(temporary)  # the bystander's are next to those of the killed
         stack.callback(setattr, tempfile, "tempdir", before)
         build = resolve_server(VERSION, Sources(), lambda _: None)
         can_limit = _can_limit(root)
-        group = stack.enter_context(cgroups.server_limits(HELD_TO, root)) if can_limit else None
+        group = stack.enter_context(cgroups.server_limits(LIMITS, root)) if can_limit else None
         began_s = time.monotonic()
         site = Site(root)
         bystander = site.server(build, site.empty_datadir(build, "bystander"))
@@ -173,13 +167,13 @@ def _on_a_disk(base: Path | None) -> str:
 
 def _can_limit(folder: Path) -> bool:
     with suppress(HostUnfitError):
-        controller_settings(HELD_TO, folder)
+        controller_settings(LIMITS, folder)
         return True
     return False
 
 
 def own_cache(place: Place) -> Path:
-    """An empty one, into which the server has to be unpacked; with the libraries that are there already."""
+    """Makes a cache without servers, and with the libraries of the user's cache."""
     cache = place.root / "cache"
     cache.mkdir()
     there = cache_dir() / "libraries"
@@ -189,11 +183,7 @@ def own_cache(place: Place) -> Path:
 
 
 def facts() -> dict[str, str]:
-    """Of the tool that was tortured."""
+    """Describes the tool that was killed."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return {"commit": asked.stdout.strip() or "unknown", "python": sys.version.split()[0], "server": VERSION}
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

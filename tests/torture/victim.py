@@ -1,95 +1,85 @@
-"""How is the tool started, at what is it, and in which ways does it die?"""
+"""Starts the tool, tells its stage, and kills it in one of several ways."""
 
 from __future__ import annotations
 
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.linux.loop_device import unmount
-from recovery.session.progress import ProgressSnapshot, Status, from_json
+from recovery.model import Status
+from recovery.session.progress import ProgressSnapshot, from_json
 from torture.place import Place
 
 KILL, GROUP, REBOOT, TERMINATE, CTRL_C, TWICE, HANG_UP, TERMINAL = (
     "SIGKILL", "SIGKILL to its group", "reboot", "SIGTERM", "Ctrl-C", "Ctrl-C twice", "SIGHUP", "terminal closed",
 )  # fmt: skip
 WAYS = (KILL, KILL, GROUP, REBOOT, REBOOT, TERMINATE, CTRL_C, TWICE, HANG_UP, TERMINAL)
-"""SIGKILL is also what the kernel does where memory runs out."""
+"""SIGKILL is also what the kernel sends if memory runs out."""
 POLITE = frozenset({TERMINATE, CTRL_C, HANG_UP, TERMINAL})
-"""After which nothing may be left at once; a second Ctrl-C may leave something to the next start."""
-_ENDS_S = 90.0
-_OVER = re.compile(r"^\[(\d+)/\d+\] ", re.MULTILINE)
+"""Ways after which nothing may be left at once; a second Ctrl-C may leave something to the next start."""
+_MAX_END_S = 90.0
+_ENDED_RUN = re.compile(r"^\[(\d+)/\d+\] ", re.MULTILINE)
 _ANOTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True)
 class Ended:
     code: int
-    said: str
+    output: str
     took_s: float
 
     @property
-    def told(self) -> frozenset[int]:
-        """Numbers of the runs that it said had ended."""
-        return frozenset(int(number) for number in _OVER.findall(self.said.replace("\r", "")))
+    def stored_runs(self) -> frozenset[int]:
+        """Returns the numbers of the runs that it printed as ended."""
+        return frozenset(int(number) for number in _ENDED_RUN.findall(self.output.replace("\r", "")))
+
+    @property
+    def last_lines(self) -> str:
+        lines = [line.strip() for line in self.output.replace("\r", "").splitlines() if line.strip()]
+        return " | ".join(lines[-4:])
 
 
 class Victim:
-    """The tool at work, in a session of its own; on a terminal where that is to be closed."""
+    """The running tool, in a process session of its own, and on a terminal if that is to be closed."""
 
     def __init__(self, place: Place, words: list[str], *, cache: Path | None, on_terminal: bool) -> None:
         self._place = place
-        self._said = place.root / "said"
-        self._master: int | None = None
-        self._reader: threading.Thread | None = None
-        self._over = threading.Event()
+        self._output = place.root / "output"
+        self._terminal: subprocess.Popen[bytes] | None = None
+        """It holds the other side of the terminal, and closes it when it ends."""
         self.began_s = time.monotonic()
         command = [sys.executable, "-m", "recovery", *words]
-        self._written = self._said.open("wb")
-        slave: int | None = None
-        if on_terminal:
-            self._master, slave = pty.openpty()
-            command = ["setsid", "--ctty", *command]
-        self.process = subprocess.Popen(
-            command, cwd=place.root, env=place.environment(cache=cache),
-            stdin=subprocess.DEVNULL if slave is None else slave,
-            stdout=subprocess.DEVNULL if slave is None else slave,
-            stderr=self._written if slave is None else slave,
-            start_new_session=slave is None,
-        )  # fmt: skip
+        with self._output.open("wb") as output:
+            streams = (subprocess.DEVNULL, subprocess.DEVNULL, output.fileno())
+            if on_terminal:
+                master, slave = pty.openpty()
+                self._terminal = subprocess.Popen(["cat"], stdin=master, stdout=output, stderr=subprocess.DEVNULL)
+                os.close(master)
+                command, streams = ["setsid", "--ctty", *command], (slave, slave, slave)
+            self.process = subprocess.Popen(
+                command, cwd=place.root, env=place.environment(cache=cache), start_new_session=not on_terminal,
+                stdin=streams[0], stdout=streams[1], stderr=streams[2],
+            )  # fmt: skip
+            if on_terminal:
+                os.close(slave)
         place.victims.append(self.process)
-        if slave is not None:
-            os.close(slave)
-            self._reader = threading.Thread(target=self._read, daemon=True)
-            self._reader.start()
 
-    def _read(self) -> None:
-        """A terminal that nobody reads stops who writes to it."""
-        assert self._master is not None
-        while not self._over.is_set():
-            if select.select([self._master], [], [], 0.02)[0]:
-                try:
-                    self._written.write(os.read(self._master, 65536))
-                except OSError:  # the other side has gone
-                    return
-
-    def lives_on_until(self, moment_s: float) -> bool:
-        """False where it ends by itself before."""
+    def lives_until(self, moment_s: float) -> bool:
+        """Returns False if the tool ends by itself before that moment."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(max(0.0, self.began_s + moment_s - time.monotonic()))
         return self.process.poll() is None
 
     def stage(self) -> str:
-        """What it is at, as `recovery status` tells: at most a quarter of a second old."""
+        """Returns the stage of the session as `recovery status` shows it, at most a quarter of a second old."""
         try:
             found = from_json(self._place.status.read_text(encoding="utf-8"))
         except OSError:
@@ -111,31 +101,29 @@ class Victim:
             self.process.send_signal(number)
 
     def _signal(self, number: int) -> None:
-        """As a terminal sends it: to all that it has in front."""
+        """Sends the signal to the whole process group, as a terminal does."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
     def _close_terminal(self) -> None:
-        self._over.set()
-        if self._reader is not None:
-            self._reader.join()
-        if self._master is not None:
-            os.close(self._master)
-            self._master = None
+        if self._terminal is not None:
+            self._terminal.kill()
+            self._terminal.wait()
 
     def end(self) -> Ended | None:
-        """None where it does not, and had to be killed."""
+        """Waits for the end; returns None if the tool had to be killed."""
         try:
-            code = self.process.wait(_ENDS_S)
+            code = self.process.wait(_MAX_END_S)
+            took_s = time.monotonic() - self.began_s
+            if self._terminal is not None:
+                self._terminal.wait(_MAX_END_S)  # until it has read everything
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
             return None
         finally:
-            took_s = time.monotonic() - self.began_s
             self._close_terminal()
-            self._written.close()
-        return Ended(code, self._said.read_text(encoding="utf-8", errors="replace"), took_s)
+        return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"), took_s)
 
 
 def stage_of(found: ProgressSnapshot) -> str:
@@ -149,19 +137,18 @@ def stage_of(found: ProgressSnapshot) -> str:
 
 
 def play_reboot(place: Place, results: Path) -> None:
-    """No process outlives it, no mount and no control group, and whatever bears a mark bears that of an earlier boot.
-    What a loss of power does to files that were not synced is not played."""
+    """Ends servers and mounts, and gives the marks of the tool another boot. Lost writes are not played."""
     place.end_servers()
     for mount in place.mounts():
         unmount(mount)
     for entry in place.temporary.iterdir():
         if entry.name not in place.beside:
-            _another_boot(entry)
+            _change_boot(entry)
     for plan in results.glob("*/plan.json"):
         plan.write_text(re.sub(r'"boot": "[^"]*"', f'"boot": "{_ANOTHER_BOOT}"', plan.read_text()))
 
 
-def _another_boot(entry: Path) -> None:
+def _change_boot(entry: Path) -> None:
     owner = entry / "owner"
     if owner.is_file():
         owner.write_text(f"{_ANOTHER_BOOT}.{owner.read_text().partition('.')[2]}")

@@ -1,0 +1,494 @@
+"""`recovery experiments`: its scales, its run and resumption with sessions that nobody measured, and its page."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from at_work import interference
+from everything import HOSTILE
+from html_page import check_page
+from suite_runs import FAILURE, SESSIONS, stored, suite_record
+
+from recovery.builds.resolve import parse_version_option
+from recovery.cli import suite, suite_run
+from recovery.cli.main import run
+from recovery.cli.measure import request_from_arguments
+from recovery.cli.suite import DEFAULT_SCALE
+from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
+from recovery.cli.suite_report import (
+    RECORD_FILE,
+    SUITE_MARKDOWN,
+    SUITE_PAGE,
+    SuiteRecord,
+    read_suite,
+    save_suite,
+    write_suite_reports,
+)
+from recovery.cli.suite_run import (
+    SCALES,
+    Caps,
+    SuiteRequest,
+    estimate_session,
+    max_threads,
+    requested_versions,
+    scale_options,
+    session_requests,
+)
+from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError
+from recovery.experiments.experiment import HostCapacity
+from recovery.linux.storage import DiskSpace
+from recovery.model import Limits, Session, Verdict
+from recovery.report.stored_session import REPORT_FILE, load_session, to_json
+from recovery.session.request import Request
+from recovery.session.resume import Unfinished
+
+VERSIONS = ("5.7.22", "8.0.31")
+ROOT = Path(__file__).parent.parent
+every_scale = pytest.mark.parametrize("scale", SCALES)
+
+# --- Scales
+
+
+def options(name: str, scale: str, caps: Caps = Caps(), cpus: int = 2) -> dict[str, str]:  # noqa: B008
+    return dict(pairwise(scale_options(name, scale, caps, cpus)))
+
+
+@pytest.fixture
+def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite_run, "host_capacity", lambda _: HostCapacity(2, 4 << 30))
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> SuiteRequest:
+    """The smallest scale."""
+    shared = ("--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"))
+    return SuiteRequest("quick", VERSIONS, shared=shared)
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteRequest) -> None:
+    versions = [parse_version_option(text).like for text in quick.versions]
+    requests = session_requests(quick)
+    assert sum(estimate_session(request, versions)[0] for request in requests) < 600
+    *_, one, other = requests
+    assert one.schema == other.schema, "both are measured over one data directory"
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_the_published_scale_has_the_published_sizes(quick: SuiteRequest) -> None:
+    crash, metadata, interference, *_ = session_requests(replace(quick, scale="published"))
+    assert (crash.schema.total_tables, crash.runs) == (200_000, 5)
+    assert (metadata.schema.databases, metadata.schema.total_tables) == (100, 1_000_000)
+    assert (interference.schema.total_tables, interference.runs) == (10_000, 3)
+
+
+@every_scale
+@pytest.mark.parametrize("name", publication_names())
+def test_caps_of_the_user_hold_and_larger_scales_have_runs_for_an_interval(name: str, scale: str) -> None:
+    assert int(options(name, scale)["--runs"]) >= (1 if scale == "quick" else 3)
+    given = options(name, scale, Caps(tables=400, seconds=4, runs=2))
+    assert int(given["--runs"]) <= 2
+    assert int(given.get("--seconds", "4")) <= 4
+    assert int(given.get("--warmup", "4")) <= 4
+    if name in ("crash-recovery", "metadata", "interference"):
+        assert int(given["--tables"]) * int(given.get("--schemas", "1")) <= 400
+
+
+def test_clients_follow_the_cpus_up_to_what_was_published(quick: SuiteRequest) -> None:
+    assert [max_threads(cpus) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
+    assert options("write-scaling", "standard", cpus=8)["--threads"] == "1 32"
+    (limited,) = session_requests(replace(quick, names=("table-cache",), limits=Limits(cpus=1)))
+    assert "--threads 4" in limited.command
+
+
+@pytest.mark.parametrize("scale", ["quick", "published"])
+def test_a_session_is_repeated_by_its_own_command(
+    scale: str, quick: SuiteRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOVERY_NOTE", "the environment is for the command that the user called")
+    monkeypatch.setenv("RECOVERY_SECONDS", "7")
+    requests = session_requests(replace(quick, scale=scale))
+    monkeypatch.delenv("RECOVERY_NOTE")
+    monkeypatch.delenv("RECOVERY_SECONDS")
+    assert [request.scenario for request in requests] == list(publication_names())
+    for request in requests:
+        program, name, *words = shlex.split(request.command)
+        assert (program, name) == ("recovery", request.scenario)
+        assert "--note" not in words
+        assert run([name, *words, "--dry-run"]) == 0
+    few = session_requests(replace(quick, scale=scale, caps=Caps(tables=40, seconds=1, runs=1)))
+    assert [request.scenario for request in few] == list(publication_names()), "few tables are enough"
+
+
+def test_the_plan_has_the_commands_the_time_and_the_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiments", "--dry-run", "--data", str(tmp_path), "--results", str(tmp_path / "results")]) == 0
+    plan = capsys.readouterr().out
+    assert f"5 experiments at scale {DEFAULT_SCALE} on 5.7.22, 8.0.31: about" in plan
+    assert "disk: at most " in plan
+    assert len([line for line in plan.splitlines() if line.strip().startswith("$ recovery")]) == 5
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.fixture
+def settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "recovery.toml"
+    monkeypatch.setenv("RECOVERY_CONFIG", str(file))
+    return file
+
+
+def test_limits_and_settings_of_the_file_apply_to_every_session(
+    settings_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings_file.write_text('read_iops = 5000\nmemory = "2g"\nscale = "standard"\n[set]\ninnodb_io_capacity = "500"\n')
+    assert run(["experiments", "--dry-run", "--data", str(tmp_path)]) == 0
+    plan = capsys.readouterr().out
+    assert "at scale standard" in plan
+    commands = [line for line in plan.splitlines() if line.strip().startswith("$ recovery")]
+    assert len(commands) == 5
+    for command in commands:
+        for words in ("--set innodb_io_capacity=500", "--read-iops 5000", "--memory 2g"):
+            assert words in command
+
+
+@pytest.mark.parametrize(
+    "line", ["columns = 3", 'variant = "small:innodb_buffer_pool_size=64M"', 'question = "scaling"']
+)
+def test_a_setting_of_other_commands_in_the_file_is_refused(
+    line: str, settings_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings_file.write_text(line)
+    assert run(["experiments", "--dry-run"]) == 2
+    message = capsys.readouterr().err
+    assert f"'{line.partition(' ')[0]}' in recovery.toml does not apply to experiments" in message
+    assert "hint:  remove it there" in message
+
+
+def test_a_budget_is_refused_and_the_scales_are_named(
+    settings_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hint = "give SCALE=quick, SCALE=standard or SCALE=published instead"
+    settings_file.write_text('budget = "30m"')
+    assert run(["experiments"]) == 2
+    assert f"unknown setting 'budget'\nhint:  {hint}" in capsys.readouterr().err
+    monkeypatch.delenv("RECOVERY_CONFIG")
+    assert run(["experiments", "--budget", "30m"]) == 2
+    assert f"--budget any more\nhint:  {hint}" in capsys.readouterr().err
+    monkeypatch.setenv("RECOVERY_BUDGET", "30m")
+    assert run(["experiments"]) == 2
+    assert f"RECOVERY_BUDGET is not a setting\nhint:  {hint}" in capsys.readouterr().err
+    made = subprocess.run(
+        ["make", "-n", "experiments", "BUDGET=30m"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 2
+    assert "give SCALE=quick, SCALE=standard or SCALE=published" in made.stderr
+
+
+def test_an_unknown_scale_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiments", "--scale", "huge"]) == 2
+    assert "'quick', 'standard', 'published'" in capsys.readouterr().err
+
+
+def test_versions_default_to_those_that_are_installed() -> None:
+    assert requested_versions(("5.6.24 8.0.15", "mariadb-10.11.5")) == ("5.6.24", "8.0.15", "mariadb-10.11.5")
+    assert requested_versions(()) == VERSIONS
+
+
+# --- The run and its resumption
+
+
+class FakeSessions:
+    """Stores a session for each request instead of measuring."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.results = tmp_path / "results"
+        self.arguments = ["experiments", "--data", str(tmp_path / "data"), "--results", str(self.results)]
+        self.errors: dict[str, BaseException] = {}
+        """Raised by the session of this name, after its folder is stored."""
+        self.void: set[str] = set()
+        self.count = 0
+        self.begun: list[str] = []
+        self.resumed: list[str] = []
+        self.fetched: list[str] = []
+        monkeypatch.setattr(suite_run, "run_and_show", self.measure)
+        monkeypatch.setattr(suite_run, "request_to_resume", self.request_to_resume)
+        monkeypatch.setattr(suite, "fetch_prerequisites", self.fetch)
+
+    def fetch(self, requests: list[Request], _: Any) -> None:
+        self.fetched = [request.scenario for request in requests]
+
+    def request_to_resume(self, left: Unfinished) -> Request:
+        self.resumed.append(left.folder.name)
+        name = left.folder.name.partition("Z-")[2]
+        return request_from_arguments(name, ["--results", str(left.folder.parent)])
+
+    def measure(self, request: Request, *, quiet: bool, unfinished: Unfinished | None) -> Session:
+        name = request.scenario
+        assert request.results == self.results
+        self.begun.append(name)
+        self.count += 1
+        session = interference(caches=("400",))
+        session = replace(session, runs=tuple(replace(run, watched=None) for run in session.runs))
+        error = self.errors.get(name)
+        if isinstance(error, RecoveryError) and not isinstance(error, InterruptedByUserError):
+            raise error
+        if name in self.void:
+            session = replace(session, runs=(replace(session.runs[0], verdict=Verdict.VOID), *session.runs[1:]))
+        if error is not None:
+            session = replace(session, status="interrupted", runs=session.runs[:5])
+        folder = unfinished.folder if unfinished else self.results / f"29991121T2000{self.count:02}Z-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / REPORT_FILE).write_bytes(to_json(session))
+        if error is not None:
+            raise error
+        return session
+
+    def resume(self) -> int:
+        self.errors, self.begun, self.fetched = {}, [], []
+        return run(["experiments", "--resume", str(self.folder)])
+
+    @property
+    def folder(self) -> Path:
+        (folder,) = self.results.glob("*-experiments")
+        return folder
+
+    @property
+    def record(self) -> SuiteRecord:
+        return read_suite(self.folder)
+
+    @property
+    def page(self) -> str:
+        return words(self.folder / "report.md")
+
+
+def words(path: Path) -> str:
+    return " ".join(path.read_text().split())
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSessions:
+    return FakeSessions(tmp_path, monkeypatch)
+
+
+def test_all_experiments_are_measured_in_the_order_of_the_publications(
+    fake: FakeSessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(fake.arguments) == 0
+    assert fake.begun == fake.fetched == list(publication_names())
+    assert fake.record.status == "finished"
+    assert all(step.session and step.error is None for step in fake.record.steps)
+    captured = capsys.readouterr()
+    assert "experiment 5 of 5: E5 InnoDB redesigned in 8.0" in captured.err
+    assert "E3 information_schema queries under load: " in captured.out
+    assert "--resume" not in captured.err
+    assert {path.name for path in fake.folder.iterdir()} == {"experiments.json", "index.html", "report.md"}
+    steps = fake.record.steps
+    assert fake.resume() == 0
+    assert (fake.begun, fake.fetched, fake.record.steps) == ([], [], steps), "there was nothing to resume"
+
+
+@pytest.mark.parametrize("failing", [("crash-recovery",), publication_names()], ids=["the first", "all"])
+def test_an_experiment_that_fails_does_not_stop_the_others(failing: tuple[str, ...], fake: FakeSessions) -> None:
+    fake.errors = {name: HostUnfitError("the server could not be fetched", "none") for name in failing}
+    assert run(fake.arguments) == 1
+    assert fake.record.status == "failed"
+    assert fake.record.steps[0].error == "the server could not be fetched"
+    assert fake.begun == list(publication_names())
+
+
+def test_a_void_trial_fails_the_run_and_does_not_end_it(fake: FakeSessions) -> None:
+    fake.void = {"interference"}
+    assert run(fake.arguments) == 1
+    assert fake.record.status == "failed"
+    assert "Not all of it counts: 1 of its 12 runs failed, were void or are missing." in fake.page
+    assert "It ended early" not in fake.page
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), InterruptedByUserError("interrupted", "resume it")])
+def test_an_interrupted_run_is_resumed_where_it_stopped(
+    error: BaseException, fake: FakeSessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.errors = {"metadata": error}
+    assert run(fake.arguments) == 130
+    assert fake.record.status == "interrupted"
+    assert "It ended early: it was interrupted." in fake.page
+    assert "not measured yet" in fake.page
+    assert f"recovery experiments --resume {fake.folder}` measures what is missing" in capsys.readouterr().err
+    first, second, *_ = fake.record.steps
+
+    assert fake.resume() == 0
+    assert fake.begun == fake.fetched == ["metadata", "interference", "table-cache", "write-scaling"]
+    assert set(fake.resumed) == {second.session}
+    assert fake.record.status == "finished"
+    assert fake.record.steps[0] == first
+    assert fake.record.steps[1].session == second.session
+    assert all(step.session and step.error is None for step in fake.record.steps)
+
+
+def test_a_session_that_was_resumed_by_itself_is_not_measured_again(fake: FakeSessions) -> None:
+    fake.errors = {"write-scaling": KeyboardInterrupt()}
+    assert run(fake.arguments) == 130
+    last = fake.record.steps[-1]
+    (fake.results / str(last.session) / REPORT_FILE).write_bytes(to_json(interference(caches=("400",))))
+    assert fake.resume() == 0
+    assert fake.begun == []
+    assert fake.record.status == "finished"
+
+
+def test_the_session_of_a_killed_run_is_resumed(fake: FakeSessions) -> None:
+    fake.errors = {"crash-recovery": KeyboardInterrupt()}
+    assert run(fake.arguments) == 130
+    record, (first, *others) = fake.record, fake.record.steps
+    save_suite(
+        replace(record, status="running", steps=(replace(first, session=None, error=None), *others)), fake.folder
+    )
+    path = fake.results / str(first.session) / REPORT_FILE
+    killed = replace(load_session(path.parent), status="running", command=str(first.command))
+    path.write_bytes(to_json(killed))
+    assert fake.resume() == 0
+    assert first.session in fake.resumed
+    assert fake.record.steps[0].session == first.session
+
+
+def test_a_record_that_another_user_can_change_is_not_resumed(
+    fake: FakeSessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(suite_run, "why_not_trusted", lambda _: "mallory can change it")
+    assert run(["experiments", "--resume", str(fake.results)]) == 2
+    assert "cannot be resumed: mallory can change it" in capsys.readouterr().err
+
+
+def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Stage:
+        def __init__(self, key: str) -> None:
+            self.key, self.need = key, DiskSpace(10**9, 100)
+
+    stages = iter([[Stage("a"), Stage("b")], [Stage("b")], [Stage("c")], [], []])
+    monkeypatch.setattr(suite_run, "choose_engine", lambda *_: None)
+    monkeypatch.setattr(suite_run, "resolve_builds", lambda *_: (None, ()))
+    monkeypatch.setattr(suite_run, "check_options", lambda *_: None)
+    monkeypatch.setattr(suite_run, "required_datadirs", lambda *_, **__: next(stages))
+    monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(3 * 10**9 - 1, 10**6))
+    monkeypatch.setattr(suite_run, "provide_tool", lambda *_, **__: pytest.fail("nothing is fetched"))
+    results = tmp_path / "results"
+    assert run(["experiments", "--data", str(tmp_path / "data"), "--results", str(results)]) == 3
+    message = capsys.readouterr().err
+    assert "the experiments need 3.0 GB and 300 inodes of disk, and 3.0 GB and 1,000,000 inodes are free" in message
+    assert "choose a smaller SCALE" in message
+    assert not results.exists()
+
+
+# --- The record and its page
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("results"), *SESSIONS)
+
+
+def test_the_page_is_well_formed_and_has_every_experiment(whole: Path) -> None:
+    written = (whole / SUITE_PAGE).read_text()
+    page = check_page(written)
+    assert page.tags["table"] > 10
+    for one in publications():
+        assert f'href="../20261121T200000Z-{one.name}/report.html"' in written
+        section = written.split(f'<section id="{one.name}"')[1].split("</section>")[0]
+        for shown in ("Published and here", "Figures of this host", f"recovery {one.name} --runs 3"):
+            assert shown in section
+
+
+@pytest.mark.parametrize("name", [SUITE_PAGE, SUITE_MARKDOWN])
+def test_published_figures_are_shown_beside_ours(whole: Path, name: str) -> None:
+    text = words(whole / name)
+    for shown in (
+        "57 min 46 s", "Figures of this host", "5.7: queries/s with the loop over without", "does not reproduce",
+        "+270 % and +182 % from 5.6.5", "had 12 CPUs, here there were 4", "/report.html",
+    ):  # fmt: skip
+        assert shown in text
+
+
+def test_answers_without_enough_runs_share_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SESSIONS, "interference", lambda: interference(caches=("400",), runs=1))
+    text = words(stored(tmp_path, "interference") / SUITE_MARKDOWN)
+    assert text.count(FEW_RUNS) == 1
+    assert "4 published effects: 1 holds, 3 inconclusive." in text
+    assert "1,300 load misses/s against" in text
+
+
+def test_the_record_has_figures_and_answers(whole: Path) -> None:
+    found = json.loads((whole / RECORD_FILE).read_text())
+    assert (found["format"], found["scale"]) == (1, "standard")
+    assert [step["name"] for step in found["steps"]] == list(SESSIONS)
+    polled = next(step for step in found["steps"] if step["name"] == "interference")
+    assert polled["published"]["host"] == "12 CPUs, 12 GB"
+    shown = polled["answers"][0]
+    assert shown["verdict"] == "holds"
+    assert shown["published"] == pytest.approx(0.8306, abs=1e-4)
+    assert shown["ours"] == pytest.approx(0.831, abs=1e-3)
+    assert {one["version"] for one in polled["measures"]} == set(VERSIONS)
+    assert read_suite(whole) == suite_record(*read_suite(whole).steps)
+
+
+def test_the_page_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stored(tmp_path, "metadata")
+    before = (folder / SUITE_PAGE).read_text()
+    for name in (SUITE_PAGE, SUITE_MARKDOWN):
+        assert words(folder / name).count(f"not measured: {FAILURE}.") >= 4
+    (folder / SUITE_PAGE).unlink()
+    assert run(["experiments", "--report", str(folder)]) == 0
+    assert (folder / SUITE_PAGE).read_text() == before
+    assert "E2 " in capsys.readouterr().out
+    (tmp_path / "20261121T200000Z-metadata" / REPORT_FILE).unlink()
+    assert run(["experiments", "--report", str(folder)]) == 0
+    assert "there is no session in" in words(folder / SUITE_PAGE)
+
+
+def test_a_record_of_an_older_version_is_read(tmp_path: Path) -> None:
+    folder = stored(tmp_path)
+    record = json.loads((folder / RECORD_FILE).read_text())
+    del record["scale"]
+    record["budget_s"] = 1800.0
+    record["steps"][0] |= {"command": None, "left_out": "the budget has no room", "error": None}
+    (folder / RECORD_FILE).write_text(json.dumps(record))
+    assert run(["experiments", "--report", str(folder)]) == 0
+    assert "E1 Crash recovery with 200,000 tables</a>: not measured yet." in (folder / SUITE_PAGE).read_text()
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "message"),
+    [
+        (None, 2, "there are no experiments in"),
+        ('{"format": 2}', 1, "newer version"),
+        ('{"format": 1}', 1, "is damaged"),
+    ],
+)
+def test_a_record_that_cannot_be_read(
+    record: str | None, code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if record is not None:
+        (tmp_path / RECORD_FILE).write_text(record)
+    assert run(["experiments", "--report", str(tmp_path)]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_sessions_are_read_only_from_beside_the_record(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "results", "metadata")
+    (tmp_path / "results" / "20261121T200000Z-metadata").rename(tmp_path / "elsewhere")
+    found = read_suite(folder)
+    save_suite(replace(found, steps=tuple(replace(one, session="../../elsewhere") for one in found.steps)), folder)
+    write_suite_reports(folder)
+    assert "there is no session in" in words(folder / SUITE_MARKDOWN)
+
+
+def test_texts_from_outside_never_become_markup(tmp_path: Path) -> None:
+    folder = stored(tmp_path, "metadata", text=HOSTILE)
+    check_page((folder / SUITE_PAGE).read_text())
+    assert "<script" not in (folder / SUITE_MARKDOWN).read_text().split("```")[0].lower()

@@ -1,0 +1,458 @@
+"""Limits: how they are written and checked, and set in control groups. The groups are trees of plain files that look
+like cgroup v1, v2 and both at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from otherusers import child_process
+
+from recovery.cli import doctor, measure
+from recovery.cli.main import run
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import cgroups, cleanup
+from recovery.linux.cgroups import (
+    LimitGroup,
+    controller_settings,
+    cpu_quota,
+    format_bytes,
+    groups_of,
+    limit_exceeded,
+    limits_from_settings,
+    limits_text,
+    limits_to_settings,
+    parse_limits,
+    read_group_memory,
+    read_oom_kills,
+    read_requests,
+    server_limits,
+    throttled_s,
+)
+from recovery.linux.procfs import name_with_process_id
+from recovery.linux.storage import Device
+from recovery.model import NO_LIMITS, Limits, Session
+from recovery.session.store import SessionStore
+
+ALL = Limits(read_iops=5000, read_bps=100 << 20, memory_bytes=2 << 30, cpus=1.5)
+MIB = 1 << 20
+
+
+# --- Limits as text
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        (("5_000", "100m", "2g", "1.5"), ALL),
+        (("5000", "104857600", "2GiB", "1.50"), ALL),
+        ((None, None, None, None), NO_LIMITS),
+        ((None, None, "1.5G", None), Limits(memory_bytes=3 << 29)),
+        ((None, None, "200000001", None), Limits(memory_bytes=199_999_488)),  # whole pages
+        ((ALL.read_iops, format_bytes(100 * MIB), format_bytes(2 << 30), ALL.cpus), ALL),
+        ((None, format_bytes(65537), None, None), Limits(read_bps=65537)),
+    ],
+)
+def test_limits_are_parsed(given: tuple[object, object, object, object], limits: Limits) -> None:
+    assert parse_limits(*given) == limits
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (("0", None, None, None), "READ_IOPS=0 is not valid"),
+        (("5k", None, None, None), "READ_IOPS=5k is not valid"),
+        (("__", None, None, None), "READ_IOPS=__ is not valid"),
+        (("99999999999", None, None, None), "READ_IOPS"),
+        ((None, "0", None, None), "READ_BPS=0 is not valid"),
+        ((None, "fast", None, None), "READ_BPS=fast is not valid"),
+        ((None, "100", None, None), "READ_BPS=100 is not valid"),
+        ((None, None, "0", None), "MEMORY=0 is not valid"),
+        ((None, None, "2 gigs", None), "MEMORY=2 gigs is not valid"),
+        ((None, None, "64m", None), "too little for any server"),
+        ((None, None, "9" * 40, None), "MEMORY"),
+        (("1" * 5000, None, None, None), "READ_IOPS"),
+        ((None, None, "9" * 400 + "g", None), "MEMORY"),
+        ((None, None, None, "0"), "CPUS=0 is not valid"),
+        ((None, None, None, "-1"), "CPUS=-1 is not valid"),
+        ((None, None, None, "nan"), "CPUS=nan is not valid"),
+        ((None, None, None, "inf"), "CPUS=inf is not valid"),
+    ],
+)
+def test_invalid_limits_are_refused(given: tuple[object, object, object, object], error: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_limits(*given)
+    assert error in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        (limits_to_settings(ALL), ALL),
+        ({"tables": 3}, NO_LIMITS),
+        ({"cpus": 2}, Limits(cpus=2.0)),
+        *((dict.fromkeys(limits_to_settings(ALL), wrong), NO_LIMITS) for wrong in ("many", True)),
+    ],
+)
+def test_a_stored_session_keeps_its_limits(settings: dict[str, str | int | float | None], limits: Limits) -> None:
+    assert limits_from_settings(settings) == limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (ALL, "5,000 reads a second, 100 MiB read a second, 2 GiB of memory with its page cache, 1.5 CPUs"),
+        (Limits(cpus=1.0), "1 CPU"),
+        (NO_LIMITS, ""),
+    ],
+)
+def test_limits_are_described(limits: Limits, text: str) -> None:
+    assert limits_text(limits) == text
+
+
+BOTH_READS = Limits(read_iops=1000, read_bps=MIB)
+
+
+@pytest.mark.parametrize(
+    ("limits", "requests", "read_bytes", "seconds", "doubt"),
+    [
+        (BOTH_READS, 10_900, 10 * MIB, 10.0, None),
+        (BOTH_READS, 12_000, 10 * MIB, 10.0, "1,200 reads a second, although the limit was 1,000"),
+        (BOTH_READS, 1, 20 * MIB, 10.0, "bytes read"),
+        (BOTH_READS, None, None, 10.0, None),
+        (BOTH_READS, 200, None, 0.05, None),  # the first slice comes at once
+        (NO_LIMITS, 10**9, 10**12, 1.0, None),
+    ],
+)
+def test_a_start_that_exceeded_its_limit_is_found(
+    limits: Limits, requests: int | None, read_bytes: int | None, seconds: float, doubt: str | None
+) -> None:
+    found = limit_exceeded(limits, read_requests=requests, read_bytes=read_bytes, seconds=seconds)
+    assert (found is None) if doubt is None else (doubt in str(found))
+
+
+# --- Control groups
+
+SOME = Limits(read_iops=5000, read_bps=MIB, memory_bytes=256 * MIB, cpus=0.5)
+DISK = Device(device="/dev/vdb1", filesystem="ext4", disk="254:16")
+
+
+@pytest.fixture(autouse=True)
+def on_a_plain_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_device(DISK, monkeypatch)
+    # Folders of a real control group can be removed with the files in them, these cannot.
+    monkeypatch.setattr(cgroups, "_TIMEOUT_S", 0.0)
+
+
+def use_device(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "device_of", lambda _: device)
+
+
+def hybrid(folder: Path) -> Path:
+    """Return the mounts of a host with each controller of version 1, and a version 2 without them."""
+    lines = ["22 1 254:0 / / rw - ext4 /dev/vda rw"]
+    for number, name in enumerate(("blkio", "memory", "cpu", "pids", "name=systemd", "unified")):
+        (folder / name).mkdir()
+        kind = "cgroup2 cgroup2 rw" if name == "unified" else f"cgroup cgroup rw,{name}"
+        lines.append(f"3{number} 22 0:3{number} / {folder / name} rw,relatime shared:9 - {kind}")
+    (folder / "unified" / "cgroup.controllers").write_text("hugetlb\n")
+    return mounts(folder, lines)
+
+
+def unified(folder: Path, controllers: str = "cpuset cpu io memory pids") -> Path:
+    (folder / "v2").mkdir()
+    (folder / "v2" / "cgroup.controllers").write_text(f"{controllers}\n")
+    (folder / "v2" / "cgroup.subtree_control").write_text("memory pids\n")
+    return mounts(folder, [f"30 22 0:30 / {folder / 'v2'} rw - cgroup2 cgroup2 rw,nsdelegate"])
+
+
+def mounts(folder: Path, lines: list[str]) -> Path:
+    path = folder / "mountinfo"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def make_group(where: Path, tree: Path, limits: Limits = SOME) -> LimitGroup:
+    group = LimitGroup(limits, "g", controller_settings(limits, where, mounts=tree))
+    group.make()
+    return group
+
+
+def test_version_1_has_a_folder_for_each_controller(tmp_path: Path) -> None:
+    group = make_group(tmp_path, hybrid(tmp_path))
+    assert group.folders == tuple(tmp_path / name / "g" for name in ("blkio", "memory", "cpu"))
+    blkio, memory, cpu = group.folders
+    assert (blkio / "blkio.throttle.read_iops_device").read_text() == "254:16 5000"
+    assert (blkio / "blkio.throttle.read_bps_device").read_text() == "254:16 1048576"
+    assert (memory / "memory.limit_in_bytes").read_text() == str(256 * MIB)
+    assert not (memory / "memory.memsw.limit_in_bytes").exists(), "not every kernel counts swap"
+    assert (cpu / "cpu.cfs_quota_us").read_text() == "50000"
+    assert (cpu / "cpu.cfs_period_us").read_text() == "100000"
+    assert group.lost() is None
+    group.add(4711)
+    assert {(folder / "cgroup.procs").read_text() for folder in group.folders} == {"4711"}
+
+
+def test_version_2_has_one_folder_and_enables_its_controllers(tmp_path: Path) -> None:
+    group = make_group(tmp_path, unified(tmp_path), Limits(read_iops=5000, memory_bytes=256 * MIB, cpus=0.5))
+    assert group.folders == (tmp_path / "v2" / "g",)
+    (folder,) = group.folders
+    assert (folder / "io.max").read_text() == "254:16 riops=5000"
+    assert (folder / "memory.max").read_text() == str(256 * MIB)
+    assert (folder / "cpu.max").read_text() == "50000 100000"
+    # The last one that was not enabled before.
+    assert (tmp_path / "v2" / "cgroup.subtree_control").read_text() == "+cpu"
+
+
+def test_only_the_controllers_of_given_limits_are_used(tmp_path: Path) -> None:
+    tree = hybrid(tmp_path)
+    group = make_group(tmp_path, tree, Limits(cpus=1))
+    assert group.folders == (tmp_path / "cpu" / "g",)
+    assert not (tmp_path / "memory" / "g").exists()
+    with server_limits(NO_LIMITS, tmp_path, mounts=tree) as none:
+        assert none is None
+
+
+def test_a_limit_that_was_removed_is_noticed(tmp_path: Path) -> None:
+    group = make_group(tmp_path, unified(tmp_path))
+    (folder,) = group.folders
+    (folder / "io.max").write_text("254:16 rbps=1048576 wbps=max riops=5000 wiops=max\n")
+    assert group.lost() is None
+    (folder / "io.max").write_text("254:16 rbps=max wbps=max riops=max wiops=max\n")
+    assert "READ_IOPS and READ_BPS was removed during the run" in (group.lost() or "")
+    (folder / "io.max").unlink()
+    assert "READ_IOPS" in (group.lost() or "")
+
+
+def refused(limits: Limits, where: Path, tree: Path) -> str:
+    with pytest.raises(HostUnfitError) as caught, server_limits(limits, where, mounts=tree):
+        raise AssertionError("it was taken")
+    assert caught.value.exit_code == 3
+    assert "leave it out" in caught.value.hint
+    return caught.value.message
+
+
+def test_limits_without_a_controller_are_refused(tmp_path: Path) -> None:
+    tree = unified(tmp_path, controllers="hugetlb")
+    assert "READ_IOPS cannot be set: this host has no control group hierarchy with 'io'" in refused(
+        Limits(read_iops=5), tmp_path, tree
+    )
+    assert "'memory'" in refused(Limits(memory_bytes=1 << 28), tmp_path, tree)
+    assert "'cpu'" in refused(Limits(cpus=1), tmp_path, tree)
+    assert refused(Limits(cpus=1), tmp_path, tmp_path / "no such file")
+    assert refused(Limits(cpus=1), tmp_path, mounts(tmp_path, ["22 1 254:0 / / rw - ext4 /dev/vda rw"]))
+
+
+def test_limits_above_what_the_host_has_are_refused(tmp_path: Path) -> None:
+    tree = hybrid(tmp_path)
+    assert "more than this host has" in refused(Limits(cpus=100_000), tmp_path, tree)
+    assert "MEMORY=1024t is more than this host has" in refused(Limits(memory_bytes=1 << 50), tmp_path, tree)
+
+
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        (Device(filesystem="overlay"), "its filesystem (overlay) is not on a single block device"),
+        (Device(filesystem="tmpfs"), "(tmpfs)"),
+        (Device(filesystem="nfs4"), "(nfs4)"),
+        (Device(filesystem="btrfs"), "(btrfs)"),
+        (Device(device="/dev/sdb1", disk="8:16", filesystem="fuseblk"), "fuseblk reads in other processes"),
+        (Device(device="/dev/dm-0", disk="253:0", filesystem="ext4", stacked=True), "/dev/dm-0 is built from other"),
+    ],
+)
+def test_limits_on_reads_need_a_block_device(
+    device: Device, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_device(device, monkeypatch)
+    tree = hybrid(tmp_path)
+    assert why in refused(Limits(read_iops=5), tmp_path, tree)
+    assert refused(Limits(read_bps=MIB), tmp_path, tree).startswith("READ_BPS cannot be set")
+    with server_limits(Limits(cpus=0.5), tmp_path, mounts=tree) as group:
+        assert group is not None, "other limits need no disk"
+    checks = {check.name: check for check in doctor.limit_checks(tmp_path)}
+    assert {"control groups", "limit on memory", "limit on CPUs"} <= checks.keys()
+    assert checks["limit on reads"].ok is None
+    assert "cannot be set" in checks["limit on reads"].detail
+
+
+def test_a_limit_that_the_kernel_refuses_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = hybrid(tmp_path)
+
+    def refuse(self: Path, text: str) -> int:
+        raise OSError(19, "No such device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert "blkio.throttle.read_iops_device: No such device" in refused(Limits(read_iops=5), tmp_path, tree)
+    assert not list((tmp_path / "blkio").iterdir())
+
+
+def test_a_process_that_cannot_join_its_group_is_an_error(tmp_path: Path) -> None:
+    group = make_group(tmp_path, hybrid(tmp_path), Limits(cpus=1))
+    (group.folders[0] / "cgroup.procs").mkdir()
+    with pytest.raises(RecoveryError, match="cannot be put into its control group"):
+        group.add(1)
+
+
+def test_only_groups_of_dead_runs_are_removed(tmp_path: Path) -> None:
+    tree = hybrid(tmp_path)
+    earlier = name_with_process_id(1).rpartition("-")[0] + "0"  # our process id, but begun at another time
+    dead, busy = f"{earlier}-1", f"{earlier}-2"
+    others = {name_with_process_id(9), "docker", "mysql-recovery"}
+    for folder in ("memory", "cpu", "pids"):
+        for name in (dead, *others):
+            (tmp_path / folder / name).mkdir()
+    (tmp_path / "pids" / dead / "a-container").mkdir()
+    (tmp_path / "cpu" / busy).mkdir()
+    with child_process(lambda: "") as no_server:
+        (tmp_path / "cpu" / busy / "cgroup.procs").write_text(f"{no_server.pid}\n")
+        assert cleanup.remove_orphaned_groups(tree) == (dead,)
+        assert os.waitid(os.P_PID, no_server.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None, "it lives"
+    left = {path.name for folder in ("memory", "cpu", "pids") for path in (tmp_path / folder).iterdir()}
+    assert left == {*others, busy}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_groups_of_a_process_up_to_the_root(version: int, tmp_path: Path) -> None:
+    root, of_process = tmp_path / "root", tmp_path / "proc/7/cgroup"
+    (root / "a/b").mkdir(parents=True)
+    of_process.parent.mkdir(parents=True)
+    kind = "cgroup2 cgroup2 rw" if version == 2 else "cgroup cgroup rw,cpu,cpuacct"
+    mounted = mounts(tmp_path, [f"30 22 0:30 / {root} rw - {kind}"])
+    (root / "cgroup.controllers").write_text("cpu io\n")
+    of_process.write_text("0::/a/b\n" if version == 2 else "4:memory:/x\n3:cpu,cpuacct:/a/b\n0::/y\n")
+    assert groups_of(7, "cpu", mounts=mounted, proc=tmp_path / "proc") == (root / "a/b", root / "a", root)
+    of_process.write_text("0::/of/the/host\n3:cpu,cpuacct:/of/the/host\n")
+    assert groups_of(7, "cpu", mounts=mounted, proc=tmp_path / "proc") == (root,)
+    assert groups_of(8, "cpu", mounts=mounted, proc=tmp_path / "proc") == ()
+
+
+# --- What a group counts
+
+FIGURES: dict[str, Callable[[Path], float | None]] = {
+    "reads": lambda folder: read_requests(folder, "254:0"),
+    "memory": read_group_memory,
+    "OOM kills": read_oom_kills,
+    "throttled": throttled_s,
+    "quota": cpu_quota,
+}
+
+
+@pytest.mark.parametrize(
+    ("figure", "files", "expected"),
+    [
+        *((figure, {}, None) for figure in FIGURES),
+        ("reads", {"blkio.throttle.io_serviced": "254:0 Read 12\n254:0 Write 5\n7:0 Read 3\nTotal 20\n"}, 12),
+        ("reads", {"blkio.throttle.io_serviced": "254:0 Read 12\n",
+                   "blkio.throttle.io_serviced_recursive": "Total 0\n"}, 0),
+        ("reads", {"io.stat": "254:0 rbytes=90112 wbytes=0 rios=22 wios=0 dbytes=0 dios=0\n7:0 rios=1\n"}, 22),
+        ("memory", {"memory.usage_in_bytes": "4096\n"}, 4096),
+        ("memory", {"memory.current": "8192\n"}, 8192),
+        ("OOM kills", {"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"}, 2),
+        ("OOM kills", {"memory.events": "low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\n"}, 1),
+        ("throttled", {"cpu.stat": "nr_periods 9\nnr_throttled 2\nthrottled_time 1500000000\n"}, 1.5),
+        ("throttled", {"cpu.stat": "usage_usec 9\nnr_throttled 2\nthrottled_usec 250000\n"}, 0.25),
+        ("quota", {"cpu.cfs_quota_us": "50000\n", "cpu.cfs_period_us": "100000\n"}, 0.5),
+        ("quota", {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, None),
+        ("quota", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("quota", {"cpu.max": "max 100000\n"}, None),
+    ],
+)  # fmt: skip
+def test_figures_of_both_versions_are_read(
+    figure: str, files: dict[str, str], expected: float | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert FIGURES[figure](tmp_path) == expected
+
+
+# --- Limits of a command
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
+    """The limits of each plan, on a host that could set all of them. The current folder is empty."""
+    found: list[Limits] = []
+
+    def note(limits: Limits, data: Path) -> tuple[()]:
+        found.append(limits)
+        return ()
+
+    monkeypatch.setattr(measure, "controller_settings", note)
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+def test_the_command_line_overrides_the_environment_and_that_the_file(
+    planned: list[Limits], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "recovery.toml").write_text('read_iops = 1\nread_bps = "100m"\nmemory = 536870912\ncpus = 0.5\n')
+    monkeypatch.setenv("RECOVERY_MEMORY", "2g")
+    assert run(["cold-recovery", "--dry-run", "--read-iops", "5000"]) == 0
+    assert planned == [Limits(read_iops=5000, read_bps=100 * MIB, memory_bytes=2 << 30, cpus=0.5)]
+    output = capsys.readouterr()
+    assert output.err.splitlines()[0].endswith("--read-iops 5000 --read-bps 100m --memory 2g --cpus 0.5")
+    assert f"limited to {limits_text(planned[0])}" in output.out
+
+
+@pytest.mark.parametrize("line", ["read_iops = true", "cpus = [1]", 'memory = ""', "read_bps = 1.5"])
+@pytest.mark.usefixtures("planned")
+def test_invalid_limits_in_the_file_are_refused(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "recovery.toml").write_text(line + "\n")
+    assert run(["cold-recovery", "--dry-run"]) == 2
+    assert line.partition(" ")[0] in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("planned")
+def test_the_estimate_of_the_plan_depends_on_the_limit_on_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    estimates = set()
+    for limits in ([], ["--read-iops", "100"]):
+        assert run(["cold-recovery", "--dry-run", "--version", "5.7.22", "--tables", "20000", *limits]) == 0
+        plan = capsys.readouterr()
+        assert ("limited" in plan.out) == ("--read-iops" in plan.err) == bool(limits)
+        estimates.add(next(line for line in plan.out.splitlines() if "with the build" in line))
+    assert len(estimates) == 2
+
+
+def test_the_plan_refuses_limits_that_cannot_be_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cold-recovery", "--dry-run", "--cpus", "100000"]) == 3
+    assert "error: CPUS=100000 is more than this host has" in capsys.readouterr().err
+
+
+# --- A warm run without options uses what the newest session used
+
+
+def store_session(folder: Path, measured: str = "5.7.22", **settings: str | int | float | None) -> None:
+    session = Session("cold-recovery", "", "", "", {}, settings, (measured,), ("cold",), 1)
+    SessionStore.create(folder / "results", session)
+
+
+def test_a_warm_run_has_the_limits_of_the_newest_session(planned: list[Limits], tmp_path: Path) -> None:
+    store_session(tmp_path, tables=7, read_iops=300, read_bps=None, memory_bytes=1 << 30, cpus=1.5)
+    assert run(["warm-recovery", "--dry-run", "--read-iops", "400"]) == 0
+    assert planned == [Limits(read_iops=400, memory_bytes=1 << 30, cpus=1.5)], "what is given wins"
+    assert run(["warm-recovery", "--dry-run", "--version", "5.7.22"]) == 0
+    assert planned[1] == NO_LIMITS, "a named server is a new question"
+
+
+@pytest.mark.usefixtures("planned")
+def test_a_warm_run_has_the_versions_and_variants_of_the_newest_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # An image's tag says more than the release that is in it.
+    store_session(tmp_path, "percona-8.0.39", tables=7, version="percona-8.0.39-30", variants="few:a_b=1 usual:")
+    assert run(["warm-recovery", "--dry-run"]) == 0
+    command = capsys.readouterr().err
+    assert "--version percona-8.0.39-30" in command
+    assert "--variant few:a_b=1 --variant usual:" in command
+
+
+@pytest.mark.usefixtures("planned")
+def test_a_warm_run_after_a_session_with_damaged_settings_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_session(tmp_path, set="a='b")
+    assert run(["warm-recovery", "--dry-run"]) == 2
+    assert "its setting 'set' is damaged" in capsys.readouterr().err

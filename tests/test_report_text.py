@@ -1,0 +1,358 @@
+"""The answer to the session's question, and texts that keep their form whatever names and notes are in them."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+from dataclasses import replace
+
+import pytest
+from at_work import interference, metadata, table_cache, write_scaling
+from everything import a_run, a_session, everything, growing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from sessions import FIXTURES
+
+from recovery.model import Phase, ReadFloor, Run, Session, Table, Verdict, metric
+from recovery.report import console as console_report
+from recovery.report import fmt, markdown, text
+from recovery.report.html.read_charts import floor_chart
+from recovery.report.startup_tables import floor_table
+from recovery.report.stored_session import load_session
+from recovery.report.summary_text import answers, seconds_with_error
+
+SESSION = load_session(FIXTURES / "sessions" / "three-versions")
+COLD = a_run(1, ("5.7.22", "cold"), 41.0)
+WARM = a_run(2, ("5.7.22", "warm"), 6.2)
+TRACED = dict.fromkeys(("tablespaces_opened", "tablespaces_modified", "tablespaces_read", "opened_unmodified"))
+UNTRACED: Run = replace(COLD, **TRACED)  # type: ignore[arg-type]
+VOID = replace(COLD, verdict=Verdict.VOID, reason="somebody else killed it.")
+FAILED = replace(VOID, number=2, verdict=Verdict.FAILED)
+
+
+def of(*runs: Run, floors: tuple[ReadFloor, ...] = ()) -> str:
+    (answer,) = answers(a_session(runs, floors=floors))
+    return answer
+
+
+# --- Answers about starts
+
+
+@pytest.mark.parametrize(
+    ("runs", "answer"),
+    [
+        (
+            (COLD, WARM),
+            "5.7.22 needs 41.0 s cold; 6.20 s warm (200,000 tables). Cold: 36.5 s validation; 200,000 tablespaces "
+            "opened, 100 of them modified.",
+        ),
+        ((UNTRACED,), "5.7.22 needs 41.0 s cold (200,000 tables). Cold: 36.5 s validation."),
+        ((replace(UNTRACED, phases=()),), "5.7.22 needs 41.0 s cold (200,000 tables)."),
+        ((replace(UNTRACED, phases=(Phase("validation", 0, 0),)),), "5.7.22 needs 41.0 s cold (200,000 tables)."),
+        ((VOID,), "5.7.22: nothing was measured (1 void run): somebody else killed it."),
+        ((), "5.7.22: nothing was measured."),
+    ],
+)
+def test_the_answer_has_what_was_measured_and_no_more(runs: tuple[Run, ...], answer: str) -> None:
+    assert of(*runs) == answer
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ((a_run(1, ("mariadb-10.11.5", "cold"), 4.0),), "200,000 tablespaces opened, 100 of them modified, 100 read"),
+        ((VOID, FAILED), "(1 failed run, 1 void run)"),
+        ((COLD, FAILED), "Not counted: 1 failed run."),
+        ((replace(COLD, verdict=Verdict.SAMPLED),), "5.7.22: only sampled runs"),
+        (
+            tuple(a_run(number, ("5.7.22", f"cold-{number}"), 10.0 * number) for number in range(1, 9)),
+            "60.0 s cold-6; and 2 more in the tables (",
+        ),
+    ],
+)
+def test_the_answer_mentions_what_is_unusual(runs: tuple[Run, ...], words: str) -> None:
+    assert words in of(*runs)
+
+
+def test_the_floor_is_compared_only_with_starts_that_have_an_interval_and_read_every_file() -> None:
+    floor = ReadFloor("5.7.22", ("cold",), 200_000, 60.0, 50.0, 16, 2.5)
+    assert "threads" not in of(UNTRACED, floors=(floor,)), "one run has no interval"
+    three = tuple(replace(UNTRACED, number=number) for number in (1, 2, 3))
+    assert of(*three, floors=(floor,)).endswith(
+        "; less than the 50.0 s that 16 threads need to read a page of each file."
+    )
+    skips = replace(COLD, tablespaces_read=100)
+    assert "16 threads" not in of(skips, floors=(replace(floor, many_threads_s=4.0),))
+
+
+def test_answer_table_and_chart_of_the_floor_have_the_same_mean() -> None:
+    runs = tuple(a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 19.0), 1))
+    session = a_session(runs, floors=(ReadFloor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))
+    table, chart = floor_table(session), floor_chart(session)
+    assert table is not None
+    assert chart is not None
+    assert "; 9.0 times the 2.00 s" in answers(session)[0]
+    assert table.rows[0][-3:] == ("18.00", "2.00", "9.00")
+    assert "9.00 \u00d7 16 threads" in chart.svg
+
+
+@pytest.mark.parametrize(("share", "side"), [(1.5, "above"), (0.5, "below")])
+def test_there_is_no_prediction_if_its_test_fails(share: float, side: str) -> None:
+    session = growing(1_000_000)
+    straight = answers(session)[0]
+    assert straight.startswith(
+        "5.7.22 needs 16.5 +- 0.4 s cold with 50,000 tables; a straight line fits: 1.22 s and 0.306 ms"
+    )
+    assert ", and so 307 s (300 s to 315 s) with 1,000,000 (tested at 50,000: 16.5 s measured, " in straight
+    runs = tuple(
+        replace(run, startup_s=share * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs
+    )
+    bent = answers(replace(session, runs=runs))[0]
+    assert re.search(rf"; no prediction for 1,000,000 \(.*, 50% {side} its prediction\)\.$", bent)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.694, "0.69 s"), (9.996, "10.0 s"), (41.04, "41.0 s"), (99.96, "100 s"), (412.4, "412 s")]
+)
+def test_seconds_have_three_digits(seconds: float, words: str) -> None:
+    assert seconds_with_error(seconds) == words
+
+
+# --- Answers about servers under load
+
+
+def with_measures(session: Session, **measures: float) -> Session:
+    """With these measures in the runs with a poller."""
+    runs = (replace(one, measures=one.measures | measures) if "-on" in one.variant else one for one in session.runs)
+    return replace(session, runs=tuple(runs))
+
+
+def test_seconds_are_added_and_not_lost() -> None:
+    session = interference(caches=("400",))
+    runs = tuple(replace(one, measures={"elapsed_s": 1e6 / one.measures["qps"]}) for one in session.runs)
+    old, new = answers(replace(session, figure="elapsed_s", runs=runs))
+    assert old.startswith("5.7.22 needs 20.3 % (18.4 to 22.3) more")
+    assert new.startswith("8.0.31 does not take significantly longer by poll=on")
+
+
+def test_a_mean_of_zero_is_compared_by_the_difference() -> None:
+    old, _ = answers(with_measures(interference(caches=("400",)), qps=0.0))
+    assert old.startswith("5.7.22 changes by -46,289 +- 808 by poll=on")
+    assert "times" not in old
+
+
+def test_the_answer_has_some_of_very_many_cells() -> None:
+    assert all(
+        one.endswith("more in the tables.") for one in answers(replace(write_scaling(), figure="latency_p95_ms"))
+    )
+    plain = write_scaling()
+    unscaled = replace(plain, axes=tuple(axis for axis in plain.axes if axis.name != "threads"))
+    assert answers(unscaled)[0].startswith("5.7.22 does up to 32,536 queries/s with scaling, point-select; ")
+
+
+def test_a_variant_without_axes_is_called_by_its_name() -> None:
+    assert "for Q1" in answers(replace(metadata(), axes=(), cells={}))[0]
+
+
+# --- Texts of any session
+
+
+def with_strings(outside: str) -> Session:
+    """The fixture with this text in every place that a user, a server or a host fills."""
+    runs = tuple(
+        replace(run, reason=outside, log=outside, cold_means=outside, version=outside) for run in SESSION.runs[6:9]
+    )
+    return replace(
+        SESSION,
+        scenario=outside,
+        question=outside,
+        command=outside,
+        versions=(outside, "5.7.22"),
+        variants=(outside, "cold"),
+        environment={outside: outside, "cpus": 2},
+        settings={"data": outside},
+        servers={outside: {outside: outside, "options": outside}},
+        notes=(outside,),
+        runs=runs,
+    )
+
+
+def on_console(session: Session, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False, color_system=None)
+    console_report.render(session, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200))
+def test_any_text_leaves_every_form_intact(outside: str) -> None:
+    session = with_strings(outside)
+    page = text.render(session)
+    assert page.isascii()
+    assert page.endswith("\n")
+    assert max(map(len, page.split("\n"))) <= text.WIDTH
+    assert all(char.isprintable() or char == "\n" for char in page)
+    assert_cells_are_kept(markdown.render(session))
+    printed = on_console(session, 80)
+    assert "\x1b" not in printed
+    printed.encode("utf-8")
+
+
+def assert_cells_are_kept(page: str) -> None:
+    """Each row of a Markdown table has as many cells as its header, and nothing becomes markup."""
+    columns = 0
+    fenced = False
+    for line in page.split("\n"):
+        if line.startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
+        assert "<" not in line
+        if not line.startswith("| ") and not line.startswith("|-"):
+            columns = 0
+            continue
+        bars = len(re.findall(r"(?<!\\)(?:\\\\)*\|", line))
+        assert bars == (columns or bars)
+        columns = bars
+
+
+def test_markdown_is_escaped() -> None:
+    session = replace(SESSION, notes=("a|b `c` <b>x</b> *y* [z](u) _q_ innodb_page_size \\ &amp;",), command="a ``` b")
+    page = markdown.render(session)
+    assert "- a\\|b \\`c\\` &lt;b&gt;x&lt;/b&gt; \\*y\\* \\[z\\](u) \\_q\\_ innodb_page_size \\\\ &amp;amp;\n" in page
+    assert "````sh\na ``` b\n````\n" in page
+
+
+def test_the_command_can_be_pasted() -> None:
+    page = text.render(replace(SESSION, command="recovery run --set 'a b=c' " + "--tables 200000 " * 12))
+    pasted = page.split("To repeat it:\n")[1].split("\n\n")[0].replace("\\\n", "")
+    assert shlex.split(pasted) == ["recovery", "run", "--set", "a b=c", *["--tables", "200000"] * 12]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_console_shows_answers_and_whole_rows(width: int) -> None:
+    command, *lines = [line for line in on_console(SESSION, width).split("\n") if not line.startswith("repeat:")]
+    assert command.startswith("crash-recovery")
+    assert max(map(len, lines)) <= width
+    assert answers(SESSION)[0] in " ".join(" ".join(lines).split())
+    # Figures and names are whole, and a row is a line.
+    rows = [line for line in lines if re.match(r" *\d+ +mariadb-10\.11\.5 +(cold|warm) +\d+\.\d+ ", line)]
+    assert len(rows) == 6
+    assert sum(line.startswith("mariadb-10.11.5") and "1.03" in line for line in lines) == 1
+    if width == 120:
+        (first,) = (line for line in lines if re.match(r" *1  5\.6\.24", line))
+        assert first.rstrip().endswith("measured"), "all of a run is in one line"
+
+
+def test_the_console_interprets_no_markup() -> None:
+    page = on_console(replace(SESSION, notes=("[red]no [/] markup[/red] :smile: [link=x]",)), 120)
+    assert "[red]no [/] markup[/red] :smile: [link=x]" in page
+
+
+def test_a_session_without_runs_is_rendered() -> None:
+    for session in (everything(), interference(), metadata(), table_cache(), write_scaling()):
+        empty = replace(session, runs=(), status="running")
+        assert answers(empty)[0] == "5.7.22: nothing was measured."
+        assert "nothing was measured" in text.render(empty)
+
+
+class Counted(str):
+    """A version that counts how often it is compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_report_groups_its_runs_once() -> None:
+    """With 1,000 runs in 1,000 cells, a search of all runs for each cell takes a million comparisons."""
+    versions = tuple(Counted(f"8.0.{number}") for number in range(50))
+    variants = tuple(f"cold-{number}" for number in range(20))
+    cells = [(version, variant) for version in versions for variant in variants]
+    runs = tuple(
+        replace(SESSION.runs[0], number=number, version=version, variant=variant)
+        for number, (version, variant) in enumerate(cells, 1)
+    )
+    session = replace(SESSION, versions=versions, variants=variants, runs=runs, planned_runs=len(runs), servers={})
+    Counted.compared = 0
+    text.render(session)
+    assert Counted.compared < 300_000
+
+
+# --- Splitting of wide tables, and formats of single values
+
+
+def a_table(*widths: int) -> Table:
+    headers = tuple(f"h{number}" for number in range(len(widths)))
+    row = tuple("x" * width for width in widths)
+    return Table(title="t", headers=headers, rows=(row,), numeric=(False,) * len(widths), notes=("n",))
+
+
+def test_a_wide_table_is_split_and_repeats_its_keys() -> None:
+    assert fmt.split(a_table(10, 10), 22, gap=2) == (a_table(10, 10),)
+    parts = fmt.split(a_table(3, 20, 20, 20, 20, 20), 50, gap=2)
+    assert [part.headers for part in parts] == [("h0", "h1", "h2"), ("h0", "h3", "h4"), ("h0", "h5")]
+    assert [part.title for part in parts] == ["t", "", ""]
+    assert [part.notes for part in parts] == [(), (), ("n",)]
+
+
+def test_wide_keys_are_narrowed_and_constant_ones_not_repeated() -> None:
+    rows = tuple(("a" * 24, f"{number}" * 20, "c" * 24, "d", "e" * 20, "f" * 20) for number in range(2))
+    parts = fmt.split(Table("t", tuple("abcdef"), rows, (False,) * 6, keys=4), 60, gap=2)
+    assert [part.headers for part in parts] == [tuple("abcde"), ("b", "f")]
+    assert fmt.widths(parts[0], 60, gap=2) == (10, 11, 11, 1, 19)
+    assert fmt.widths(parts[1], 60, gap=2) == (20, 20)
+
+
+@pytest.mark.parametrize(("width", "gap"), [(34, 2), (33, 1), (31, 2)])
+def test_columns_have_one_blank_between_them_where_that_saves_a_part(width: int, gap: int) -> None:
+    assert fmt.column_gap(a_table(10, 10, 10), width) == gap
+
+
+def test_printable_text_is_one_line_without_control_characters() -> None:
+    assert fmt.printable("a\n b\x1b[31m\ud800\u202ec") == "a b?[31m??c"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "-"), (0.0, "0.00"), (1.234, "1.23"), (99.994, "99.99"), (99.996, "100.0"), (425.26, "425.3")],
+)
+def test_seconds_in_tables(value: float | None, words: str) -> None:
+    assert fmt.seconds(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "-"), (0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_960, "1.0 MB"),
+        (19_900_000_000, "19.9 GB"), (22_000_000_000_000, "22.0 TB"),
+    ],
+)  # fmt: skip
+def test_sizes_are_decimal(value: int | None, words: str) -> None:
+    assert fmt.size(value) == words
+
+
+def test_absent_is_a_dash_and_zero_is_zero() -> None:
+    assert fmt.count(None) == fmt.ratio(None) == fmt.found_of_expected(None, None) == "-"
+    assert fmt.count(0) == "0"
+    assert fmt.found_of_expected(99, 100) == "99/100"
+    assert fmt.found_of_expected(None, 100) == "-/100"
+    assert fmt.fact_row("template", None) == ("template", "-")
+    assert fmt.fact_row("as_published", value=False) == ("as published", "no")
+
+
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("qps", 46320.4, "46,320 queries/s"), ("elapsed_s", 0.0421, "0.0421 s"), ("elapsed_s", 345.6, "345.6 s"),
+    ("table_open_cache_hit_share", 0.99984, "99.98 %"), ("latency_p99_ms", 12.34, "12.3 ms"),
+    ("read_bytes", 1.25e6, "1.2 MB"), ("read_bytes_per_s", 1.25e6, "1.2 MB/s"), ("client_errors", 3.0, "3 errors"),
+    ("not_known_bytes", 1.25e6, "1.2 MB"), ("not_known", 7.0, "7 not known"), ("qps", 0.0, "0 queries/s"),
+])  # fmt: skip
+def test_figures_have_their_units(name: str, value: float, words: str) -> None:
+    assert fmt.with_unit(metric(name), value) == words

@@ -1,0 +1,190 @@
+"""What a starting server uses, and what the rest of the host does meanwhile."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from otherusers import child_process
+from waiting import until
+
+from recovery.linux import procfs
+from recovery.linux.cgroups import UsageMeter
+from recovery.linux.procfs import TICKS_PER_S, HostCpuTime, host_cpu_time
+from recovery.linux.storage import Device, device_io_bytes, device_of
+from recovery.mysqld import startup_sampler
+from recovery.mysqld.startup_sampler import (
+    MAX_SAMPLES,
+    SAMPLE_INTERVAL_S,
+    BackgroundLoadMeter,
+    DownsampledSeries,
+    StartupSample,
+    StartupSampler,
+    others_cpu_s,
+    timeline_of,
+)
+
+NO_DEVICE = Device()
+NO_SUCH_PROCESS = 2**22 + 1
+
+
+@pytest.fixture
+def idle() -> Iterator[int]:
+    with child_process(lambda: "") as child:
+        yield child.pid
+
+
+# --- Background load
+
+
+def test_busy_time_excludes_idle_waiting_and_stolen_time(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 20 300 9999 777 4 5 600 50 10\ncpu0 1 2 3\n")
+    assert host_cpu_time(stat) == HostCpuTime(busy_s=429 / TICKS_PER_S, steal_s=600 / TICKS_PER_S)
+    stat.write_text("cpu  1 2 3\n")
+    assert host_cpu_time(stat) is None
+    assert host_cpu_time(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end_busy_s", "server_s", "tool_s", "others_s"),
+    [
+        (HostCpuTime(10, 0), 15, 2.0, 0.5, 2.5),
+        (HostCpuTime(10, 0), 10.01, 0.02, 0.0, 0.0),  # ticks are coarse
+        (None, 15, 2.0, 0.5, None),
+        (HostCpuTime(10, 0), 15, None, 0.5, None),
+    ],
+)
+def test_others_used_the_rest_of_the_cpu_time(
+    start: HostCpuTime | None, end_busy_s: float, server_s: float | None, tool_s: float, others_s: float | None
+) -> None:
+    assert others_cpu_s(start, HostCpuTime(end_busy_s, 1), server_s, tool_s) == others_s
+
+
+def test_a_device_counts_sectors_of_512_bytes(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(" 7 0 16 1 5 0 24 2 0 1 1 0 0 0 0 0 0\n")
+    assert device_io_bytes(Device(stat_path=tmp_path / "stat")) == (8192, 12288)
+    assert device_io_bytes(NO_DEVICE) is None
+
+
+def test_the_load_of_others_and_of_this_tool_are_counted_apart(idle: int) -> None:
+    meter = BackgroundLoadMeter(idle, NO_DEVICE)
+    use_cpu(0.05)
+    found = meter.read()
+    assert (found.tool_cpu_s or 0) >= 0.05
+    assert found.others_cpu_s is not None
+    assert (found.others_read_bytes, found.others_written_bytes) == (None, None)
+
+
+# --- Downsampling
+
+
+def test_samples_stay_few_and_evenly_spread() -> None:
+    series = DownsampledSeries[StartupSample](SAMPLE_INTERVAL_S, MAX_SAMPLES)
+    at_s = 0.0
+    while at_s + series.every_s <= 3600:
+        at_s += series.every_s
+        series.add(StartupSample(at_s, read_bytes=int(at_s), cpu_s=at_s / 2))
+        assert len(series.kept) < MAX_SAMPLES
+    timeline = timeline_of(series.kept)
+    assert series.every_s == 16.0, "an hour in fewer than 240"
+    assert len(timeline.at_s) + 20 >= MAX_SAMPLES / 2
+    assert {round(b - a, 6) for a, b in zip(timeline.at_s, timeline.at_s[1:], strict=False)} == {16.0}
+    assert timeline.read_bytes == tuple(map(int, timeline.at_s))
+    assert timeline.cpu_s == tuple(at / 2 for at in timeline.at_s)
+    assert timeline.read_requests == ()
+
+
+def test_a_column_with_a_missing_value_is_empty() -> None:
+    timeline = timeline_of([StartupSample(0.25, read_bytes=1, cpu_s=0.1), StartupSample(0.5, cpu_s=0.2)])
+    assert (timeline.at_s, timeline.read_bytes, timeline.cpu_s) == ((0.25, 0.5), (), (0.1, 0.2))
+
+
+def test_a_pinned_sample_is_never_dropped() -> None:
+    series = DownsampledSeries[int](1.0, max_samples=5)
+    for number in range(11):
+        series.add(number)
+        series.pinned = 2
+    assert (series.kept, series.every_s) == ([2, 5, 8, 10], 8.0)
+
+
+def test_cpu_time_of_others_never_decreases() -> None:
+    samples = [StartupSample(at_s, others_cpu_s=s) for at_s, s in ((0.25, 0.02), (0.5, 0.01), (0.75, 0.05))]
+    assert timeline_of(samples).others_cpu_s == (0.02, 0.02, 0.05)
+
+
+# --- Real processes: these tests are the server
+
+
+def use_cpu(seconds: float) -> None:
+    until_s = time.process_time() + seconds
+    while time.process_time() < until_s:
+        pass
+
+
+def test_the_meter_counts_reads_and_cpu_time(tmp_path: Path) -> None:
+    device = device_of(tmp_path)
+    if device.device is None:
+        pytest.skip("no block device under the temporary files")
+    (tmp_path / "big").write_bytes(os.urandom(1 << 20))
+    os.sync()
+    meter, before = UsageMeter(os.getpid(), device), procfs.process_activity(os.getpid())
+    with (tmp_path / "big").open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        assert len(file.read()) == 1 << 20
+    use_cpu(0.1)
+    found = meter.read()
+    assert (found.read_bytes or 0) >= 1 << 20
+    assert (found.read_requests or 0) >= 1
+    assert (found.cpu_s or 0) > 0.02
+    assert found.cache_grown_bytes is not None
+    assert procfs.process_activity(os.getpid()) not in (None, before)
+
+
+def test_a_sleeping_process_shows_no_activity(idle: int) -> None:
+    seen = psutil.Process(idle)
+    until(lambda: seen.status() == psutil.STATUS_SLEEPING, "its sleep")
+    activity = procfs.process_activity(idle)
+    assert activity is not None
+    assert activity == procfs.process_activity(idle)
+
+
+def test_a_process_that_has_ended_has_no_usage() -> None:
+    assert procfs.process_activity(NO_SUCH_PROCESS) is None
+    gone = UsageMeter(NO_SUCH_PROCESS, NO_DEVICE).read()
+    assert (gone.read_bytes, gone.cpu_s) == (None, None)
+    load = BackgroundLoadMeter(NO_SUCH_PROCESS, NO_DEVICE).read()
+    assert (load.others_cpu_s, load.throttled_s) == (None, None)
+    with StartupSampler(NO_SUCH_PROCESS, NO_DEVICE, since_s=time.monotonic()) as sampler:
+        pass
+    assert sampler.timeline.cpu_s == ()
+
+
+def test_the_sampler_sees_a_process_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interval_s = 0.125
+    monkeypatch.setattr(startup_sampler, "SAMPLE_INTERVAL_S", interval_s)
+    with StartupSampler(os.getpid(), device_of(tmp_path), since_s=time.monotonic()) as sampler:
+        while len(sampler._series.kept) < 4:
+            use_cpu(0.02)
+        use_cpu(0.1)
+    timeline = sampler.timeline
+    assert timeline.at_s == tuple(sorted(timeline.at_s))
+    assert all(at_s >= interval_s * (1 + number) for number, at_s in enumerate(timeline.at_s[:-1])), "never too early"
+    assert len(timeline.cpu_s) == len(timeline.at_s) >= 5
+    assert list(timeline.cpu_s) == sorted(timeline.cpu_s)
+    assert timeline.cpu_s[-1] > timeline.cpu_s[0]
+    assert not [thread for thread in threading.enumerate() if thread.name == "startup-sampler"]
+
+
+@pytest.mark.on_demand("bench")
+def test_a_sample_takes_less_than_1_percent_of_an_interval(idle: int, tmp_path: Path) -> None:
+    sampler = StartupSampler(idle, device_of(tmp_path), since_s=time.monotonic())
+    began = time.thread_time()
+    for _ in range(200):
+        sampler.sample()
+    assert (time.thread_time() - began) / 200 < SAMPLE_INTERVAL_S / 100

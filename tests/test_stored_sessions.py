@@ -1,0 +1,260 @@
+"""Stored sessions give the figures, texts and pages that they always gave, and report.json keeps its published schema.
+
+The figures of `kept-sessions.tar.xz` are as earlier versions of the tool stored them; the texts are those of
+docs/results and fixtures. `recovery report FOLDER --format text > report.txt` accepts a changed text."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from at_work import SMALL
+from html_page import check_page
+from schema_check import SCHEMA, violations
+from sessions import FIXTURES, KEPT_SESSIONS, OTHER_SESSIONS
+
+from recovery.cli.main import run
+from recovery.errors import RecoveryError
+from recovery.linux.files import STORED_FORMAT
+from recovery.model import Session, Verdict
+from recovery.report import fmt, markdown, text
+from recovery.report.exports import schema_text
+from recovery.report.html import page
+from recovery.report.stored_session import load_session, to_json
+from recovery.report.tables import all_tables
+from recovery.report.write import write_reports
+
+ROOT = Path(__file__).parent.parent
+SESSION = FIXTURES / "sessions" / "three-versions"
+IN_DOCS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
+FORMAT_PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+
+KEYS_OF = {
+    "summaries": ("version", "variant"),
+    "measures": ("version", "variant", "name"),
+    "fits": ("version", "variant"),
+    "contrasts": ("version", "variant", "base_variant", "axis"),
+    "ratios": ("version", "base_version", "variant"),
+}
+REMOVED_WARNINGS = frozenset({"larger-than-memory", "quiet-log", "cpu-outside-innodb", "spread-too-wide"})
+RENAMED_WARNINGS = {"wide-spread": "wide-interval"}
+
+
+@pytest.fixture(scope="module", params=[*KEPT_SESSIONS, *OTHER_SESSIONS])
+def folder(request: pytest.FixtureRequest, kept_sessions: Path) -> Path:
+    name: str = request.param
+    return (FIXTURES / "sessions" if name in OTHER_SESSIONS else kept_sessions) / name
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path) -> Session:
+    return load_session(folder)
+
+
+def test_the_archive_has_all_kept_sessions(kept_sessions: Path) -> None:
+    assert {folder.name for folder in kept_sessions.iterdir()} == set(KEPT_SESSIONS)
+
+
+def test_every_figure_and_warning_is_as_it_was_stored(folder: Path, session: Session) -> None:
+    """For each metric and cell: number of runs, mean, median, deviation, interval and ratio."""
+    stored, computed = json.loads((folder / "report.json").read_bytes()), json.loads(to_json(session))
+    for part in KEYS_OF:
+        if stored.get(part):
+            assert list(differences(rows(stored, part), rows(computed, part))) == [], part
+    assert warnings(stored) - REMOVED_WARNINGS == warnings(computed)
+    assert [run["phases"] for run in stored["runs"]] == [run["phases"] for run in computed["runs"]]
+
+
+def rows(report: dict[str, Any], part: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    found = {tuple(str(row.get(key)) for key in KEYS_OF[part]): row for row in report.get(part, ())}
+    assert len(found) == len(report.get(part, ())), f"{part}: two rows of one cell"
+    return found
+
+
+def differences(stored: dict[tuple[str, ...], Any], computed: dict[tuple[str, ...], Any]) -> Iterator[str]:
+    """Keys may be added to a row; none may change or vanish."""
+    yield from (f"{key} is missing" for key in stored.keys() - computed.keys())
+    yield from (f"{key} is new" for key in computed.keys() - stored.keys())
+    for key in stored.keys() & computed.keys():
+        for name, value in stored[key].items():
+            if not same(value, computed[key].get(name)):
+                yield f"{key}: {name}: {value} became {computed[key].get(name)}"
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, rel=1e-9)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def warnings(report: dict[str, Any]) -> set[str]:
+    return {RENAMED_WARNINGS.get(row["kind"], row["kind"]) for row in report["findings"]}
+
+
+def test_the_text_is_the_published_one_and_fits_a_page(folder: Path, session: Session) -> None:
+    published = folder if folder.name in OTHER_SESSIONS else ROOT / "docs" / "results" / folder.name
+    if folder.name == "2026-11-21-stacks":
+        session = load_session(published)  # the archive has it without its hottest functions
+    rendered = text.render(session)
+    assert rendered == (published / "report.txt").read_text()
+    assert rendered.isascii()
+    assert max(map(len, rendered.splitlines())) <= text.WIDTH
+
+
+def test_every_part_of_a_split_table_identifies_its_rows(session: Session) -> None:
+    tables = [fmt.printable_table(table) for table in all_tables(session)]
+    for table, width in product(tables, (text.WIDTH, 60, 40)):
+        assert {len(table.headers)} == {len(table.numeric), *map(len, table.rows)}, table.title
+        whole = {row[: table.keys] for row in table.rows}
+        gap = fmt.column_gap(table, width)
+        parts = fmt.split(table, width, gap=gap)
+        for part in parts:
+            assert len({row[: part.keys] for row in part.rows}) == len(whole), (table.title, part.headers)
+            columns = fmt.widths(part, width, gap=gap)
+            assert sum(columns) + gap * (len(columns) - 1) <= width, (table.title, part.headers)
+        if len(parts) > 1 and width > 40:
+            assert len(whole) == len(table.rows), f"{table.title}: its keys do not identify its rows"
+
+
+def test_the_page_is_well_formed_and_has_charts(session: Session) -> None:
+    found = check_page(page.render(session))
+    assert found.tags["svg"] > 0
+    assert "Every run" in found.texts
+
+
+@pytest.mark.parametrize("name", OTHER_SESSIONS)
+def test_reports_are_written_from_the_stored_session(name: str, tmp_path: Path) -> None:
+    shutil.copy(FIXTURES / "sessions" / name / "report.json", tmp_path)
+    assert [path.name for path in write_reports(tmp_path)] == ["report.txt", "report.md", "report.html"]
+    for written in ("report.txt", "report.md"):
+        assert (tmp_path / written).read_text() == (FIXTURES / "sessions" / name / written).read_text()
+    assert to_json(load_session(tmp_path)) == (FIXTURES / "sessions" / name / "report.json").read_bytes()
+
+
+def test_the_fixtures_have_every_verdict() -> None:
+    assert {run.verdict for run in load_session(SESSION).runs} == set(Verdict) - {Verdict.SAMPLED}
+    stacks = load_session(FIXTURES / "sessions" / "stacks")
+    assert {run.verdict for run in stacks.runs} == {Verdict.MEASURED, Verdict.SAMPLED}
+
+
+def test_no_report_is_written_where_there_is_no_session(tmp_path: Path) -> None:
+    with pytest.raises(RecoveryError, match="there is no session"):
+        write_reports(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_texts_of_loads_are_as_kept(name: str) -> None:
+    rendered = text.render(SMALL[name]())
+    assert rendered == (FIXTURES / "work" / f"{name}.txt").read_text()
+    assert rendered.isascii()
+    assert max(map(len, rendered.splitlines())) <= text.WIDTH
+    assert "Every run" in markdown.render(SMALL[name]())
+
+
+# --- The published schema, and the policy on changes of the format
+
+
+def test_the_published_schema_is_generated_from_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    published = (ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")
+    assert published == schema_text(), "make it anew: recovery report --schema > docs/report.schema.json"
+    assert run(["report", "--schema"]) == 0
+    assert capsys.readouterr().out == published
+
+
+@pytest.mark.parametrize("folder", ["2026-11-21-stacks", "2026-11-22-damage", "2026-11-22-interference"], indirect=True)
+def test_stored_sessions_keep_the_schema_when_they_are_written_again(folder: Path, session: Session) -> None:
+    assert violations(json.loads((folder / "report.json").read_bytes())) == []
+    again = json.loads(to_json(session))
+    assert violations(again) == []
+    assert len(again["runs"]) == len(session.runs)
+
+
+@pytest.mark.parametrize("in_docs", IN_DOCS, ids=lambda path: path.name)
+def test_sessions_in_the_docs_keep_the_schema(in_docs: Path) -> None:
+    assert violations(json.loads((in_docs / "report.json").read_bytes())) == []
+    assert load_session(in_docs).runs
+
+
+def keys(part: dict[str, Any], name: str = "report") -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, described in part.get("properties", {}).items():
+        yield f"{name}.{key}", described
+
+
+def test_every_key_is_described() -> None:
+    parts = {"report": SCHEMA, **SCHEMA["$defs"]}
+    found = [one for name, part in parts.items() for one in keys(part, name)]
+    assert len(found) > 100
+    assert [name for name, described in found if len(described.get("description", "")) < 5] == []
+    assert [name for name, part in parts.items() if not part.get("description")] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("runs", 0, "startup_s"), "fast"),
+        (("runs", 0, "verdict"), "fine"),
+        (("runs", 0, "number"), True),
+        (("format",), 2),
+        (("versions",), "5.7.22"),
+        (("environment", "cpus"), [2]),
+        (("summaries", 0, "count"), None),
+    ],
+)
+def test_a_violation_of_the_schema_is_found(path: tuple[Any, ...], value: Any) -> None:
+    report = json.loads((SESSION / "report.json").read_bytes())
+    broken = copy.deepcopy(report)
+    at = broken
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    assert len(violations(broken)) == 1
+    del report["runs"][0]["version"]
+    assert violations(report) == ["report.runs[0]: version is missing"]
+
+
+def stored(folder: Path, **changes: Any) -> Path:
+    report = json.loads((SESSION / "report.json").read_bytes()) | changes
+    (folder / "report.json").write_text(json.dumps(report))
+    return folder
+
+
+def test_a_newer_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    assert "is refused, with what to do" in FORMAT_PAGE
+    with pytest.raises(RecoveryError, match="newer version") as refused:
+        load_session(stored(tmp_path, format=STORED_FORMAT + 1))
+    assert "update the tool" in refused.value.hint
+
+
+def test_unknown_keys_are_ignored_and_keep_the_schema(tmp_path: Path) -> None:
+    assert "ignore keys that they do not know" in FORMAT_PAGE
+    runs = json.loads((SESSION / "report.json").read_bytes())["runs"]
+    runs[0]["tomorrow"] = {"x": 1}
+    folder = stored(tmp_path, tomorrow=[1], runs=runs)
+    assert violations(json.loads((folder / "report.json").read_bytes())) == []
+    assert load_session(folder) == load_session(SESSION)
+
+
+def test_keys_that_were_added_later_may_be_absent(tmp_path: Path) -> None:
+    assert "may be absent" in FORMAT_PAGE
+    needed = set(SCHEMA["$defs"]["Run"]["required"])
+    runs = json.loads((SESSION / "report.json").read_bytes())["runs"]
+    runs = [{key: value for key, value in run.items() if key in needed} for run in runs]
+    assert load_session(stored(tmp_path, runs=runs)).runs[0].startup_s is None
+
+
+def test_the_page_names_the_format_and_only_existing_keys() -> None:
+    assert f'"format": {STORED_FORMAT}' in FORMAT_PAGE
+    known = {name.rpartition(".")[2] for part in (SCHEMA, *SCHEMA["$defs"].values()) for name, _ in keys(part)}
+    table = [line.split("|")[1].strip() for line in FORMAT_PAGE.splitlines() if line.startswith("| `")]
+    named = {word.strip("` ") for cell in table for word in cell.split(",")}
+    assert len(named) > 20
+    assert named <= known
