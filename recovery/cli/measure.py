@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from recovery.linux.files import expand_path
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
-from recovery.linux.storage import free_space
+from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
 from recovery.model import ExtraRun, Layout, Schema, Session, Status, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import merge
@@ -80,8 +80,38 @@ def print_plan(request: Request, console: Console) -> None:
         say(line)
 
 
-def _plan_lines(request: Request) -> Iterator[str]:
-    experiment = find_experiment(request.scenario)
+@dataclass(frozen=True)
+class _PlannedDatadir:
+    """Describes one data directory of the plan, with rough estimates."""
+
+    name: str
+    version: Version
+    schema: Schema
+    need: DiskSpace
+    seconds: float
+    """Of its build and of all trials over it."""
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """Holds what is known about a request before anything is fetched."""
+
+    versions: tuple[Version, ...]
+    names: Mapping[Version, str]
+    """As the user wrote them, of versions whose release is determined at the start."""
+    datadirs: tuple[_PlannedDatadir, ...]
+
+    @property
+    def need(self) -> DiskSpace:
+        return sum((one.need for one in self.datadirs), NO_SPACE)
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.seconds for one in self.datadirs)
+
+
+def _outline(request: Request) -> _Outline:
+    """Estimates the time and the disk space of a session in which every data directory has to be built."""
     wanted = [parse_version_option(text) for text in request.versions]
     if request.engine == LOCAL:
         for text in request.versions:
@@ -91,53 +121,70 @@ def _plan_lines(request: Request) -> Iterator[str]:
     if not versions:  # not known before the server is there: the default version is assumed
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
-    variants = request.all_variants
-    places = datadir_specs(versions, variants)
-    room = free_space(request.data)
-    runs = request.runs + len(request.extras)
-    run_by = describe_engine(request)
-    yield experiment.question
-    yield f"  servers run {run_by}"
-    for name in names.values():
-        yield f"  the version of {name} is determined at the start"
-    known = [one for one in versions if one not in names]
-    for note in (*request.unavailable, *unsupported_questions(known, variants)):
-        yield f"  {note}"
-    schemas = [place.schema(request.schema) for place in places]
-    given = dict(request.settings)
-    needs = [
-        disk_need(check_template(schema), place.version, schema, merge(given, dict(place.settings)))
-        for place, schema in zip(places, schemas, strict=True)
-    ]
-    for place, schema, need in zip(places, schemas, needs, strict=True):
-        check_schema_supported(place.version, schema)
-        here = [variant for variant in variants if is_measured_over(variant, place)]
-        name = " ".join((names.get(place.version, str(place.version)), *place.words))
-        fit = "" if need.fits(room) else " (does not fit, unless it already exists)"
-        server = request.mysqld or request.image or _server_source(place.version, in_images=IN_CONTAINERS in run_by)
+    datadirs = []
+    for spec in datadir_specs(versions, request.all_variants):
+        schema = spec.schema(request.schema)
+        need = disk_need(
+            check_template(schema), spec.version, schema, merge(dict(request.settings), dict(spec.settings))
+        )
+        check_schema_supported(spec.version, schema)
         seconds = version_seconds(
-            place.version,
+            spec.version,
             schema,
-            runs=runs,
-            variants=here,
+            runs=request.runs + len(request.extras),
+            variants=[variant for variant in request.all_variants if is_measured_over(variant, spec)],
             read_iops=request.limits.read_iops,
             settings=request.lasting_settings,
         )
-        time = duration_text(seconds)
-        yield f"  {name}: server {server}; {_tables_text(schema)}: {need}{fit}; about {time} with the build"
+        name = " ".join((names.get(spec.version, str(spec.version)), *spec.words))
+        datadirs.append(_PlannedDatadir(name, spec.version, schema, need, seconds))
+    return _Outline(tuple(versions), names, tuple(datadirs))
+
+
+def _plan_lines(request: Request) -> Iterator[str]:
+    outline, run_by, room = _outline(request), describe_engine(request), free_space(request.data)
+    yield find_experiment(request.scenario).question
+    yield f"  servers run {run_by}"
+    for name in outline.names.values():
+        yield f"  the version of {name} is determined at the start"
+    known = [one for one in outline.versions if one not in outline.names]
+    for note in (*request.unavailable, *unsupported_questions(known, request.all_variants)):
+        yield f"  {note}"
+    for one in outline.datadirs:
+        fit = "" if one.need.fits(room) else " (does not fit, unless it already exists)"
+        server = request.mysqld or request.image or _server_source(one.version, in_images=IN_CONTAINERS in run_by)
+        tables, time = _tables_text(one.schema), duration_text(one.seconds)
+        yield f"  {one.name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
     for info in DataDirs(request.data).list():
         yield f"  there already: {info.key} ({info.status})"
     if request.limits:
         yield f"  the measured server is limited to {limits_text(request.limits)}"
-    alternating = can_alternate(needs, room, growing=bool(request.points))
-    plan = request.plan(versions, variants, alternating=alternating)
+    alternating = can_alternate([one.need for one in outline.datadirs], room, growing=bool(request.points))
+    plan = request.plan(outline.versions, request.all_variants, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
-        name = names.get(trial.version, str(trial.version))
+        name = outline.names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
-    yield "Times are rough estimates: the rates of a 2-core machine, not measured here."
+    yield f"About {duration_text(outline.seconds)} in all. Times are rough: the rates of a 2-core machine."
+
+
+_LONG_S = 1800.0
+"""A session that is expected to take longer asks before it begins."""
+
+
+def announce(request: Request, shown: Shown) -> None:
+    """Prints the expected time and disk space. On a terminal, asks whether to begin a session of over 30 minutes.
+
+    Raises UsageError if the answer is no."""
+    outline = _outline(request)
+    need = f"about {duration_text(outline.seconds)} and {outline.need.bytes / 1e9:.1f} GB of disk"
+    if not shown.quiet:
+        print_line(f"{need}, less for data directories that exist already", err=True)
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    if outline.seconds > _LONG_S and asks and not shown.yes and not click.confirm("Begin?", default=True, err=True):
+        raise UsageError("nothing was measured", "give fewer TABLES=, RUNS= or versions; --dry-run prints the plan")
 
 
 def _tables_text(schema: Schema) -> str:
@@ -197,6 +244,8 @@ class Shown:
     quiet: bool = False
     verbose: bool = False
     """Print the tables, too."""
+    yes: bool = False
+    """Do not ask whether to begin a long session."""
     wait: bool = False
     """Wait while another timed run is in progress."""
     json_to: str | None = None
@@ -206,7 +255,10 @@ class Shown:
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
-    dry_run, shown = given.pop("dry_run"), Shown(*(given.pop(name) for name in ("quiet", "verbose", "wait", "json_to")))
+    dry_run, shown = (
+        given.pop("dry_run"),
+        Shown(*(given.pop(name) for name in ("quiet", "verbose", "yes", "wait", "json_to"))),
+    )
     request = make_request(scenario, given)
     check_json_path(shown.json_to)
     if dry_run and shown.json_to:
@@ -216,6 +268,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         with refuse_steps(request.refused):
             print_plan(request, ReportConsole())
         return 0
+    announce(request, shown)
     return exit_code(request, run_and_show(request, shown))
 
 
@@ -333,7 +386,7 @@ def _write_report_json(path: Path, text: str) -> None:
 
 # --- Requests from stored commands
 
-_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet", "verbose", "wait")
+_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet", "verbose", "yes", "wait")
 """Options that do not change what is measured."""
 
 

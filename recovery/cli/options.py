@@ -176,6 +176,7 @@ OPTIONS = (
         "stall", "Give up a start when neither log, CPU nor I/O has moved for so long.", "SECONDS", Kind.SECONDS,
         parameter="stall_s", default=DEFAULT_STALL_S,
     ),
+    Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
     Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True),
     Option("verbose", "Print the tables, too.", kind=Kind.FLAG, line_only=True, short="-v"),
     Option("quiet", "Nothing on standard error but errors and warnings.", kind=Kind.FLAG),

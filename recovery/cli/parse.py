@@ -347,4 +347,4 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
     return repeat_command(request.scenario, shown, options)
 
 
-_NOT_REPEATED = ("wait", "quiet", "verbose", "dry_run", "json")
+_NOT_REPEATED = ("yes", "wait", "quiet", "verbose", "dry_run", "json")
