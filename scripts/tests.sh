@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests: `tests.sh VENV` all but those on demand, `tests.sh VENV --on-demand=GROUP` those of one group.
-# Programs are installed and an engine is started first. Two workers run at once: one the tests of local servers, the other
-# those of containers and the pure ones. Then those run alone that empty the host's caches, or need them.
+# Programs are installed and an engine is started first. Two workers run at once: one tests of local servers, the other
+# those of containers, the rest of local servers, and the pure ones. Then those run alone that empty the host's caches.
 set -u
 here=$(dirname "$0")
 pytest="$1/bin/python -m pytest"
@@ -90,17 +90,20 @@ esac
 
 sh "$here/test_programs.sh"
 start_engine
+local="real and not containers and not alone"
 # What one worker drops from the cache the other would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
-start_tests local "$isolated" -m "real and not containers and not alone" >"$folder/local"
+start_tests first "$isolated" -m "$local" tests/real/test_[a-r]*.py >"$folder/first"
 start_tests containers "" -m "containers and not alone"
 wait_for containers
+start_tests second "$isolated" -m "$local" --ignore-glob='tests/real/test_[a-r]*'
+wait_for second
+unset TESTS_KEEP_CACHES
 start_tests pure "$isolated" -m "not real and not containers and not alone"
 wait_for pure
-wait_for local
-printf '\nTests of local servers:\n'
-cat "$folder/local"
-unset TESTS_KEEP_CACHES
+wait_for first
+printf '\nTests of the first worker:\n'
+cat "$folder/first"
 printf '\nTests that run alone:\n'
 running=
 start_tests alone "" -m alone

@@ -90,6 +90,6 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monk
     program(tmp_path, "test_programs.sh", "exit 0")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert len((tmp_path / "record").read_text().splitlines()) == 4
+    assert len((tmp_path / "record").read_text().splitlines()) == 5
     program(venv / "bin", "python", 'echo "tests $*" >>"$RECORD"')
     assert subprocess.run(["sh", tmp_path / "tests.sh", venv], check=False, capture_output=True).returncode == 0

@@ -256,7 +256,7 @@ def test_a_data_directory_without_one_of_its_files_is_refused(
     finally:
         aside.rename(victim)
     printed = capsys.readouterr().err
-    assert f"{FEW - 1} tables' files" in printed
+    assert f"found {FEW - 1} table files, expected {FEW}" in printed
     assert "hint:" in printed
 
 

@@ -99,7 +99,7 @@ def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_p
 
 def test_status_shows_a_killed_session(at: list[str]) -> None:
     with InTerminal(*MEASURE, "--runs", "50", *at, TERM="dumb") as terminal:
-        running = until(lambda: found if (found := status())["running"] else None, "the session to be shown")
+        running = until(lambda: found if (found := status())["session"] else None, "the session to be shown")
         assert running["session"]["status"] == "running"
         server = stopped_at_a_start(terminal.pid)
         os.kill(terminal.pid, signal.SIGKILL)
