@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from at_work import interference, metadata, table_cache, write_scaling
@@ -13,11 +15,12 @@ from everything import a_run, a_session, everything, growing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from sessions import FIXTURES
+from sessions import FIXTURES, KEPT_SESSIONS
 
-from recovery.model import Phase, ReadFloor, Run, Session, Table, Verdict, metric
+from recovery.model import ReadFloor, Run, Session, Table, Verdict, metric
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
+from recovery.report.console import print_answer
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.startup_tables import floor_table
 from recovery.report.stored_session import load_session
@@ -32,12 +35,14 @@ VOID = replace(COLD, verdict=Verdict.VOID, reason="somebody else killed it.")
 FAILED = replace(VOID, number=2, verdict=Verdict.FAILED)
 
 
-def of(*runs: Run, floors: tuple[ReadFloor, ...] = ()) -> str:
-    (answer,) = answers(a_session(runs, floors=floors))
-    return answer
+def of(*runs: Run) -> str:
+    return "\n".join(answers(a_session(runs)))
 
 
 # --- Answers about starts
+
+TITLE = "Startup after SIGKILL, 200,000 tables; mean of 1 run:\n"
+READS = "100 kB in 2.1 reads for each table"
 
 
 @pytest.mark.parametrize(
@@ -45,12 +50,13 @@ def of(*runs: Run, floors: tuple[ReadFloor, ...] = ()) -> str:
     [
         (
             (COLD, WARM),
-            "5.7.22 needs 41.0 s cold; 6.20 s warm (200,000 tables). Cold: 36.5 s validation; 200,000 tablespaces "
-            "opened, 100 of them modified.",
+            f"{TITLE}5.7.22: cold 41.0 s; warm 6.20 s\nNot compared: 3 runs of each are needed.\n"
+            f"Why 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}; 200,000 tablespaces opened, "
+            "100 of them modified.",
         ),
-        ((UNTRACED,), "5.7.22 needs 41.0 s cold (200,000 tables). Cold: 36.5 s validation."),
-        ((replace(UNTRACED, phases=()),), "5.7.22 needs 41.0 s cold (200,000 tables)."),
-        ((replace(UNTRACED, phases=(Phase("validation", 0, 0),)),), "5.7.22 needs 41.0 s cold (200,000 tables)."),
+        ((UNTRACED,), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
+        ((replace(UNTRACED, phases=()),), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}."),
+        ((replace(UNTRACED, phases=(), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
         ((VOID,), "5.7.22: nothing was measured (1 void run): somebody else killed it."),
         ((), "5.7.22: nothing was measured."),
     ],
@@ -64,11 +70,11 @@ def test_the_answer_has_what_was_measured_and_no_more(runs: tuple[Run, ...], ans
     [
         ((a_run(1, ("mariadb-10.11.5", "cold"), 4.0),), "200,000 tablespaces opened, 100 of them modified, 100 read"),
         ((VOID, FAILED), "(1 failed run, 1 void run)"),
-        ((COLD, FAILED), "Not counted: 1 failed run."),
+        ((COLD, FAILED), "(not counted: 1 failed run)"),
         ((replace(COLD, verdict=Verdict.SAMPLED),), "5.7.22: only sampled runs"),
         (
             tuple(a_run(number, ("5.7.22", f"cold-{number}"), 10.0 * number) for number in range(1, 9)),
-            "60.0 s cold-6; and 2 more in the tables (",
+            "30.0 s; and 5 more in the tables",
         ),
     ],
 )
@@ -76,24 +82,48 @@ def test_the_answer_mentions_what_is_unusual(runs: tuple[Run, ...], words: str) 
     assert words in of(*runs)
 
 
-def test_the_floor_is_compared_only_with_starts_that_have_an_interval_and_read_every_file() -> None:
-    floor = ReadFloor("5.7.22", ("cold",), 200_000, 60.0, 50.0, 16, 2.5)
-    assert "threads" not in of(UNTRACED, floors=(floor,)), "one run has no interval"
-    three = tuple(replace(UNTRACED, number=number) for number in (1, 2, 3))
-    assert of(*three, floors=(floor,)).endswith(
-        "; less than the 50.0 s that 16 threads need to read a page of each file."
-    )
-    skips = replace(COLD, tablespaces_read=100)
-    assert "16 threads" not in of(skips, floors=(replace(floor, many_threads_s=4.0),))
+def of_versions(seconds: Mapping[str, Sequence[float]]) -> str:
+    pairs = [(version, each) for version, several in seconds.items() for each in several]
+    runs = [
+        replace(a_run(number, (version, "cold"), each), phases=()) for number, (version, each) in enumerate(pairs, 1)
+    ]
+    return of(*runs)
 
 
-def test_answer_table_and_chart_of_the_floor_have_the_same_mean() -> None:
+def test_the_fastest_version_is_compared_with_the_slowest() -> None:
+    found = of_versions({"5.6.24": (47, 48, 49), "5.7.22": (63, 64, 65), "mariadb-10.11.5": (4.0, 4.1, 4.2)})
+    assert "\nmariadb-10.11.5 recovers 15.6 times faster (14.9-16.4) than 5.7.22, cold.\nWhy 5.7.22 takes" in found
+
+
+def test_no_difference_is_claimed_that_many_versions_would_show_by_chance() -> None:
+    two = {"5.6.24": (10.0, 10.2, 10.4), "5.7.22": (10.6, 10.8, 11.0)}
+    assert "5.6.24 recovers 1.06 times faster" in of_versions(two)
+    others = {f"5.7.{number}": (10.5,) * 3 for number in range(8)}
+    assert "5.6.24 and 5.7.22 do not differ significantly, cold." in of_versions({**two, **others})
+
+
+def test_of_many_versions_the_first_have_a_line() -> None:
+    found = of_versions({f"5.7.{number}": (4.0,) for number in range(1, 9)})
+    assert "5.7.4: cold" in found
+    assert "5.7.5: cold" not in found
+    assert "\nand 4 more versions in the tables.\n" in found
+
+
+@pytest.mark.parametrize("name", [*KEPT_SESSIONS])
+def test_a_run_ends_with_at_most_twelve_lines(name: str, kept_sessions: Path) -> None:
+    console = Console(file=io.StringIO(), width=120)
+    print_answer(load_session(kept_sessions / name), Path("results/latest"), console)
+    printed = console.file.getvalue()
+    assert len(printed.splitlines()) <= 12, printed
+    assert "report: results/latest/report.html" in printed
+
+
+def test_table_and_chart_of_the_floor_have_the_same_mean() -> None:
     runs = tuple(a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 19.0), 1))
     session = a_session(runs, floors=(ReadFloor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))
     table, chart = floor_table(session), floor_chart(session)
     assert table is not None
     assert chart is not None
-    assert "; 9.0 times the 2.00 s" in answers(session)[0]
     assert table.rows[0][-3:] == ("18.00", "2.00", "9.00")
     assert "9.00 \u00d7 16 threads" in chart.svg
 

@@ -255,10 +255,7 @@ class Shown:
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
-    dry_run, shown = (
-        given.pop("dry_run"),
-        Shown(*(given.pop(name) for name in ("quiet", "verbose", "yes", "wait", "json_to"))),
-    )
+    dry_run, shown = given.pop("dry_run"), Shown(**{one.name: given.pop(one.name) for one in fields(Shown)})
     request = make_request(scenario, given)
     check_json_path(shown.json_to)
     if dry_run and shown.json_to:

@@ -38,7 +38,7 @@ from recovery.model import STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Ve
 from recovery.report import fmt
 from recovery.report.crash_tables import crash_answers, damage_answers, is_crash_session, is_damage_session
 from recovery.report.metric_tables import OFF_VALUES, lost_share
-from recovery.report.startup_tables import OPENS_ONLY, claim_verdict, floor_comparisons, phase_means
+from recovery.report.startup_tables import OPENS_ONLY, claim_verdict, phase_means
 
 _MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 3, 1, 1
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -345,7 +345,7 @@ def _joined_words(words: Sequence[str]) -> str:
 # --- Timed starts: how long they take, the comparison, and what takes the time
 
 _MAX_VERSIONS = 5
-"""Most versions with a line of their own."""
+"""Most versions that all have a line of their own; of more, the first four have one."""
 _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on."""
 _MAX_PHASES = 2
@@ -358,9 +358,10 @@ def _start_answers(context: _Context) -> Iterator[str]:
     measured = [one for one in context.summaries if one.count]
     if measured:
         yield f"{session.title}{_conditions(context, measured)}"
-    yield from (_version_line(context, version) for version in session.versions[:_MAX_VERSIONS])
-    if len(session.versions) > _MAX_VERSIONS:
-        yield f"and {len(session.versions) - _MAX_VERSIONS} more versions in the tables."
+    shown = len(session.versions) if len(session.versions) <= _MAX_VERSIONS else _MAX_VERSIONS - 1
+    yield from (_version_line(context, version) for version in session.versions[:shown])
+    if shown < len(session.versions):
+        yield f"and {len(session.versions) - shown} more versions in the tables."
     yield from _start_comparison(context, measured)
     yield from _reason(context, measured)
 
@@ -429,7 +430,6 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         *_phases(context.phases.get((slow.version, slow.variant), {})),
         *_reads_per_table(runs),
         *_tablespaces(runs),
-        *_floor(context.session, slow),
     ]
     if clauses:
         yield f"Why {slow.version} takes {seconds_with_error(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
@@ -470,25 +470,6 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
     if claim_verdict(runs) == OPENS_ONLY and read is not None:
         counts.append(f"{read:,.0f} read")
     yield ", ".join(counts)
-
-
-def _floor(session: Session, first: Summary) -> Iterator[str]:
-    """Yields the comparison with plain reads of the same files, if the difference is larger than the error of the mean.
-    A start that took longer without reading every file is not compared: the reads are no floor for it."""
-    for one in floor_comparisons(session):
-        times, floor = one.over_many, one.floor
-        if (floor.version, one.variant) != (first.version, first.variant) or times is None:
-            continue
-        if first.interval is None or abs((first.mean or 0.0) - floor.many_threads_s) <= first.interval:
-            continue
-        reads = (
-            f"the {seconds_with_error(floor.many_threads_s)} that {floor.threads} threads need to read a "
-            "page of each file"
-        )
-        if one.is_floor:
-            yield f"{times:.1f} times {reads}"
-        elif times < 1:
-            yield f"less than {reads}" + (", because it does not read every file" if one.reads_all is False else "")
 
 
 def _growth(session: Session, curve: Curve) -> str:
