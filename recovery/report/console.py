@@ -18,7 +18,6 @@ from rich.text import Text
 from recovery.analysis.warnings import findings
 from recovery.model import Session, Status, Table, Verdict
 from recovery.report import fmt
-from recovery.report.settings_tables import not_counted
 from recovery.report.summary_text import answers
 from recovery.report.tables import heading, status_line, terminal_tables
 
@@ -54,7 +53,7 @@ def show(session: Session, folder: Path, console: Console, *, verbose: bool) -> 
 def print_answer(session: Session, folder: Path, console: Console) -> None:
     """Prints the answer, the most important warning, where the report is, and the next commands."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
-    state = () if session.status == Status.FINISHED and not not_counted(session) else (status_line(session),)
+    state = () if session.status == Status.FINISHED else (status_line(session),)
     found = findings(session)
     number = f"{len(found)} warning{'s' if len(found) > 1 else ''}"
     first = (f"{number}, the most important: {found[0].text.partition(' Also: ')[0]}",) if found else ()

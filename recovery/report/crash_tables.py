@@ -54,8 +54,7 @@ def crash_answers(session: Session) -> Iterator[str]:
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
         gone = sum(RECOVERY_METRIC not in run.measures for run in runs)
         back += f"; it did not start again after {gone:,}" if gone else ""
-        more = [f"{sum_measure(runs, name):,} {what}" for name, what in _ALLOWED_COUNTS if sum_measure(runs, name)]
-        yield f"{back}{'; also counted: ' + ', '.join(more) if more else ''}."
+        yield f"{back}."
 
 
 def killed_as_planned(runs: Iterable[Run]) -> tuple[Run, ...]:

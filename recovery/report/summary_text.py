@@ -344,8 +344,8 @@ def _joined_words(words: Sequence[str]) -> str:
 
 # --- Timed starts: how long they take, the comparison, and what takes the time
 
-_MAX_VERSIONS = 5
-"""Most versions that all have a line of their own; of more, the first four have one."""
+_MAX_VERSIONS = 4
+"""Most versions that all have a line of their own; of more, the first three have one."""
 _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on."""
 _MAX_PHASES = 2
