@@ -14,12 +14,6 @@ from recovery.report import fmt
 
 _VIOLATION_COUNTS = ("ghosts", "torn", "holes", "half_done", "missing", "failing", "complaints")
 """Counts that are shown only if they are not zero."""
-_ALLOWED_COUNTS = (
-    ("lost", "acknowledged writes lost"),
-    ("half_done", "definitions half done"),
-    ("orphans", "orphaned files"),
-    ("missing", "missing files"),
-)
 _KILL_TIME = "killed_after_s"
 _MAX_REPEAT_COMMANDS = 3
 _SHOWN = ("kills", "acknowledged", "lost")
