@@ -27,6 +27,12 @@ _DEBIAN_RELEASES = {
 DEBIAN_NAMES = tuple(_DEBIAN_RELEASES)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
+_ALIAS = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<alias>latest|lts)$")
+_LTS_SERIES = {
+    Flavor.MYSQL: ((8, 4), (9, 7)),
+    Flavor.PERCONA: ((8, 4), (9, 7)),
+    Flavor.MARIADB: ((10, 6), (10, 11), (11, 4), (11, 8)),
+}
 # host[:port][/path], the start of an image's name
 _REGISTRY = re.compile(r"[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*", re.ASCII)
 _REPOSITORIES = {
@@ -38,14 +44,16 @@ _REPOSITORIES = {
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """A requested server: a release (5.7.22), the newest release of a series (9.7), or what a Debian suite carries
-    (debian-sid)."""
+    """A requested server: a release (5.7.22), the newest one of a series (9.7), of those with long-term support (lts) or
+    of all (latest), or what a Debian suite carries (debian-sid)."""
 
     text: str
     flavor: Flavor = Flavor.MYSQL
     release: Version | None = None
     series: tuple[int, int] | None = None
     debian: str | None = None
+    alias: str | None = None
+    """`latest` or `lts`."""
 
     def fits(self, version: Version) -> bool:
         """Returns whether a server of this version is what was requested."""
@@ -53,6 +61,9 @@ class ServerRequest:
             return True
         if self.series is not None:
             return (version.flavor, version.numbers[:2]) == (self.flavor, self.series)
+        if self.alias is not None:
+            is_lts = version.numbers[:2] in _LTS_SERIES[self.flavor]
+            return version.flavor is self.flavor and (self.alias == "latest" or is_lts)
         # Debian's 9.7.4-2 is MySQL's 9.7.4: between MySQL and Percona, the flavor that the server reports counts.
         return self.release is not None and version.numbers == self.release.numbers and self._same_house(version)
 
@@ -61,7 +72,8 @@ class ServerRequest:
         """Returns a similar release, which is good enough for a rough estimate."""
         if self.release is not None:
             return self.release
-        flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, self.series or (9, 7)))
+        newest = self.series or _LTS_SERIES[self.flavor][-1]
+        flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, newest))
         return Version(flavor, (*numbers, 0))
 
     def _same_house(self, version: Version) -> bool:
@@ -76,6 +88,8 @@ def parse_request(text: str) -> ServerRequest:
     if (match := _SERIES.match(text)) is not None:
         flavor = Flavor(match["flavor"] or "mysql")
         return ServerRequest(text, flavor, series=(int(match["a"]), int(match["b"])))
+    if (match := _ALIAS.match(text)) is not None:
+        return ServerRequest(text, Flavor(match["flavor"] or "mysql"), alias=match["alias"])
     try:
         release = parse_version(text)
     except ValueError as error:
@@ -105,7 +119,7 @@ def registry_names(wanted: ServerRequest, registry: str | None) -> tuple[str, ..
 
 def _tag(wanted: ServerRequest) -> str:
     if wanted.release is None:
-        return ".".join(map(str, wanted.series or ()))
+        return wanted.alias or ".".join(map(str, wanted.series or ()))
     if wanted.flavor is Flavor.PERCONA:
         return wanted.text.removeprefix("percona-").removeprefix("percona:")
     return ".".join(map(str, wanted.release.numbers))
@@ -153,10 +167,12 @@ def _is_cached(row: catalog.PinnedServer) -> bool:
 
 def available_versions(*, cached_only: bool = False) -> str:
     """Returns the versions in the catalog and the cache, for the hint of an error: `5.6.24, 5.7.22, …`."""
-    names = dict.fromkeys(
-        offer.version for offer in available_servers() if offer.version != "own" and (offer.cached or not cached_only)
-    )
-    return ", ".join(names) or "none"
+    return ", ".join(_release_names(cached_only=cached_only)) or "none"
+
+
+def _release_names(*, cached_only: bool = False) -> tuple[str, ...]:
+    offers = (one for one in available_servers() if one.version != "own" and (one.cached or not cached_only))
+    return tuple(dict.fromkeys(one.version for one in offers))
 
 
 # --- From the request to a server that can be started
@@ -184,6 +200,8 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
         if sources.archive is not None:
             download.check_url(sources.archive, "ARCHIVE")
         wanted = None if version is None else parse_release(version)
+        if wanted is not None and parse_version_option(str(version)).release is None:
+            say(f"{version} is {wanted}, the newest that is known on this host")
         if sources.mysqld is not None:
             return _resolve_own(wanted, sources, say)
         if wanted is None:
@@ -208,14 +226,19 @@ def parse_version_option(text: str) -> ServerRequest:
 
 
 def parse_release(text: str) -> Version:
-    """Parses a VERSION that names one release, as servers on this host require. Raises UsageError otherwise."""
+    """Returns the release that a VERSION names, as servers on this host require: of a series, `latest` and `lts` the
+    newest one in the catalog or the cache. Raises UsageError if there is none."""
     wanted = parse_version_option(text)
-    if wanted.release is None:
+    if wanted.release is not None:
+        return wanted.release
+    known = [] if wanted.debian is not None else map(parse_version, _release_names())
+    found = [version for version in known if wanted.fits(version)]
+    if not found:
         raise UsageError(
-            f"{text} is not a single release; local servers need one, such as 5.7.22",
+            f"{text} names no release that is known on this host, and local servers need one, such as 5.7.22",
             f"available: {available_versions()}; {OTHER_SOURCES}; or let containers find it (ENGINE=docker)",
         )
-    return wanted.release
+    return max(found, key=lambda version: version.numbers)
 
 
 def _resolve_own(wanted: Version | None, sources: Sources, say: Say) -> Build:

@@ -114,10 +114,11 @@ def _outline(request: Request) -> _Outline:
     """Estimates the time and the disk space of a session in which every data directory has to be built."""
     wanted = [parse_version_option(text) for text in request.versions]
     if request.engine == LOCAL:
-        for text in request.versions:
-            parse_release(text)
-    names = {one.like: one.text for one in wanted if one.release is None}
-    versions = [one.like for one in wanted] or _local_server_version(request.mysqld)
+        names: dict[Version, str] = {}
+        versions = list(map(parse_release, request.versions)) or _local_server_version(request.mysqld)
+    else:
+        names = {one.like: one.text for one in wanted if one.release is None}
+        versions = [one.like for one in wanted] or _local_server_version(request.mysqld)
     if not versions:  # not known before the server is there: the default version is assumed
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
@@ -145,6 +146,10 @@ def _plan_lines(request: Request) -> Iterator[str]:
     outline, run_by, room = _outline(request), describe_engine(request), free_space(request.data)
     yield find_experiment(request.scenario).question
     yield f"  servers run {run_by}"
+    if request.engine == LOCAL:
+        for text, version in zip(request.versions, outline.versions, strict=False):
+            if parse_version_option(text).release is None:
+                yield f"  {text} is {version}, the newest that is known on this host"
     for name in outline.names.values():
         yield f"  the version of {name} is determined at the start"
     known = [one for one in outline.versions if one not in outline.names]
