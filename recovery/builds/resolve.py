@@ -44,7 +44,7 @@ _REPOSITORIES = {
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """A requested server: a release (5.7.22), the newest one of a series (9.7), of those with long-term support (lts) or
+    """A requested server: a release (5.7.22), the newest one of a series (9.7), of those with long support (lts) or
     of all (latest), or what a Debian suite carries (debian-sid)."""
 
     text: str

@@ -130,6 +130,10 @@ OPTIONS = (
     Option("cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True),
     Option("set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True),
     Option(
+        "defaults_file", "Use the server options of this my.cnf too, but for those that could harm; --set comes first.",
+        kind=Kind.PATH,
+    ),
+    Option(
         "variant", "Settings to compare under a name, layout=NAME and schemas=N among them; repeated for each. NAME: "
         "alone is the server as it is.", "NAME:OPTION=VALUE,...", parameter="variants", several=True,
     ),

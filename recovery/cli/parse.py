@@ -29,11 +29,13 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions
 from recovery.experiments.scale import SCALE
 from recovery.linux.cgroups import format_bytes, parse_limits
-from recovery.linux.files import default_data_dir, expand_path, why_not_trusted
+from recovery.linux.files import default_data_dir, expand_path, read_limited, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.model import MAX_RUNS, Cache, Layout, Limits, Schema, VariantSpec, startup_specs
 from recovery.mysqld.options import (
+    base_name,
     datadir_settings,
+    parse_defaults_file,
 )
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_option_clashes, check_redo_log_options
@@ -132,6 +134,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         given = complete_from_newest_session(given)
     elif experiment.load is not None:
         given = complete_load_options(given, experiment.load)
+    given, left_out = _with_defaults_file(given)
     versions = _requested_versions(given)
     if math.isnan(given["stall_s"]):
         raise UsageError("--stall nan is not valid", "give seconds, like --stall 300")
@@ -145,7 +148,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         variant_specs=resolved.variant_specs,
         experiment_options=resolved.options,
         own_settings=tuple(resolved.settings.items()),
-        unavailable=resolved.unavailable,
+        unavailable=(*resolved.unavailable, *left_out),
         versions=_without_repeats(versions),
         schema=resolved.schema,
         points=points,
@@ -179,6 +182,27 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     )
     _check_combinations(request)
     return replace(request, command=_command_to_repeat(request, given))
+
+
+_MAX_DEFAULTS_FILE_BYTES = 1_000_000
+
+
+def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, ...]]:
+    """Returns the options with those of a my.cnf as `--set` options, and a note about what was left out of it."""
+    path = given.get("defaults_file")
+    if path is None:
+        return given, ()
+    try:
+        text = read_limited(expand_path(path), _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--defaults-file {path} cannot be read: {error.strerror}", "check the path") from error
+    settings, left_out = parse_defaults_file(text)
+    by_hand = {base_name(pair.partition("=")[0]) for pair in given["settings"]}
+    pairs = tuple(
+        f"{name}={value}" if value else name for name, value in settings.items() if base_name(name) not in by_hand
+    )
+    note = (f"Not used of {path.name}: {', '.join(left_out)}.",) if left_out else ()
+    return {**given, "settings": (*pairs, *given["settings"])}, note
 
 
 def _requested_versions(given: GivenOptions) -> tuple[str, ...]:
@@ -347,4 +371,4 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
     return repeat_command(request.scenario, shown, options)
 
 
-_NOT_REPEATED = ("yes", "wait", "quiet", "verbose", "dry_run", "json")
+_NOT_REPEATED = ("defaults_file", "yes", "wait", "quiet", "verbose", "dry_run", "json")

@@ -279,6 +279,48 @@ def _refuse_reserved(name: str) -> None:
     raise UsageError(f"the option '{name}' is reserved for the tool itself", f"leave it out{why}")
 
 
+_SERVER_GROUP = re.compile(r"(mysqld|server|mariadb|mariadbd)(-\d[\d.]*)?")
+_LEFT_OUT_PREFIXES = ("early_plugin_load", "init_", "plugin_", "replicate_", "require_secure", "ssl", "tls_", "wsrep_")
+_LEFT_OUT_NAMES = frozenset({"read_only", "super_read_only", "innodb_read_only", "offline_mode"})
+
+
+def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...]]:
+    """Returns the server options of a my.cnf, and the names of those that are left out.
+
+    Left out are options that the tool decides, that name files of another server, that keep the insert script from
+    writing, or that load plugins, join a cluster or need certificates; and included files."""
+    settings: Settings = {}
+    left_out: dict[str, None] = {}
+    in_group = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            in_group = _SERVER_GROUP.fullmatch(line.strip("[]").strip()) is not None
+        elif line.startswith("!"):
+            left_out[line] = None
+        elif in_group and line and not line.startswith(("#", ";")):
+            name, _, value = line.partition("=")
+            name, value = canonical_name(name), _file_value(value)
+            meant = base_name(name)
+            try:
+                checked = check_user_settings({name: value})
+            except UsageError:
+                checked = {}
+            foreign = "/" in value or meant in _LEFT_OUT_NAMES or meant.startswith(_LEFT_OUT_PREFIXES)
+            if foreign or not checked or meant in TIMED_ONLY_OPTIONS:
+                left_out[name] = None
+            else:
+                settings |= checked
+    return settings, tuple(left_out)
+
+
+def _file_value(text: str) -> str:
+    """Returns the value of an option in a my.cnf, without its quotes or the comment behind it."""
+    text = text.strip()
+    if text[:1] in ("'", '"') and text.find(text[0], 1) > 0:
+        return text[1 : text.find(text[0], 1)]
+    return text.split("#")[0].strip()
+
+
 def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:
     """Returns what to write instead of an option that the server does not list, or None if the option may be used.
     Servers accept abbreviations, so a server may accept an option that it does not list."""
