@@ -1,4 +1,4 @@
-"""What docs/security.md promises is true of every file: shells, names, templates, options, archives, root steps."""
+"""What docs/reliability.md promises is true of every file: shells, names, templates, options, archives, root steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recovery.workload.sysbench import base_command
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "reliability.md"
 SHELLS = {"sh", "/bin/sh", "bash", "/bin/bash"}
 
 
@@ -254,7 +254,7 @@ def test_the_page_names_every_file_that_uses_root_rights() -> None:
         words = {node.attr for node in nodes if isinstance(node, ast.Attribute)} | texts(nodes)
         if words & {"chown", "setuid", "setgid", "mount", "chroot", "fanotify_init", "/proc/sys/vm/drop_caches",
                     "privileged", "unshare", "init_module", "mknod", "iopl"}:  # fmt: skip
-            assert f"`{name}`" in page, f"{name} uses rights of root, and docs/security.md does not say so"
+            assert f"`{name}`" in page, f"{name} uses rights of root, and docs/reliability.md does not say so"
 
 
 def test_the_environment_script_installs_nothing_where_that_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ REFUSED_TEXT = "refused by --unprivileged"
 
 
 class RootStep(StrEnum):
-    """The steps, in the order of docs/security.md, which explains what each is for and what replaces it."""
+    """The steps, in the order of docs/reliability.md, which explains what each is for and what replaces it."""
 
     DROP_CACHES = "drop-caches"
     CGROUPS = "cgroups"

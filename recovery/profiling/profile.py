@@ -128,7 +128,7 @@ class StackSampler:
         if not snapshots:
             raise TrialVoidError(
                 f"{self.program} took no stack trace of the server{': ' if self._complaint else ''}{self._complaint}",
-                "a start of some hundredths of a second is too short for it; else see docs/stacks.md",
+                "a start of some hundredths of a second is too short for it; else see docs/causes.md",
             )
         note = self._full_note(max(one.at_s for one in snapshots)) if self._is_full else ""
         return StackSamples(

@@ -1,4 +1,4 @@
-"""`make bench`: measures the tool itself; prints Markdown for docs/performance.md, and keeps every figure."""
+"""`make bench`: measures the tool itself; prints Markdown for docs/reliability.md, and keeps every figure."""
 
 from __future__ import annotations
 
