@@ -55,6 +55,8 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("mariadb-10.11", None, ("mariadb:10.11",)),
         ("8.0.39-30", None, ("percona:8.0.39-30", "percona/percona-server:8.0.39-30")),
         ("percona-5.7.22", None, ("percona:5.7.22", "percona/percona-server:5.7.22")),
+        ("latest", None, ("mysql:latest",)),
+        ("mariadb-lts", None, ("mariadb:lts",)),
         ("debian-sid", "localhost:5000", ()),
     ],
 )
@@ -62,7 +64,7 @@ def test_the_names_of_a_server_in_a_registry(text: str, registry: str | None, na
     assert registry_names(parse_request(text), registry) == names
 
 
-@pytest.mark.parametrize("text", ["", "9", "9.7.4.1", "debian", "latest", "percona-9", "5.7.x", "oracle-5.7.22"])
+@pytest.mark.parametrize("text", ["", "9", "9.7.4.1", "debian", "latest-1", "percona-9", "5.7.x", "oracle-5.7.22"])
 def test_a_text_that_is_no_version_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a server version") as caught:
         parse_request(text)

@@ -37,7 +37,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
     def refused(*arguments: str) -> tuple[int, str]:
         code = run(list(arguments))
         captured = capsys.readouterr()
-        lines = [line for line in captured.err.splitlines() if not line.startswith("$ ")]
+        lines = [line for line in captured.err.splitlines() if not line.startswith(("$ ", "about "))]
         assert len(lines) == 2, captured.err
         assert lines[0].startswith("error: ")
         assert lines[1].startswith("hint:  ")

@@ -180,7 +180,7 @@ def test_the_plan_of_a_command_of_the_readme(command: str, data: Path, results: 
         need_limits()
     done = Reader(tmp_path, data, results).run(f"{command} ARGS=--dry-run")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
+    assert re.search(r"^\$ recovery ", done.stderr, re.MULTILINE), "a target prints the command that it runs"
     assert "servers run " in done.stdout
 
 
@@ -198,7 +198,7 @@ def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, t
     assert "Traceback" not in done.stderr
     assert done.stdout.strip()
     if command in MEASURING:
-        assert done.stderr.startswith("$ recovery "), "a target prints the command that it runs"
+        assert re.search(r"^\$ recovery ", done.stderr, re.MULTILINE), "a target prints the command that it runs"
 
 
 def expected_codes(command: str) -> tuple[int, ...]:

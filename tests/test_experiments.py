@@ -19,7 +19,7 @@ from suite_runs import FAILURE, SESSIONS, stored, suite_record
 from recovery.builds.resolve import parse_version_option
 from recovery.cli import suite, suite_run
 from recovery.cli.main import run
-from recovery.cli.measure import request_from_arguments
+from recovery.cli.measure import Shown, request_from_arguments
 from recovery.cli.suite import DEFAULT_SCALE
 from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
 from recovery.cli.suite_report import (
@@ -228,7 +228,7 @@ class FakeSessions:
         name = left.folder.name.partition("Z-")[2]
         return request_from_arguments(name, ["--results", str(left.folder.parent)])
 
-    def measure(self, request: Request, *, quiet: bool, unfinished: Unfinished | None) -> Session:
+    def measure(self, request: Request, _: Shown, unfinished: Unfinished | None) -> Session:
         name = request.scenario
         assert request.results == self.results
         self.begun.append(name)

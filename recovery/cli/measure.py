@@ -179,14 +179,13 @@ _LONG_S = 1800.0
 """A session that is expected to take longer asks before it begins."""
 
 
-def announce(request: Request, shown: Shown) -> None:
+def _announce(request: Request, shown: Shown, say: Callable[[str], None]) -> None:
     """Prints the expected time and disk space. On a terminal, asks whether to begin a session of over 30 minutes.
 
     Raises UsageError if the answer is no."""
     outline = _outline(request)
     need = f"about {duration_text(outline.seconds)} and {outline.need.bytes / 1e9:.1f} GB of disk"
-    if not shown.quiet:
-        print_line(f"{need}, less for data directories that exist already", err=True)
+    say(f"{need}, less for data directories that exist already")
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if outline.seconds > _LONG_S and asks and not shown.yes and not click.confirm("Begin?", default=True, err=True):
         raise UsageError("nothing was measured", "give fewer TABLES=, RUNS= or versions; --dry-run prints the plan")
@@ -270,7 +269,6 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         with refuse_steps(request.refused):
             print_plan(request, ReportConsole())
         return 0
-    announce(request, shown)
     return exit_code(request, run_and_show(request, shown))
 
 
@@ -302,6 +300,8 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     If it ends early, the stored results and the command that resumes it are shown, too."""
     reporter = _make_display(request, quiet=shown.quiet)
     reporter.say(f"$ {request.command}", FAINT)
+    if unfinished is None:
+        _announce(request, shown, reporter.say)
     try:
         folder = run_session(
             request,

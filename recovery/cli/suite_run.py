@@ -343,7 +343,7 @@ class SuiteRunner:
         before, began_s = newest_session_folder(self.folder.parent), time.monotonic()
         error: str | None = None
         try:
-            error = incomplete_reason(run_and_show(one.request, Shown(quiet=quiet), one.left))
+            error = incomplete_reason(run_and_show(one.request, Shown(quiet=quiet, yes=True), one.left))
         except (RecoveryError, OSError, KeyboardInterrupt) as failure:
             if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
                 error = "it was interrupted"
