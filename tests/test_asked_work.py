@@ -56,7 +56,7 @@ def test_the_defaults_are_the_published_values() -> None:
     assert (request.schema.tables, request.schema.databases, request.runs) == (10_000, 100, 3)
     assert request.schema.database_names[0] == "s_1"
     assert request.inserts == 0
-    assert dict(request.own_settings)["loose_information_schema_stats_expiry"] == "0"
+    assert dict(request.settings_of_experiment)["loose_information_schema_stats_expiry"] == "0"
     request = asked("interference")
     assert (request.schema.tables, request.schema.foreign_keys) == (10_000, 20)
     assert (work_of(request).seconds, work_of(request).warmup_s) == (60, 10)
@@ -79,13 +79,13 @@ def test_given_options_are_used() -> None:
 def test_settings_of_the_user_take_precedence() -> None:
     request = asked("metadata", settings=("innodb_buffer_pool_size=64M",))
     assert request.lasting_settings["innodb_buffer_pool_size"] == "64M"
-    assert dict(asked("metadata").own_settings)["innodb_buffer_pool_size"] != "64M"
+    assert dict(asked("metadata").settings_of_experiment)["innodb_buffer_pool_size"] != "64M"
 
 
 def test_limits_scale_the_experiment() -> None:
     small = asked("write-scaling", memory=str(512 << 20), cpus="1", rows="20000")
     assert small.limits != NO_LIMITS
-    assert int(dict(small.own_settings)["innodb_buffer_pool_size"]) <= 256 << 20
+    assert int(dict(small.settings_of_experiment)["innodb_buffer_pool_size"]) <= 256 << 20
     assert max(int(dict(work.axes)["threads"]) for work in small.variant_specs) == 4
 
 

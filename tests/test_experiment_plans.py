@@ -508,7 +508,7 @@ def test_the_estimate_uses_the_pool_of_the_session(tmp_path: Path) -> None:
     seconds = []
     for pool in (4 << 30, 1 << 30):
         own = ((POOL, str(pool)),)
-        request = Request("table-cache", found, ("5.7.22",), schema, 1, tmp_path, tmp_path, own_settings=own)
+        request = Request("table-cache", found, ("5.7.22",), schema, 1, tmp_path, tmp_path, settings_of_experiment=own)
         plan = make_plan([VERSION], request.all_variants, repeats=1, alternating=False)
         estimate = estimate_session(request, plan, [requirement(plan.specs[0])])
         seconds.append(next(iter(estimate.trial_s.values())))

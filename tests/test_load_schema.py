@@ -19,7 +19,7 @@ from recovery.workload.schema import (
     ScriptSize,
     StatementKind,
     can_extend,
-    check_template,
+    checked_script_size,
     compressed_kib,
     count_indexes,
     creates_table,
@@ -136,7 +136,7 @@ def test_an_invalid_template_is_refused(
     template: Callable[[str | bytes], Path], text: str | bytes, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        check_template(Schema(3, template=template(text)))
+        checked_script_size(Schema(3, template=template(text)))
     assert message in caught.value.message
     assert caught.value.hint
 
@@ -144,12 +144,12 @@ def test_an_invalid_template_is_refused(
 @pytest.mark.parametrize("place", ["none", "."])
 def test_a_template_that_cannot_be_read_is_refused(tmp_path: Path, place: str) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
-        check_template(Schema(1, template=tmp_path / place))
+        checked_script_size(Schema(1, template=tmp_path / place))
 
 
 def test_a_template_may_create_its_tables_in_other_words(template: Callable[[str | bytes], Path]) -> None:
     text = "{% for n in range(tables) %}CREATE TABLE IF NOT EXISTS d.t{{ n }} (id int comment ';');{% endfor %}"
-    assert check_template(Schema(3, template=template(text))) == ScriptSize(3, 3)
+    assert checked_script_size(Schema(3, template=template(text))) == ScriptSize(3, 3)
 
 
 @pytest.mark.parametrize("layout", [layout for layout in Layout if layout is not Layout.COMPRESSED])

@@ -111,9 +111,9 @@ def test_of_many_versions_the_first_have_a_line() -> None:
 
 @pytest.mark.parametrize("name", [*KEPT_SESSIONS])
 def test_a_run_ends_with_at_most_twelve_lines(name: str, kept_sessions: Path) -> None:
-    console = Console(file=io.StringIO(), width=120)
-    print_answer(load_session(kept_sessions / name), Path("results/latest"), console)
-    printed = console.file.getvalue()
+    output = io.StringIO()
+    print_answer(load_session(kept_sessions / name), Path("results/latest"), Console(file=output, width=120))
+    printed = output.getvalue()
     assert len(printed.splitlines()) <= 12, printed
     assert "report: results/latest/report.html" in printed
 

@@ -56,7 +56,7 @@ from recovery.session.progress import Progress
 from recovery.session.request import DEFAULT_POINTS, Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
 from recovery.session.run import run_session
-from recovery.workload.schema import check_template, disk_need
+from recovery.workload.schema import checked_script_size, disk_need
 
 # --- The plan that --dry-run prints
 
@@ -67,7 +67,7 @@ def print_plan(request: Request, console: Console) -> None:
     """Prints what would be run: the plan, and the disk space, inodes and time that it needs.
 
     Nothing is downloaded, built or started."""
-    check_template(request.schema)
+    checked_script_size(request.schema)
     controller_settings(request.limits, request.data)
     if request.stacks is not None:
         usable_programs(request.stacks)
@@ -126,7 +126,7 @@ def _outline(request: Request) -> _Outline:
     for spec in datadir_specs(versions, request.all_variants):
         schema = spec.schema(request.schema)
         need = disk_need(
-            check_template(schema), spec.version, schema, merge(dict(request.settings), dict(spec.settings))
+            checked_script_size(schema), spec.version, schema, merge(dict(request.settings), dict(spec.settings))
         )
         check_schema_supported(spec.version, schema)
         seconds = version_seconds(

@@ -147,7 +147,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         scenario=scenario,
         variant_specs=resolved.variant_specs,
         experiment_options=resolved.options,
-        own_settings=tuple(resolved.settings.items()),
+        settings_of_experiment=tuple(resolved.settings.items()),
         unavailable=(*resolved.unavailable, *left_out),
         versions=_without_repeats(versions),
         schema=resolved.schema,

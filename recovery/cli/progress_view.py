@@ -414,8 +414,8 @@ class ProgressDisplay:
     def resumed_with(self, runs: Iterable[Run]) -> None:
         self.progress = self.progress.resumed_with(runs)
 
-    def set_results_folder(self, folder: Path) -> None:
-        self.progress = self.progress.set_results_folder(str(folder))
+    def set_session_folder(self, folder: Path) -> None:
+        self.progress = self.progress.set_session_folder(str(folder))
 
     @contextmanager
     def building(self, title: str) -> Iterator[Callable[[int, int], None]]:

@@ -27,7 +27,7 @@ from recovery.report.html.page import PAGE
 from recovery.report.stored_session import find_session, load_session, session_names
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
-from recovery.workload.schema import check_template, render_script
+from recovery.workload.schema import checked_script_size, render_script
 
 # --- Layout of printed tables, also used by other commands
 
@@ -221,7 +221,7 @@ def _rewrite_reports(folder: Path) -> None:
 def schema(**given: Any) -> int:
     """Print the SQL script that creates the tables: `recovery schema > create.sql`."""
     wanted = requested_schema(given)
-    check_template(wanted)
+    checked_script_size(wanted)
     for chunk in render_script(wanted):
         sys.stdout.write(chunk)
     return 0

@@ -436,7 +436,7 @@ class DiskSpace:
     def fits(self, room: DiskSpace, *, share: float = 1.0) -> bool:
         return self.bytes <= share * room.bytes and self.inodes <= share * room.inodes
 
-    def part(self, done: float) -> DiskSpace:
+    def remaining(self, done: float) -> DiskSpace:
         """Returns what is still needed when this share is done."""
         return DiskSpace(int(self.bytes * (1 - done)), int(self.inodes * (1 - done)))
 

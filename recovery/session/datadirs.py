@@ -36,7 +36,7 @@ from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.inserts import insert_statements
-from recovery.workload.schema import can_extend, check_template, disk_need, template_text
+from recovery.workload.schema import can_extend, checked_script_size, disk_need, template_text
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ def required_datadirs(
         check_schema_supported(build.version, schema)
         shape = datadir_settings(merge(settings, dict(spec.settings)))
         key = directories.key_for(build, schema, template_text=template_text(schema), options=shape)
-        size, there = disk_need(check_template(schema), build.version, schema, shape), kept.get(key)
+        size, there = disk_need(checked_script_size(schema), build.version, schema, shape), kept.get(key)
         whole = there is not None and there.is_complete
         # A partial build is either continued, or removed first, which frees the space it takes.
         done = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
-        need = NO_SPACE if whole else size.part(done)
+        need = NO_SPACE if whole else size.remaining(done)
         requirements.append(DatadirRequirement(spec, build, schema, shape, key, whole=whole, size=size, need=need))
     return tuple(requirements)
 
@@ -330,7 +330,7 @@ class DatadirPool:
         fewer, more = smaller.schema.total_tables, requirement.schema.total_tables
         self.reporter.say(f"{requirement.build.version}: growing from {fewer:,} to {more:,} tables")
         with directories.acquire(smaller.key) as datadir:
-            done = check_template(smaller.schema).statements
+            done = checked_script_size(smaller.schema).statements
             datadir.save(replace(datadir.state, status="building", statements_done=done))
             directories.rename(datadir, requirement.key)
 

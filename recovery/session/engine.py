@@ -45,7 +45,7 @@ class Engine:
 
 
 def choose_engine(request: Request, say: Say) -> Engine:
-    """Returns Docker if the host's engine answers, local processes otherwise."""
+    """Returns the engine that ENGINE names (auto: Docker if it answers), after removing containers of killed runs."""
     if request.engine == LOCAL:
         with (
             suppress(HostUnfitError),

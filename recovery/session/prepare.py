@@ -35,7 +35,7 @@ def choose_dropper(request: Request, engine: Engine, builds: Sequence[Build], sa
         return None
     dropper = engine.dropper(builds)
     if dropper is None:
-        say("not root: files are evicted one by one; inodes and directory entries stay cached. Root drops all caches")
+        say("the host's caches cannot be dropped: files are evicted one by one; inodes and names stay cached")
     return dropper
 
 

@@ -105,7 +105,7 @@ class Request:
     """Measure the speed of the storage before anything is built."""
     experiment_options: ExperimentOptions | None = None
     """Options of an experiment. None if starts are timed."""
-    own_settings: tuple[tuple[str, str], ...] = ()
+    settings_of_experiment: tuple[tuple[str, str], ...] = ()
     """Server options that the experiment sets; the user's options take precedence."""
     unavailable: tuple[str, ...] = ()
     """Messages that say which questions of the experiment this host cannot measure, and why."""
@@ -141,7 +141,7 @@ class Request:
     @property
     def lasting_settings(self) -> dict[str, str]:
         """Returns the server options that all variants have in common, for every start."""
-        return every_start_settings(merge(dict(self.own_settings), dict(self.settings)))
+        return every_start_settings(merge(dict(self.settings_of_experiment), dict(self.settings)))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:

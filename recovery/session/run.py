@@ -53,15 +53,15 @@ from recovery.session.store import (
     SAMPLES,
     SessionStore,
     check_results_folder,
-    failed_run,
     floor_from_reads,
+    run_from_error,
     run_from_measurement,
     session_from_request,
     with_verdict,
     without_dedicated_cpus,
 )
 from recovery.workload.inserts import insert_statements
-from recovery.workload.schema import check_template
+from recovery.workload.schema import checked_script_size
 
 # --- Files stored with a run: logs, stacks and samples
 
@@ -206,7 +206,7 @@ class TrialLoop:
             self.store.mark_newest()
             done, planned = len(self.setup.earlier.done), len(self.setup.plan.trials)
             self.reporter.say(f"{self.store.folder.name} is resumed: {done} of {planned} runs have ended")
-        self.reporter.set_results_folder(self.store.folder)
+        self.reporter.set_session_folder(self.store.folder)
         self.pool.on_build = self._will_build
         self.pool.session = self.store.folder.name.partition("-")[0]
 
@@ -219,7 +219,7 @@ class TrialLoop:
         if self._store is None:
             return
         if not self._has_started:
-            self.reporter.set_results_folder(self.request.results)
+            self.reporter.set_session_folder(self.request.results)
             self.store.discard()
             return
         notes = (*self.session.notes, note) if note else self.session.notes
@@ -305,13 +305,13 @@ class TrialLoop:
             outcome = self.setup.experiment.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError, HostUnfitError) as error:
             if (storage_error := as_storage_error(error, storage, temporary_folder())) is not None:
-                return failed_run(trial, storage_error), None, storage_error
+                return run_from_error(trial, storage_error), None, storage_error
             if isinstance(error, HostUnfitError):
                 raise
             if (paused := clock.pause()) is not None:
                 # This includes trials that were aborted because of the standstill: error.message says so.
-                return failed_run(trial, PausedError(f"{paused}; {error.message}")), None, None
-            return failed_run(trial, error), None, None
+                return run_from_error(trial, PausedError(f"{paused}; {error.message}")), None, None
+            return run_from_error(trial, error), None, None
         run, paused = run_from_measurement(trial, outcome), clock.pause()
         doubt = paused or limit_violation(bench.server.group, run)
         verdict, reason = (Verdict.VOID, doubt) if doubt else self.setup.experiment.judge(outcome)
@@ -450,9 +450,11 @@ def run_session(
 
 
 def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
-    """Checks the request before anything is touched, and returns the programs that can take stacks on this host."""
+    """Checks what can be checked without a server, and makes the folders RESULTS and DATA.
+
+    Returns the programs that can take stacks on this host."""
     check_table_open_cache(request, say=reporter.warn)
-    check_template(request.schema)
+    checked_script_size(request.schema)
     insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     releases = [
         release for version in request.versions if (release := parse_version_option(version).release) is not None

@@ -230,7 +230,7 @@ def empty_run(trial: Trial) -> Run:
     )
 
 
-def failed_run(trial: Trial, error: RecoveryError) -> Run:
+def run_from_error(trial: Trial, error: RecoveryError) -> Run:
     """Returns the run of a trial that ended with this error, without a measurement."""
     void = isinstance(error, TrialVoidError | ServerKilledError | StorageFailedError)
     return replace(

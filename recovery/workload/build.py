@@ -52,7 +52,7 @@ from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.workload.inserts import count_rows, insert_statements, tables_of
 from recovery.workload.schema import (
     ScriptSize,
-    check_template,
+    checked_script_size,
     creates_table,
     disk_need,
     script_statements,
@@ -253,7 +253,7 @@ def prepare_datadir(builder: DatadirBuilder, *, progress: Callable[[int, int], N
 
     After Ctrl-C during the build, the next call resumes it. After any other failure, the next call starts from the
     beginning."""
-    size = check_template(builder.schema)
+    size = checked_script_size(builder.schema)
     try:
         # Storage errors are diagnosed before anything is removed below.
         with storage_errors(builder.target.writable_folder, temporary_folder()):
@@ -282,7 +282,7 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
     done = min(state.statements_done, size.statements) if resumable else 0
     need = disk_need(size, version, builder.schema, builder.settings)
     if done:
-        check_space(builder.target.path, need.part(done / size.statements))
+        check_space(builder.target.path, need.remaining(done / size.statements))
         builder.target.save(replace(state, statements_done=0, schema=_schema_fields(builder.schema)))
         shutil.rmtree(builder.logs, ignore_errors=True)
         builder.say(f"{version}: continuing the build, {done:,} of {size.statements:,} statements are done")

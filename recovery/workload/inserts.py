@@ -85,7 +85,7 @@ def execute_inserts(conn: Connection, statements: Sequence[str]) -> dict[str, in
         done = sum(acknowledged.values())
         raise InsertsFailedError(
             f"the insert script failed after {done} rows: {message_of(error)}",
-            "see its error log, and the insert template if it is your own",
+            "see the server's error log, and the insert template if it is your own",
             acknowledged=acknowledged,
         ) from error
     return acknowledged

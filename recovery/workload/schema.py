@@ -322,7 +322,7 @@ def can_extend(smaller: Schema, larger: Schema) -> bool:
     return all(one == next(rest, None) for one in script_statements(smaller))
 
 
-def check_template(schema: Schema) -> ScriptSize:
+def checked_script_size(schema: Schema) -> ScriptSize:
     """Returns the size of the script; raises UsageError if the template does not create the requested tables.
 
     This is checked before anything is changed."""

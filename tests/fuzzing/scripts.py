@@ -12,7 +12,7 @@ from recovery.workload.inserts import insert_statements, shorten, table_of, tabl
 from recovery.workload.schema import (
     ROWS_PER_INSERT,
     StatementKind,
-    check_template,
+    checked_script_size,
     creates_table,
     kind_of,
     measure_by_rendering,
@@ -76,7 +76,7 @@ def check_templates(data: bytes) -> None:
         database=text_of(data[_NUMBERS:]),
         layout=_LAYOUTS[layout % len(_LAYOUTS)],
     )
-    assert check_template(schema) == script_size(schema) == measure_by_rendering(schema)
+    assert checked_script_size(schema) == script_size(schema) == measure_by_rendering(schema)
     if quote_identifier(schema.database) == schema.database:  # an accepted name
         script = insert_statements(schema, count=count)
         assert len(script) == count

@@ -22,7 +22,7 @@ from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.local import LocalLauncher
 from recovery.workload.build import BuildInterruptedError, DatadirBuilder, DatadirMismatchError, prepare_datadir
 from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, insert_statements
-from recovery.workload.schema import check_template, disk_need
+from recovery.workload.schema import checked_script_size, disk_need
 
 pytestmark = pytest.mark.real
 FASTEST = "mariadb-10.11.5"
@@ -104,7 +104,7 @@ def test_tables_larger_than_planned_are_refused_after_the_first_ones(
     create table discovery.t_{{ number }} (id int primary key, t text, fulltext key (t));
     {% endfor %}"""
     schema, reported = own(tmp_path, text, 1000), list[int]()
-    planned = disk_need(check_template(schema), build_of(FASTEST).version, schema, {})
+    planned = disk_need(checked_script_size(schema), build_of(FASTEST).version, schema, {})
     monkeypatch.setattr("recovery.workload.build.free_space", lambda _: DiskSpace(10**12, planned.inodes))
     with pytest.raises(HostUnfitError, match=r"the first \d+ tables of mariadb-10.11.5 take .* are free") as caught:
         build(target, schema, progress=lambda done, total: reported.append(done))
