@@ -57,7 +57,7 @@ def test_a_resumed_session_measures_the_missing_runs(
     before = {path: path.read_bytes() for path in (tmp_path / "results").glob("2*/runs/*.json")}
     words = ["run", "--resume", "--results", str(tmp_path / "results")]
     if number is signal.SIGINT:
-        hint = re.search(r"`recovery (run --resume [^`]*)` resumes it and measures the missing runs", printed)
+        hint = re.search(r"`recovery (resume [^`]*)` resumes it and measures the missing runs", printed)
         assert hint is not None, printed
         words = hint[1].split()
     assert run(words) == 0

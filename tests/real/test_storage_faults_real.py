@@ -85,7 +85,7 @@ def test_a_full_disk_under_a_server_ends_the_session_and_keeps_finished_runs(
     assert interrupted.code == 3
     assert "is full (0.0 MB free)" in interrupted.error
     assert "or name another disk with DATA=" in interrupted.error
-    assert "run --resume" in interrupted.said
+    assert "recovery resume" in interrupted.said
     session = load_session(find_session(interrupted.results, None))
     assert session.status == "aborted"
     assert [(one.verdict, one.measure_again) for one in session.runs] == [
