@@ -13,7 +13,7 @@ from fakes import shell_script
 from recovery.builds import catalog, install
 from recovery.builds.download import cached_sha256
 from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
-from recovery.builds.resolve import Sources, available_servers, resolve_server
+from recovery.builds.resolve import Sources, available_servers, parse_release, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import servers_dir
 
@@ -260,3 +260,11 @@ def test_a_checksum_is_computed_again_if_size_and_time_are_kept(tmp_path: Path) 
     cached_sha256(tmp_path / "bin/mysqld", tmp_path / "memo.json")
     keep_size_and_time(tmp_path)
     assert cached_sha256(tmp_path / "bin/mysqld", tmp_path / "memo.json") == hashlib.sha256(b"y").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [("8.0", "8.0.31"), ("5.7", "5.7.22"), ("latest", "8.0.31"), ("mariadb-lts", "mariadb-11.4.5"), ("5.7.9", "5.7.9")],
+)
+def test_a_local_server_is_the_newest_that_is_known(text: str, release: str) -> None:
+    assert str(parse_release(text)) == release

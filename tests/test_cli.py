@@ -7,15 +7,21 @@ import io
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from recovery import __version__
 from recovery.cli.main import run
+from recovery.cli.measure import Shown, _announce, request_from_arguments
+from recovery.errors import UsageError
 
 MAX_LINE_LENGTH = 2100
 Refused = Callable[..., tuple[int, str]]
@@ -428,3 +434,37 @@ def test_analyze_refuses_what_is_no_error_log(
     code, text = refused("analyze", str(tmp_path / name))
     assert code == 2
     assert message in text
+
+
+def test_sessions_are_listed(printed: Printed, tmp_path: Path, kept_sessions: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(kept_sessions / "2026-11-21-layouts", results / "2026-11-21-layouts")
+    (results / "broken").mkdir()
+    (results / "broken" / "report.json").write_text("{")
+    listed = [line.split() for line in printed("sessions", "--results", str(results))[0].splitlines()]
+    assert listed[0] == ["session", "status", "runs", "versions"]
+    assert listed[1] == ["2026-11-21-layouts", "finished", "9", "of", "9", "5.7.22"]
+    assert listed[2][:2] == ["broken", "damaged"]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_long_session_asks_before_it_begins_on_a_terminal(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_from_arguments("cold-recovery", ["--engine", "local", "--tables", "20M"])
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
+
+    def confirm(text: str, **_: Any) -> bool:
+        asked.append(text)
+        return answer
+
+    monkeypatch.setattr("click.confirm", confirm)
+    said: list[str] = []
+    with nullcontext() if answer else pytest.raises(UsageError, match="nothing was measured"):
+        _announce(request, Shown(), said.append)
+    assert asked == ["Begin?"]
+    assert re.fullmatch(
+        r"about [0-9.]+ hours and [0-9.]+ GB of disk, less for data directories that exist already", said[0]
+    )
+    _announce(request, Shown(yes=True), said.append)
+    assert len(asked) == 1, "--yes begins without a question"

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,19 @@ def test_links_and_pipes_in_place_of_a_status_file_are_not_followed(tmp_path: Pa
 def test_a_status_file_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     write_status_file(tmp_path / "missing" / "status", "lost")
     assert list(read_status_files(tmp_path / "missing" / "host.lock")) == []
+
+
+def test_a_run_that_waits_begins_when_the_other_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_WAIT_S", 0)
+    said = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        other.close()
+
+    with ExitStack() as other:
+        other.enter_context(host_lock())
+        with host_lock(say=say):
+            assert lock_holder(lock_path())
+    assert len(said) == 1
+    assert said[0].startswith(f"waiting for another timed run: pid {os.getpid()}")

@@ -42,6 +42,7 @@ def test_an_invalid_count_is_refused(text: str) -> None:
 
 def test_a_count_may_have_underscores() -> None:
     assert parse_count("TABLES", "200_000", 1_000_000) == 200_000
+    assert (parse_count("TABLES", "20k", 1_000_000), parse_count("TABLES", "1M", 1_000_000)) == (20_000, 1_000_000)
 
 
 def test_versions_are_split_and_each_is_used_once() -> None:
