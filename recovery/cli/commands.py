@@ -58,13 +58,11 @@ class MeasuringCommand(click.Command):
 
     def describe(self) -> None:
         """Adds the experiment's question and its defaults to the help."""
-        measure = import_module("recovery.cli.measure")
-        self.help = measure.help_of(find_experiment(str(self.name)))
+        measure, experiment = import_module("recovery.cli.measure"), find_experiment(str(self.name))
+        self.help = measure.help_of(experiment)
         for parameter in self.params:
             if isinstance(parameter, click.Option):
-                parameter.help = measure.option_help(
-                    find_experiment(str(self.name)), str(parameter.name), parameter.help
-                )
+                parameter.help = measure.option_help(experiment, str(parameter.name), parameter.help)
 
 
 class RecoveryGroup(click.Group):

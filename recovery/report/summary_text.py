@@ -1,4 +1,4 @@
-"""Writes the answers at the top of a report: a sentence for each version, made from what was measured."""
+"""Writes the answer at the top of a report: lines about timed starts, or a sentence for each version."""
 
 from __future__ import annotations
 
@@ -69,8 +69,10 @@ class _Context:
 
 
 def answers(session: Session) -> tuple[str, ...]:
-    """Returns the sentences of a session, with the versions in the order of the report. A version measured with several
-    numbers of tables has one for each of its curves."""
+    """Returns the answer of a session in lines, with the versions in the order of the report.
+
+    Timed starts have a line for each version, a comparison and a reason; other sessions a sentence for each version. A
+    version measured with several numbers of tables has one for each of its curves."""
     if is_damage_session(session):
         return tuple(damage_answers(session))
     if is_crash_session(session):
