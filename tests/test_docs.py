@@ -1,22 +1,37 @@
-"""README.md and the pages of docs/: links have targets, and commands run as shown, with few tables."""
+"""README.md and the pages of docs/: links have targets, and commands are valid, and run as shown, with few tables."""
 
 from __future__ import annotations
 
+import ast
 import gzip
 import os
 import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 from sessions import as_a_user, left_out, need_limits
+
+from recovery import errors
+from recovery.analysis import warnings
+from recovery.cli.commands import MeasuringCommand
+from recovery.cli.main import cli
+from recovery.cli.measure import Shown
+from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, refuse_unused_variables
+from recovery.cli.parse import make_request
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, ROOT / "docs" / "results" / "README.md"]
+CURRENT_PAGES = [page for page in ALL_PAGES if page.name != "CHANGELOG.md"]
+"""The pages without the one that also names commands that are gone."""
+FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd|zcat|docker/recovery) .*)")
 TABLES, SHARES_DATA = 100, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
@@ -42,7 +57,7 @@ ELSEWHERE = {
 
 
 def commands(page: Path) -> list[str]:
-    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = FENCED.findall(page.read_text(encoding="utf-8"))
     lines = (match[1] for block in blocks for match in map(COMMAND.match, block.splitlines()) if match)
     found = [line.split("  #")[0].strip() for line in lines]
     return [command for command in found if not ELSEWHERE.keys() & set(shlex.split(command))]
@@ -65,10 +80,152 @@ def test_there_are_pages_with_commands() -> None:
     assert MEASURED in MEASURING
 
 
-@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
 def test_links_have_targets(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert "://" in target or (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# --- Every command, option and setting that a page names is valid
+
+
+ANY_COMMAND = re.compile(r"(?:RECOVERY_\w+=\S+ )*(?:make|recovery|docker/recovery) .+")
+OF_OTHERS = {"ARGS", "KILLS", "MINUTES", "EXECUTIONS", "TERM", "NO_COLOR", "--help", "--name", "--skip-lock-tables",
+             "--build-arg", "--log-error"}  # fmt: skip
+"""Variables of make and of a terminal, and options of other programs."""
+
+
+def codes(page: Path) -> list[str]:
+    """What is shown as code in the sentences of a page."""
+    return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", FENCED.sub("", page.read_text("utf-8")))]
+
+
+def shown_commands(page: Path) -> Iterator[str]:
+    """Yields each command of a page, in blocks and in sentences, without comments, pipes and redirections."""
+    lines = [line for block in FENCED.findall(page.read_text("utf-8")) for line in block.splitlines()]
+    for line in [*lines, *codes(page)]:
+        for part in re.split(r" [|>] ", line.split("  #")[0].removeprefix("$ ")):
+            if ANY_COMMAND.fullmatch(part):
+                yield part.strip()
+
+
+def words_and_settings(command: str) -> tuple[list[str] | None, list[str]]:
+    """Returns what follows `recovery` in this command, and its variables. The words are None for a target of make that
+    runs something else. Placeholders are left out: `[SESSION]`, `FILE…`."""
+    words = [word for word in shlex.split(command) if not word.endswith("…") and not word.startswith("[")]
+    settings = [word.removeprefix(PREFIX) for word in words if word.startswith(PREFIX)]
+    words = words[len(settings) :]
+    if words[0] != "make":
+        return words[1:], settings
+    shown = subprocess.run(
+        ["make", "-n", *words[1:]], cwd=ROOT, env=as_a_user(), capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    run = [line for line in shown.stdout.splitlines() if line.startswith(".venv/bin/recovery ")]
+    settings = [word for word in words[2:] if not word.startswith("ARGS=")]
+    return (shlex.split(run[0])[1:] if run else None), settings
+
+
+def parse(words: list[str], settings: list[str]) -> None:
+    """Parses a command line as the tool does, up to the request of what it would measure."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(PREFIX)]:
+            patch.delenv(name)
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            patch.setenv(BY_NAME[name.lower()].variable, value)
+        command: click.Command = cli
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            found = command.get_command(click.Context(command), words[0])
+            assert found is not None, f"there is no command {words[0]}"
+            command, words = found, words[1:]
+        refuse_unused_variables(os.environ, command)
+        with suppress(click.exceptions.Exit):  # of --help and --version
+            given = command.make_context(str(command.name), words).params
+            if isinstance(command, MeasuringCommand):
+                for beside in ("dry_run", *(field.name for field in fields(Shown))):
+                    given.pop(beside)
+                make_request(str(command.name), given)
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=name_of)
+def test_every_command_of_a_page_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong = []
+    for command in dict.fromkeys(shown_commands(page)):
+        try:
+            words, settings = words_and_settings(command)
+            if words is not None:
+                parse(words, settings)
+        except (AssertionError, ValueError, errors.RecoveryError, click.ClickException) as error:
+            wrong.append(f"{command}: {error}")
+    assert wrong == []
+
+
+def test_an_invalid_command_of_a_page_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Run `make cold-recovery TABELS=5`, `make cold`, `recovery reprot`, or\n```\nrecovery report --opne\n"
+        "make cold-recovery VERSION=five   # not a version\nmake report TRACE=1\nzcat a.gz | recovery analyse -\n```\n"
+    )
+    found = list(shown_commands(page))
+    assert len(found) == 7
+    for command in found:
+        with pytest.raises((AssertionError, errors.RecoveryError, click.ClickException)):
+            parse(*words_and_settings(command))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=name_of)
+def test_every_option_and_setting_of_a_page_exists(page: Path) -> None:
+    named = {re.split(r"[ =]", code)[0] for code in codes(page) if re.match(r"--[a-z]|[A-Z_]+=", code)}
+    known = {*flags(cli), *SETTING_NAMES, *(PREFIX + name for name in SETTING_NAMES), *OF_OTHERS}
+    assert named - known == set()
+
+
+def flags(command: click.Command) -> set[str]:
+    found = {flag for parameter in command.params for flag in parameter.opts}
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            found |= flags(inner)
+    return found
+
+
+def test_every_setting_is_on_a_page() -> None:
+    text = " ".join(page.read_text("utf-8") for page in PAGES)
+    words = set(re.findall(r"--[a-z-]+|[A-Z][A-Z_]+", text))
+    assert [one.name for one in OPTIONS if not {one.flag, one.name.upper()} & words] == []
+
+
+def test_every_warning_is_on_the_page() -> None:
+    tree = ast.parse(Path(str(warnings.__file__)).read_text("utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    kind_at = {"finding": 0, "_time_share_findings": 1}
+    given = [call.args[kind_at[call.func.id]] for call in calls if call.func.id in kind_at]  # type: ignore[attr-defined]
+    kinds = {argument.value for argument in given if isinstance(argument, ast.Constant)}
+    section = (ROOT / "docs/reading.md").read_text("utf-8").partition("## Warnings")[2].partition("\n## ")[0]
+    assert kinds == set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE))
+
+
+def test_every_exit_code_is_on_the_page() -> None:
+    classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.RecoveryError)]
+    section = (ROOT / "docs/using.md").read_text("utf-8").partition("## Exit codes")[2]
+    assert {0, *(one.exit_code for one in classes)} == set(map(int, re.findall(r"^\| (\d+) \|", section, re.MULTILINE)))
 
 
 def test_the_first_page_links_to_every_other_page() -> None:
