@@ -132,7 +132,7 @@ def _outline(request: Request) -> _Outline:
         seconds = version_seconds(
             spec.version,
             schema,
-            runs=request.runs + len(request.extras),
+            runs=request.repeats + len(request.extras),
             variants=[variant for variant in request.all_variants if is_measured_over(variant, spec)],
             read_iops=request.limits.read_iops,
             settings=request.lasting_settings,
@@ -184,7 +184,8 @@ def _announce(request: Request, shown: Shown, say: Callable[[str], None]) -> Non
 
     Raises UsageError if the answer is no."""
     outline = _outline(request)
-    need = f"about {duration_text(outline.seconds)} and {outline.need.bytes / 1e9:.1f} GB of disk"
+    at_most = "about" if request.precision is None else "at most about"
+    need = f"{at_most} {duration_text(outline.seconds)} and {outline.need.bytes / 1e9:.1f} GB of disk"
     say(f"{need}, less for data directories that exist already")
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if outline.seconds > _LONG_S and asks and not shown.yes and not click.confirm("Begin?", default=True, err=True):

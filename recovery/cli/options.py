@@ -96,6 +96,11 @@ OPTIONS = (
     Option("database", "Name of the schema. [default: discovery]", "NAME", common=False),
     Option("runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True),
     Option(
+        "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
+        common=False,
+    ),
+    Option("max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False),
+    Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH, from_environment=True
     ),
     Option(

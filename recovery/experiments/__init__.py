@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from recovery.experiments.experiment import Experiment
 
 
-_STARTS = (
+_PRECISION = ("precision", "max_runs")
+_ALL_STARTS = (
     "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published", "trace",
     "stacks", "floor", "fail_over",
 )  # fmt: skip
-_LOADS = ("seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option")
+_STARTS = (*_ALL_STARTS, *_PRECISION)
+_LOADS = ("seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
-_METADATA = ("schemas", "queries", "published_build", *_EXTRAS)
+_METADATA = ("schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)
 _POLLED = (*_LOADS, "queries", "pollers", "every", *_EXTRAS)
 _CRASHES = ("schemas", "question", "seed", "only")
 
@@ -39,7 +41,7 @@ EXPERIMENTS = {
     "warm-recovery": Entry("crash_recovery:WARM", "Startup after SIGKILL, warm.", _STARTS),
     "crash-recovery": Entry("crash_recovery:BOTH", "Startup after SIGKILL, cold and warm.", _STARTS),
     "clean-start": Entry("clean_start:CLEAN_START", "Clean start, cold and warm.", _STARTS),
-    "scale": Entry("scale:SCALE", "Cold startup after SIGKILL, by number of tables.", (*_STARTS, "predict")),
+    "scale": Entry("scale:SCALE", "Cold startup after SIGKILL, by number of tables.", (*_ALL_STARTS, "predict")),
     "metadata": Entry("metadata:METADATA", "information_schema and dumps.", _METADATA),
     "interference": Entry("interference:INTERFERENCE", "A load with concurrent information_schema queries.", _POLLED),
     "table-cache": Entry("table_cache:TABLE_CACHE", "sysbench by table cache instances.", (*_LOADS, *_EXTRAS)),

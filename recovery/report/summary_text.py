@@ -24,6 +24,7 @@ from recovery.analysis.summary import (
     baseline_of,
     cell_words,
     groups,
+    interval_factor,
     is_switch,
     main_values,
     mean,
@@ -248,7 +249,8 @@ def _comparison(context: _Context, one: Summary) -> str:
     if other == one.version or is_second_start(one.variant):
         return ""
     cells = runs_by_cell(session)
-    effect = compare_means(*(main_values(session, cells[version, one.variant]) for version in (one.version, other)))
+    values = (main_values(session, cells[version, one.variant]) for version in (one.version, other))
+    effect = compare_means(*values, factor=interval_factor(session))
     if effect is None or (two and effect.value < effect.none):
         return ""
     words = _compared_words(context.about(one.variant), EffectFields(**effect_fields(effect)), other)
@@ -410,7 +412,7 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
         return
     fast, slow = (pick(found, key=lambda one: one.mean or 0.0) for pick in (min, max))
     values = (main_values(context.session, context.measured[one.version, one.variant]) for one in (slow, fast))
-    effect = compare_means(*values)
+    effect = compare_means(*values, factor=interval_factor(context.session))
     if effect is None or effect.luck is None:
         yield f"Not compared: {MIN_RUNS} runs of each are needed."
     elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
