@@ -95,7 +95,9 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
         log = bench.server.logdir / "timed.err"
         log.write_text("ready for connections\n")
         seconds = step if isinstance(step, float) else 4.0
-        startup = Startup(seconds, seconds + 0.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log)
+        startup = Startup(
+            seconds, seconds + 0.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log
+        )
         contents = Contents(tables_expected=9, tables_found=9, rows_expected=1, rows_found=1, rows_lost=0)
         samples = step if isinstance(step, StackSamples) else None
         return Measurement(startup=startup, previous_exit="signal 9", contents=contents, samples=samples)
@@ -152,7 +154,7 @@ def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -
     assert any(note.startswith("PRECISION=5%: ") for note in session.notes)
     (cell,) = summarise(session)
     assert cell.interval == pytest.approx(1.1 * half_interval_95([4.0, 4.4, 4.0, 4.4, 4.2, 4.2]))
-    assert "wide-interval" not in {one.code for one in findings(session)}
+    assert "wide-interval" not in {one.kind for one in findings(session)}
 
 
 def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> N
     loop.run()
     session = stored(tmp_path)
     assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 6, 6)
-    assert "wide-interval" in {one.code for one in findings(session)}
+    assert "wide-interval" in {one.kind for one in findings(session)}
 
 
 def test_failed_runs_count_for_no_precision(tmp_path: Path) -> None:

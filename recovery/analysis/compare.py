@@ -27,7 +27,8 @@ _VOLATILE_HOST_FACTS = frozenset(
 """Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
 _PROBE_PREFIX = "probe_"
 _IGNORED_SETTINGS = frozenset(
-    {"version", "data", "runs", "order", "baseline", "fail_over", "note", "precision", "max_runs", "mysqld", "image", "archive", "registry"}
+    {"version", "data", "runs", "precision", "max_runs", "order", "baseline", "fail_over", "note"}
+    | {"mysqld", "image", "archive", "registry"}
 )
 """Settings that may differ between compared sessions, because the servers are what is compared."""
 _BUILD_FACTS = frozenset(

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recovery.analysis.statistics import MIN_RUNS_FOR_PRECISION, PRECISION_FACTOR
 from recovery.analysis.stacks import hottest_functions, parse_folded
+from recovery.analysis.statistics import MIN_RUNS_FOR_PRECISION, PRECISION_FACTOR
 from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
 from recovery.experiments.bench import Contents
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
@@ -370,8 +370,8 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
     if request.precision is not None:
         notes.append(
             f"PRECISION={100 * request.precision:g}%: runs are added until every interval is that narrow "
-            f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). All intervals are {PRECISION_FACTOR - 1:.0%} wider "
-            "than those of a fixed number of runs, because runs that agree by chance end a session early."
+            f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). Intervals are {PRECISION_FACTOR - 1:.0%} wider "
+            "than with a fixed number of runs, because runs that agree by chance end a session early."
         )
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None:
