@@ -74,12 +74,6 @@ def test_given_options_take_precedence_over_the_scale() -> None:
     work = work_of(request)
     assert (work.seconds, work.warmup_s, work.threads, work.workloads) == (7, 2, (2,), ("point-select",))
     assert (request.schema.tables, request.schema.rows, request.runs, work.load_tables) == (8, 10_000, 1, (1,))
-    instances, entries = "table_open_cache_instances", "table_open_cache"
-    assert dict(work.options) == {instances: ("1", "16")}
-    of_user = asked("table-cache", scale="quick", options=("table-open-cache-instances=4",))
-    assert dict(work_of(of_user).options) == {instances: ("4",)}, "written differently, it is the same option"
-    beside = asked("table-cache", scale="quick", options=("table_open_cache=400",))
-    assert dict(work_of(beside).options) == {instances: ("1", "16"), entries: ("400",)}
 
 
 @pytest.mark.parametrize("scale", [None, "quick", "standard", "published"])
@@ -88,7 +82,7 @@ def test_the_command_repeats_the_sizes(scenario: str, scale: str | None) -> None
     of_starts = dict.fromkeys(("columns", "database", "layout", "template", "insert_template", "inserts", "fail_over"))
     flags = dict.fromkeys(("trace", "floor", "as_published"), False) | {"stacks": None}
     starts = of_starts | flags if find_experiment(scenario).load is None else {}
-    request = asked(scenario, scale=scale, versions=("8.0.31",), options=(), **starts)
+    request = asked(scenario, scale=scale, versions=("8.0.31",), **starts)
     name, *words = shlex.split(request.command)[1:]
     assert request_from_arguments(name, words) == replace(request, command=request.command)
     assert outline(request).seconds < LONG_S or scale == "published"

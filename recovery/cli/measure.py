@@ -32,6 +32,7 @@ from recovery.cli.scales import PUBLISHED, STANDARD, scale_sizes
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
+from recovery.experiments.crash_findings import count_text
 from recovery.experiments.experiment import Experiment, ExperimentOptions
 from recovery.experiments.scale import SCALE
 from recovery.linux.cgroups import controller_settings, limits_text
@@ -187,12 +188,11 @@ def _plan_lines(request: Request) -> Iterator[str]:
 
 def _sizes_text(request: Request) -> str:
     schema = request.schema
-    parts = [f"{', '.join(f'{count:,}' for count in request.points or (schema.tables,))} tables"]
-    if schema.databases > 1:
-        parts[0] += f" in each of {schema.databases:,} schemas"
+    points = " ".join(f"{count:,}" for count in request.points or (schema.tables,))
+    parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
     if schema.rows:
         parts.append(f"{schema.rows:,} rows in each")
-    parts.append(f"{request.runs:,} runs of each of {len(request.all_variants):,} variants")
+    parts.append(f"{count_text(len(request.all_variants), 'variant')}, {count_text(request.runs, 'run')} each")
     if loads := {(one.task.seconds, one.task.warmup_s) for one in request.all_variants if isinstance(one.task, Load)}:
         parts += [f"loads of {seconds:,} s after {warmup:,} s" for seconds, warmup in sorted(loads)]
     return "; ".join(parts)
@@ -265,10 +265,7 @@ def option_help(experiment: Experiment, name: str, text: str | None) -> str | No
         }  # fmt: skip
         if load.template is not None:  # all tables of a load have one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
-    if name not in usual:
-        return text
-    value = usual[name]
-    return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {' '.join(value) if isinstance(value, tuple) else value}]"
+    return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
 
 
 @dataclass(frozen=True)

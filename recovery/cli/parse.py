@@ -189,18 +189,13 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
 def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
     """Returns the options with the sizes of SCALE where the user gave none; without SCALE a load has the standard ones.
 
-    A server option of the user (OPTION) replaces only the scale's values for the same server option. A timed start has
-    no other sizes than TABLES and RUNS, which its command always names."""
+    A timed start has no other sizes than TABLES and RUNS, which its command always names."""
     scale = given.get("scale") or (None if experiment.load is None else STANDARD)
     if scale is None:
         return given
-    cpus = host_capacity(parse_limits(None, None, None, given["cpus"])).cpus
-    sizes = scale_sizes(experiment.name, scale, cpus=cpus)
-    by_hand = given.get("options") or ()
-    varied = {base_name(one.partition("=")[0]) for one in by_hand}
-    options = tuple(one for one in sizes.pop("options", ()) if base_name(one.partition("=")[0]) not in varied)
+    sizes = scale_sizes(experiment.name, scale, cpus=host_capacity(parse_limits(None, None, None, given["cpus"])).cpus)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
-    return {**given, **missing, "options": (*options, *by_hand), "scale": scale if experiment.load else None}
+    return {**given, **missing, "scale": scale if experiment.load else None}
 
 
 _MAX_DEFAULTS_FILE_BYTES = 1_000_000

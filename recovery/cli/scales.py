@@ -16,9 +16,7 @@ _STARTS: Mapping[str, Mapping[str, Any]] = {
     STANDARD: {"tables": 20_000, "runs": 3},
 }
 _QUICK_LOAD = {"seconds": 5, "warmup": 2, "runs": 1}
-_STANDARD_LOAD = {"seconds": 10, "warmup": 3}
-_INSTANCES = ("table_open_cache_instances=1,16",)
-_DURABLE = ("innodb_flush_log_at_trx_commit=1",)
+_STANDARD_LOAD = {"seconds": 8, "warmup": 2}
 _SIZES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "cold-recovery": _STARTS,
     "warm-recovery": _STARTS,
@@ -37,20 +35,16 @@ _SIZES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "table-cache": {
         QUICK: {
             "tables": 8, "rows": 10_000, "workload": "read-only", "load_tables": 1, "threads": "{clients}",
-            "options": _INSTANCES, **_QUICK_LOAD,
+            **_QUICK_LOAD,
         },
-        STANDARD: {
-            "tables": 8, "rows": 100_000, "threads": "{clients}", "options": _INSTANCES, **_STANDARD_LOAD,
-        },
+        STANDARD: {"tables": 8, "rows": 100_000, "threads": "{clients}", **_STANDARD_LOAD},
     },
     "write-scaling": {
         QUICK: {
             "tables": 8, "rows": 10_000, "workload": "read-write update-nokey", "threads": "{clients}",
-            "options": _DURABLE, "parts": "scaling", **_QUICK_LOAD,
+            "parts": "scaling", **_QUICK_LOAD,
         },
-        STANDARD: {
-            "tables": 8, "rows": 100_000, "threads": "1 {clients}", "options": _DURABLE, **_STANDARD_LOAD,
-        },
+        STANDARD: {"tables": 8, "rows": 100_000, "threads": "1 {clients}", **_STANDARD_LOAD},
     },
     "crash-matrix": {QUICK: {"runs": 1}, STANDARD: {"runs": 6}},
 }  # fmt: skip
@@ -58,13 +52,10 @@ _SIZES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 _MAX_THREADS = 64
 
 
-def scale_sizes(experiment: str, scale: str, *, cpus: int) -> dict[str, Any]:
+def scale_sizes(experiment: str, scale: str, *, cpus: int) -> dict[str, str]:
     """Returns the values that a scale gives to the options of an experiment."""
     sizes = _SIZES.get(experiment, {}).get(scale, {})
-    return {
-        name: value if isinstance(value, tuple) else str(value).format(clients=max_threads(cpus))
-        for name, value in sizes.items()
-    }
+    return {name: str(value).format(clients=max_threads(cpus)) for name, value in sizes.items()}
 
 
 def max_threads(cpus: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from recovery.cli.load_options import MAX_SECONDS, parse_optional_count
 from recovery.cli.measure import announce, outline
 from recovery.cli.options import (
     BY_NAME,
@@ -34,7 +35,6 @@ from recovery.cli.suite_report import (
     experiment_sections,
     load_results,
     read_suite,
-    short_duration_text,
     write_suite_reports,
 )
 from recovery.cli.suite_run import (
@@ -52,10 +52,9 @@ from recovery.linux.files import expand_path
 from recovery.linux.storage import NO_SPACE, free_space
 from recovery.model import MAX_RUNS
 from recovery.report.console import ReportConsole, print_tables
-from recovery.session.request import MAX_TABLES, Request, parse_count
+from recovery.session.estimate import duration_text
+from recovery.session.request import MAX_TABLES, Request
 
-_MAX_SECONDS = 86_400
-"""Upper limit of --seconds: a day."""
 _SHARED_OPTIONS = tuple(
     BY_NAME[name]
     for name in (
@@ -99,7 +98,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
 
     Each experiment is a session of its own in --results. A page in a folder next to them links the sessions and shows
     the published figures beside those of this host. --scale quick takes about 10 minutes on two CPUs and measures
-    everything once; standard takes more than an hour and gives intervals; published takes a day or more."""
+    everything once; standard takes about two hours and gives intervals; published takes a day or more."""
     refuse_unused_variables(os.environ, context.command)
     _refuse_unknown_settings(context)
     quiet = bool(given["quiet"])
@@ -163,16 +162,12 @@ def _suite_request(given: dict[str, Any]) -> SuiteRequest:
         versions=requested_versions(given["versions"]),
         names=tuple(name for name in publication_names() if name in named or not named),
         caps=Caps(
-            _parse_cap("TABLES", given["tables"], MAX_TABLES),
-            _parse_cap("SECONDS", given["seconds"], _MAX_SECONDS),
-            _parse_cap("RUNS", given["runs"], MAX_RUNS),
+            parse_optional_count("TABLES", given["tables"], MAX_TABLES),
+            parse_optional_count("SECONDS", given["seconds"], MAX_SECONDS),
+            parse_optional_count("RUNS", given["runs"], MAX_RUNS),
         ),
         shared=tuple(shlex.split(repeat_command("", given, _SHARED_OPTIONS))[1:]),
     )
-
-
-def _parse_cap(name: str, text: str | None, most: int) -> int | None:
-    return None if text is None else parse_count(name, text, most)
 
 
 def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
@@ -194,14 +189,14 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     """Prints the plan of a dry run."""
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
     outlines = list(map(outline, requests))
-    total = short_duration_text(sum(one.seconds for one in outlines))
+    total = duration_text(sum(one.seconds for one in outlines))
     need, room = sum((one.need for one in outlines), NO_SPACE), free_space(requests[0].data)
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
         f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",
     ]
     for request, one in zip(requests, outlines, strict=True):
-        lines += ["", f"{labels[request.scenario]}: about {short_duration_text(one.seconds)}", f"  $ {request.command}"]
+        lines += ["", f"{labels[request.scenario]}: about {duration_text(one.seconds)}", f"  $ {request.command}"]
     lines += [
         "",
         "Times are rough: rates seen on a 2-core machine, not measured here; what is already built is faster.",
