@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from recovery.cli.commands import MeasuringCommand
-from recovery.cli.measure import LONG_S, outline, request_from_arguments
+from recovery.cli.measure import LONG_S, outline, print_plan, request_from_arguments
 from recovery.cli.parse import make_request
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
+from recovery.report.console import ReportConsole
 from recovery.session.plan import make_plan
 from recovery.session.prepare import prepare
 from recovery.session.request import Request
@@ -74,6 +75,19 @@ def test_given_options_take_precedence_over_the_scale() -> None:
     work = work_of(request)
     assert (work.seconds, work.warmup_s, work.threads, work.workloads) == (7, 2, (2,), ("point-select",))
     assert (request.schema.tables, request.schema.rows, request.runs, work.load_tables) == (8, 10_000, 1, (1,))
+
+
+def test_a_stored_command_of_an_older_version_keeps_its_sizes() -> None:
+    """It names no scale."""
+    assert request_from_arguments("table-cache", []).experiment_options == work_of(asked("table-cache"))
+    standard = request_from_arguments("table-cache", ["--scale", "standard"]).experiment_options
+    assert standard == work_of(asked("table-cache", scale=None))
+
+
+def test_a_dry_run_prints_the_sizes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    print_plan(asked("table-cache", scale="quick", threads="2", data=tmp_path), ReportConsole())
+    line = "sizes: 8 tables; 10,000 rows in each; 3 variants, 1 run each; loads of 5 s after 2 s"
+    assert line in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("scale", [None, "quick", "standard", "published"])

@@ -448,6 +448,15 @@ BOTH = startup_specs((Cache.COLD, Cache.WARM))
 REQUEST = Request("crash-recovery", BOTH, ("5.7.22",), ASKED, 2, Path("/data"), Path("/results"))
 
 
+def test_a_directory_that_grows_is_counted_once() -> None:
+    words = ("--version", "5.7.22", "--runs", "1", "--engine", "local")
+    grown = outline(request_from_arguments("scale", [*words, "--tables", "20000 200000"]))
+    (small, large), alone = grown.datadirs, outline(request_from_arguments("cold-recovery", [*words]))
+    assert grown.need == alone.need == large.need != small.need
+    added_s = small.seconds - build_seconds(VERSION, small.schema)
+    assert grown.seconds == pytest.approx(alone.seconds + added_s)
+
+
 SESSIONS = (
     "2026-11-21-containers-5.7.22", "2026-11-21-containers-9.7-5000-iops", "2026-11-21-four-versions",
     "2026-11-21-scale", "2026-11-21-seven-versions", "2026-11-22-crash-matrix-writing", "2026-11-22-damage",
