@@ -24,6 +24,7 @@ from recovery.cli.load_options import (
     possible_cache_instances,
 )
 from recovery.cli.options import AUTO, DEFAULT_RESULTS, options_of, repeat_command
+from recovery.cli.scales import STANDARD, scale_sizes
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions
@@ -131,6 +132,7 @@ def _split_stored_setting(settings: Mapping[str, str], name: str) -> tuple[str, 
 
 def make_request(scenario: str, given: GivenOptions) -> Request:
     experiment = find_experiment(scenario)
+    given = _with_scale(experiment, given)
     if scenario == "warm-recovery":
         given = complete_from_newest_session(given)
     elif experiment.load is not None:
@@ -185,6 +187,18 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     )
     _check_combinations(request)
     return replace(request, command=_command_to_repeat(request, given))
+
+
+def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
+    """Returns the options with the sizes of SCALE where the user gave none; without SCALE a load has the standard ones.
+
+    A timed start has no other sizes than TABLES and RUNS, which its command always names."""
+    scale = given.get("scale") or (None if experiment.load is None else STANDARD)
+    if scale is None:
+        return given
+    sizes = scale_sizes(experiment.name, scale, cpus=host_capacity(parse_limits(None, None, None, given["cpus"])).cpus)
+    missing = {name: value for name, value in sizes.items() if given.get(name) is None}
+    return {**given, **missing, "scale": scale if experiment.load else None}
 
 
 _MAX_DEFAULTS_FILE_BYTES = 1_000_000

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 _PRECISION = ("precision", "max_runs")
 _ALL_STARTS = (
-    "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published", "trace",
-    "stacks", "floor", "fail_over",
+    "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published",
+    "trace", "stacks", "floor", "fail_over",
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, *_PRECISION)
-_LOADS = ("seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
+_LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
-_METADATA = ("schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)
+_METADATA = ("scale", "schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)
 _POLLED = (*_LOADS, "queries", "pollers", "every", *_EXTRAS)
 _CRASHES = ("schemas", "question", "seed", "only")
 
@@ -46,7 +46,9 @@ EXPERIMENTS = {
     "interference": Entry("interference:INTERFERENCE", "A load with concurrent information_schema queries.", _POLLED),
     "table-cache": Entry("table_cache:TABLE_CACHE", "sysbench by table cache instances.", (*_LOADS, *_EXTRAS)),
     "write-scaling": Entry("write_scaling:WRITE_SCALING", "InnoDB under load.", (*_LOADS, "question", *_EXTRAS)),
-    "crash-matrix": Entry("crash_matrix:CRASH_MATRIX", "What survives a crash.", (*_CRASHES, "option", "depth")),
+    "crash-matrix": Entry(
+        "crash_matrix:CRASH_MATRIX", "What survives a crash.", ("scale", *_CRASHES, "option", "depth")
+    ),
     "damage": Entry("damage:DAMAGE", "Damaged files after a SIGKILL.", _CRASHES),
 }
 
