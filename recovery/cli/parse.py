@@ -197,6 +197,8 @@ def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
     if scale is None:
         return given
     sizes = scale_sizes(experiment.name, scale, cpus=host_capacity(parse_limits(None, None, None, given["cpus"])).cpus)
+    if given.get("precision"):
+        sizes.pop("runs", None)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
     return {**given, **missing, "scale": scale if experiment.load else None}
 
