@@ -183,7 +183,8 @@ def _plan_lines(request: Request) -> Iterator[str]:
         name = found.names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
-    yield f"About {duration_text(found.seconds)} in all. Times are rough: the rates of a 2-core machine."
+    about = "About" if request.precision is None else "At most about"
+    yield f"{about} {duration_text(found.seconds)} in all. Times are rough: the rates of a 2-core machine."
 
 
 def _sizes_text(request: Request) -> str:
@@ -192,7 +193,10 @@ def _sizes_text(request: Request) -> str:
     parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
     if schema.rows:
         parts.append(f"{schema.rows:,} rows in each")
-    parts.append(f"{count_text(len(request.all_variants), 'variant')}, {count_text(request.runs, 'run')} each")
+    at_most = "" if request.precision is None else "at most "
+    parts.append(
+        f"{count_text(len(request.all_variants), 'variant')}, {at_most}{count_text(request.repeats, 'run')} each"
+    )
     if loads := {(one.task.seconds, one.task.warmup_s) for one in request.all_variants if isinstance(one.task, Load)}:
         parts += [f"loads of {seconds:,} s after {warmup:,} s" for seconds, warmup in sorted(loads)]
     return "; ".join(parts)
