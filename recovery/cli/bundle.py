@@ -626,7 +626,8 @@ def _render_reports(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
     for path, content in files.items():
         if path.startswith(f"{STACKS_FOLDER}/"):
             (clean / path).write_bytes(content)
-    made = {str(path.relative_to(clean)): path.read_bytes() for path in (clean / REPORT_FILE, *write_reports(clean))}
+    paths = (clean / REPORT_FILE, *write_reports(clean, load_session(clean)))
+    made = {str(path.relative_to(clean)): path.read_bytes() for path in paths}
     stored = json.loads(made[REPORT_FILE])
     for run in stored["runs"]:
         text = json.dumps({"format": STORED_FORMAT, **run}, indent=2, ensure_ascii=False) + "\n"

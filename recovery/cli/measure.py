@@ -396,7 +396,7 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
     """Writes the reports of the stored session, and prints it, or report.json with `--json -`."""
     session = load_session(folder)
     try:
-        write_reports(folder)
+        write_reports(folder, session)
     finally:
         report = (folder / REPORT_FILE).read_text(encoding="utf-8")
         if shown.json_to == "-":
@@ -506,7 +506,7 @@ def _finish_ended_session(unfinished: Unfinished) -> int:
     """Prints that the session has ended, and returns the exit code of its runs.
 
     The reports are written again, because the tool may have been killed while it wrote them."""
-    write_reports(unfinished.folder)
+    write_reports(unfinished.folder, unfinished.session)
     lacking = incomplete_reason(unfinished.session)
     text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
