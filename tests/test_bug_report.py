@@ -40,14 +40,13 @@ def test_the_text_of_two_versions_has_all_that_the_tracker_asks_for(four: Sessio
     two = keep_versions(four, ("5.7.22", "8.0.31"))
     text = rendered(two)
     assert text.splitlines()[:6] == [
-        "Synopsis:         Startup after SIGKILL takes 76.3 s cold with 200,000 tables",
-        "                  (8.0.31)",
-        "Category:         MySQL Server: InnoDB storage engine",
-        "Severity:         S5 (Performance)",
-        "Version:          5.7.22, 8.0.31",
-        "OS:               Linux, Debian GNU/Linux 12 (bookworm), 6.18.44-fc-v669",
+        "Synopsis: Startup after SIGKILL takes 76.3 s cold with 200,000 tables (8.0.31)",
+        "Category: MySQL Server: InnoDB storage engine",
+        "Severity: S5 (Performance)",
+        "Version: 5.7.22, 8.0.31",
+        "OS: Linux, Debian GNU/Linux 12 (bookworm), 6.18.44-fc-v669",
+        "CPU Architecture: x86",
     ]
-    assert "\nCPU Architecture: x86\n" in text
     assert section(text, "Description") == [
         "5.7.22: MySQL Community Server (GPL), SHA-256 11418b78308a",
         "8.0.31: MySQL Community Server - GPL, SHA-256 a4105a6ea812",
@@ -68,7 +67,6 @@ def test_the_text_of_two_versions_has_all_that_the_tracker_asks_for(four: Sessio
     assert expected == "8.0.31 takes no longer than 5.7.22, which needs 64.0 s."
     assert "\nHow to repeat:\n  bash repro.sh /path/to/mysqld    (attached; cold starts need root)\n" in text
     assert "  recovery crash-recovery --version '5.7.22 8.0.31' --tables 200000 --runs 5 \\\n" in text
-    assert text.endswith("\nSuggested fix: [yours to write]\n")
     assert len(text.splitlines()) <= 45
 
 
@@ -77,7 +75,7 @@ def test_the_log_has_the_lines_around_the_longest_phases(four: Session) -> None:
     lines = section(rendered(four), "Error log of run 23, 8.0.31 cold")
     assert 5 <= len(lines) <= 10
     assert "20:28:49.151 InnoDB: Database was not shutdown normally!" in lines
-    assert lines[-1] == "20:28:49.827 /opt/server/bin/mysqld: ready for connections."
+    assert lines[-1] == "20:28:49.827 mysqld: ready for connections."
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("*-crash.err")), ids=lambda path: path.name)
@@ -112,7 +110,6 @@ def test_mariadb_gets_the_markup_of_jira(four: Session) -> None:
     assert "|mariadb-10.11.5|cold|5|4.07|0.14|1.1 kB|0.05|" in lines
     assert lines.count("{noformat}") == 6, "log, script and command"
     assert "h3. How to repeat" in lines
-    assert not any(line.startswith("h3. Suggested") for line in lines)
     assert len(lines) <= 45
 
 
@@ -135,10 +132,10 @@ def test_a_traced_start_is_compared_with_the_manual(kept_sessions: Path) -> None
     session = load_session(kept_sessions / "2026-11-21-seven-versions")
     text = rendered(session)
     expected = " ".join(section(text, "Expected behaviour"))
-    assert expected.startswith(
-        'The manual says of crash recovery: "only *.ibd files modified since the last checkpoint'
+    assert expected == (
+        '"only *.ibd files modified since the last checkpoint are accessed" (the manual). '
+        "Here 50,000 are opened, and 100 were modified."
     )
-    assert "files, and 100 of them were modified." in expected
     assert "reads/table opened modified" in text
 
 
@@ -157,14 +154,14 @@ def test_what_does_not_differ_significantly_is_not_expected_to(four: Session) ->
 
 def test_the_severity_of_lost_data_is_left_to_the_reporter(kept_sessions: Path) -> None:
     text = rendered(load_session(kept_sessions / "2026-11-22-damage"))
-    assert "\nSeverity:         [S1 to S3: yours to choose]\n" in text
+    assert "\nSeverity: [S1 to S3: yours to choose]\n" in text
 
 
 def test_sampled_stacks_add_the_most_frequent_one(kept_sessions: Path) -> None:
     text = rendered(load_session(kept_sessions / "2026-11-21-stacks"))
     heading, *frames = section(text, "Top stack")
-    assert heading == "of run 5, 8.0.31: 91 % of validation, other threads:"
-    assert "Validate_files::check > __pthread_mutex_lock" in " ".join(frames)
+    assert heading == "of run 4, 5.7.22: 82 % of validation, main thread:", "of the slowest version"
+    assert " ".join(frames).startswith("fil_ibd_open > Datafile::validate_to_dd > ")
 
 
 @pytest.mark.parametrize("name", KEPT_SESSIONS)

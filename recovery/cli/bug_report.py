@@ -146,10 +146,8 @@ def _sections(
             f"Error log of run {run.number}, {run.version} {run.variant}",
             (tuple(map(_log_line, lines)),) if lines else (),
         )
-    yield from _stack(session)
+    yield from _stack(session, slow)
     yield "How to repeat", tuple(_how_to_repeat(session, script))
-    if product is Flavor.MYSQL:
-        yield "Suggested fix", (_YOURS,)
 
 
 def _description(session: Session, product: Flavor) -> Iterator[str]:
@@ -205,8 +203,8 @@ def _expected(session: Session, product: Flavor, slow: Summary) -> str:
     if not any(run.crash_proof for run in runs):
         return _YOURS
     if opened is not None and modified is not None and opened > modified and _names_modified_files(slow.version):
-        rule = _NEEDED if product is Flavor.MARIADB else f"The manual says of crash recovery: {CLAIM}."
-        return f"{rule} Here it opens {opened:,.0f} files, and {modified:,.0f} of them were modified."
+        rule = _NEEDED if product is Flavor.MARIADB else f"{CLAIM} (the manual)."
+        return f"{rule} Here {opened:,.0f} are opened, and {modified:,.0f} were modified."
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
     fast = min(others, key=lambda one: one.mean or 0.0)
     values = (main_values(session, measured_runs_by_cell(session)[one.version, one.variant]) for one in (slow, fast))
@@ -225,11 +223,12 @@ def _names_modified_files(version: str) -> bool:
         return False
 
 
-def _stack(session: Session) -> Iterator[Section]:
-    """Yields the most frequent stack of the sampled starts."""
+def _stack(session: Session, slow: Summary | None) -> Iterator[Section]:
+    """Yields the most frequent stack of the sampled starts, of the slowest version if it was sampled."""
     found = [(chain, run) for run in session.runs for chain in run.chains if not chain.waits]
     if found:
-        chain, run = max(found, key=lambda one: one[0].samples)
+        version = slow.version if slow else None
+        chain, run = max(found, key=lambda one: (one[1].version == version, one[0].samples))
         share = share_text(chain.samples, chain.of, decimals=0)
         heading = f"Top stack of run {run.number}, {run.version}: {share} of {chain.phase}, {chain.thread}"
         yield heading, (tuple(paragraph(_frames(chain))),)
@@ -253,6 +252,7 @@ _LOG_PREFIX = re.compile(
     r"(?:\[(?:Note|System)\] )?(?:(\[MY-\d+\] )\[\w+\] )?"
 )
 """What is not shown of a line: its date, the digits after milliseconds, its thread, `[Note]` and the subsystem."""
+_PROGRAM_FOLDER = re.compile(r"(?<!\S)\S*/(?=(?:mysqld|mariadbd)(?!\S*/))")
 
 
 def _log_lines(log: str) -> list[str]:
@@ -277,7 +277,7 @@ def _log_lines(log: str) -> list[str]:
 
 def _log_line(line: str) -> str:
     """Returns a line of a log, cut to the width of the page."""
-    text = _one_line(_LOG_PREFIX.sub(r"\1 \2", line))
+    text = _one_line(_PROGRAM_FOLDER.sub("", _LOG_PREFIX.sub(r"\1 \2", line)))
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
 
 
@@ -286,9 +286,7 @@ def _log_line(line: str) -> str:
 
 def _plain(fields: dict[str, str], sections: Sequence[Section]) -> Iterator[str]:
     for name, value in fields.items():
-        start, *more = paragraph(value, width=WIDTH - _FIELD_WIDTH)
-        yield f"{name + ':':{_FIELD_WIDTH}}{start}"
-        yield from (" " * _FIELD_WIDTH + line for line in more)
+        yield from paragraph(f"{name}: {value}")
     for heading, content in sections:
         yield ""
         if len(content) == 1 and isinstance(content[0], str):
@@ -302,9 +300,6 @@ def _plain(fields: dict[str, str], sections: Sequence[Section]) -> Iterator[str]
                 yield from _table_lines(part)
             else:
                 yield from part
-
-
-_FIELD_WIDTH = 18
 
 
 def _table_lines(table: Table) -> list[str]:
