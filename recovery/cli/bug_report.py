@@ -76,8 +76,9 @@ def _fields(session: Session, product: Flavor, slow: Summary | None) -> Iterator
 
 def _release(session: Session, version: str) -> str:
     """Returns the version as its vendor writes it: MariaDB's without a prefix, Percona's with its build."""
-    given = _server(session, version).get("@version") or version
-    return given if version.startswith(Flavor.PERCONA) else version.partition("-")[2] or version
+    if version.startswith(Flavor.PERCONA):
+        return _server(session, version).get("@version") or version.removeprefix("percona-")
+    return version.removeprefix("mariadb-")
 
 
 def _server(session: Session, version: str) -> dict[str, str]:
