@@ -55,7 +55,8 @@ def test_the_script_repeats_the_crash_recovery(
     if shutil.which("mysql") is None and shutil.which("mariadb") is None:
         left_out("no mysql client is installed")
     build = resolve_server(version, Sources(), lambda _: None)
-    script, work = tmp_path / "repro.sh", tmp_path / "work"
+    # No socket may have a path this long.
+    script, work = tmp_path / "repro.sh", tmp_path / f"a {'long ' * 20}folder"
     script.write_bytes(script_for(layout))
     work.mkdir()
     libraries = {"LD_LIBRARY_PATH": ":".join(map(str, build.library_dirs))} if build.library_dirs else {}
