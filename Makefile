@@ -131,7 +131,7 @@ report: env ## print the newest session again
 compare: env ## is one stored session slower than another? ARGS="A B"
 	@$(RECOVERY) compare $(ARGS)
 
-bundle: env ## a text and an archive for a bug tracker, known private texts replaced: ARGS=SESSION, or the newest
+bundle: env ## a text, a script and an archive for a bug tracker, known private texts replaced: ARGS="SESSION --for mysql", or the newest
 	@$(RECOVERY) bundle $(ARGS)
 
 test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
