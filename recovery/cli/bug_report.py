@@ -10,7 +10,14 @@ from itertools import pairwise
 
 from recovery.analysis.stacks import share_text
 from recovery.analysis.statistics import compare_means
-from recovery.analysis.summary import Summary, main_values, mean, measured_runs_by_cell, summarise
+from recovery.analysis.summary import (
+    Summary,
+    interval_factor,
+    main_values,
+    mean,
+    measured_runs_by_cell,
+    summarise,
+)
 from recovery.model import CallChain, Flavor, Run, Session, Table, can, parse_version
 from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
 from recovery.report import fmt
@@ -209,7 +216,7 @@ def _expected(session: Session, product: Flavor, slow: Summary) -> str:
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
     fast = min(others, key=lambda one: one.mean or 0.0)
     values = (main_values(session, measured_runs_by_cell(session)[one.version, one.variant]) for one in (slow, fast))
-    effect = compare_means(*values)
+    effect = compare_means(*values, factor=interval_factor(session))
     if effect is not None and effect.differs:
         return (
             f"{slow.version} takes no longer than {fast.version}, which needs {seconds_with_error(fast.mean or 0.0)}."
