@@ -17,7 +17,7 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS \
     UNPRIVILEGED
 # Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
-GIVEN_TO_MAKE := ROWS COLUMNS DATABASE LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
+GIVEN_TO_MAKE := PRECISION MAX_RUNS ROWS COLUMNS DATABASE LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES MEMORY_RATIO OPTION QUERIES \
     POLLERS EVERY QUESTION SEED DEPTH ONLY PUBLISHED_BUILD PROFILE WAITS SCALE
 # For those who test the tool itself.
@@ -63,8 +63,9 @@ help: ## this page
 	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
 	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (a note for the report: io2, 5000 IOPS), NO_PROBE=1 (do not"
 	@echo "try the storage beforehand), UNPRIVILEGED=1 (take no step that needs root), ARGS (passed on as they"
-	@echo "are). For loads: SECONDS (60, of each), THREADS, WORKLOAD, OPTION (one of the server's and its values:"
-	@echo "table_open_cache=400,4000), MEMORY_RATIO (data over buffer pool)."
+	@echo "are). SCALE (quick, standard, published) sets all sizes of an experiment. For loads: SECONDS (of each), THREADS,"
+	@echo "WORKLOAD, OPTION (one of the server's and its values: table_open_cache=400,4000), MEMORY_RATIO (data over"
+	@echo "buffer pool)."
 	@echo "Everything else: $(RECOVERY) --help"
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
@@ -82,7 +83,7 @@ clean-start: env ## the baseline: a start without a crash, cold and warm
 scale: env ## startup against the number of tables: TABLES="1000 10000 50000 200000"
 	@$(RECOVERY) scale $(ARGS)
 
-metadata: env ## information_schema and dumps over very many tables: SCHEMAS=100 TABLES=10000
+metadata: env ## information_schema and dumps over very many tables: SCALE=quick, standard or published
 	@$(RECOVERY) metadata $(ARGS)
 
 interference: env ## what a load loses to questions to information_schema
@@ -94,7 +95,7 @@ table-cache: env ## what instances of the table cache gain, by tables and client
 write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 	@$(RECOVERY) write-scaling $(ARGS)
 
-crash-matrix: env ## what survives kills during writes, DDL, recovery and shutdown: RUNS=20 kills a cell
+crash-matrix: env ## what survives kills during writes, DDL, recovery and shutdown: RUNS=6 kills a cell
 	@$(RECOVERY) crash-matrix $(ARGS)
 
 damage: env ## what does it do and say, started after a kill on a full disk, or over a missing, cut or flipped file?
@@ -130,7 +131,7 @@ report: env ## print the newest session again
 compare: env ## is one stored session slower than another? ARGS="A B"
 	@$(RECOVERY) compare $(ARGS)
 
-bundle: env ## a text and an archive for a bug tracker, known private texts replaced: ARGS=SESSION, or the newest
+bundle: env ## a text, a script and an archive for a bug tracker, known private texts replaced: ARGS="SESSION --for mysql", or the newest
 	@$(RECOVERY) bundle $(ARGS)
 
 test: env-test ## every check and test; real servers are fetched, booted, killed and recovered

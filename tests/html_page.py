@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections import Counter
+from hashlib import sha256
 from html.parser import HTMLParser
+
+from recovery.linux.files import template_dir
 
 _WITHOUT_END_TAG = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -46,14 +50,24 @@ class HtmlPage(HTMLParser):
         self.texts.append(data)
 
 
+def check_policy(written: str) -> None:
+    """The only script is the tool's own, and the page's policy allows it by its hash and no other."""
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script", written, re.DOTALL | re.IGNORECASE)
+    assert written.lower().count("<script") == 1
+    assert script.encode() == (template_dir() / "report.js").read_bytes()
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', written)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
+
+
 def check_page(written: str) -> HtmlPage:
-    """Returns the page. It is well-formed, labels what it refers to, has no script and fetches nothing."""
-    assert "<script" not in written.lower()
-    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in written
+    """Returns the page. It is well-formed, labels what it refers to, has no script but its own, and fetches nothing."""
     page = HtmlPage(written)
+    check_policy(written)
     assert [name for name, times in page.ids.items() if times > 1] == []
     assert set(page.labels) <= set(page.ids)
-    assert {"script", "link", "iframe", "img"} & set(page.tags) == set()
+    assert page.tags["script"] == 1
+    assert {"link", "iframe", "img", "button"} & set(page.tags) == set()
     assert not any(name.startswith("on") for name in page.names)
     assert page.tags["h1"] == page.tags["style"] == 1
     assert page.headings[0] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from recovery.cli.commands import MeasuringCommand
+from recovery.cli.measure import LONG_S, outline, print_plan, request_from_arguments
 from recovery.cli.parse import make_request
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
+from recovery.report.console import ReportConsole
 from recovery.session.plan import make_plan
 from recovery.session.prepare import prepare
 from recovery.session.request import Request
@@ -26,7 +29,7 @@ EVERY: dict[str, Any] = {
     ),
     **dict.fromkeys(("versions", "settings", "variants", "notes"), ()),
     **dict.fromkeys(("offline", "unprivileged", "no_drop_caches", "no_probe", "keep"), False),
-    "stall_s": 300.0, "results": Path("results"),
+    "stall_s": 300.0, "results": Path("results"), "scale": "published",
 }  # fmt: skip
 WORK = ("metadata", "interference", "table-cache", "write-scaling")
 
@@ -51,7 +54,7 @@ def refused(scenario: str, **given: Any) -> UsageError:
 # -- what a request contains
 
 
-def test_the_defaults_are_the_published_values() -> None:
+def test_the_published_scale_has_the_published_sizes() -> None:
     request = asked("metadata")
     assert (request.schema.tables, request.schema.databases, request.runs) == (10_000, 100, 3)
     assert request.schema.database_names[0] == "s_1"
@@ -60,6 +63,43 @@ def test_the_defaults_are_the_published_values() -> None:
     request = asked("interference")
     assert (request.schema.tables, request.schema.foreign_keys) == (10_000, 20)
     assert (work_of(request).seconds, work_of(request).warmup_s) == (60, 10)
+
+
+@pytest.mark.parametrize("scenario", WORK)
+def test_without_a_scale_the_sizes_are_the_standard_ones(scenario: str) -> None:
+    assert asked(scenario, scale=None) == asked(scenario, scale="standard") != asked(scenario)
+
+
+def test_given_options_take_precedence_over_the_scale() -> None:
+    request = asked("table-cache", scale="quick", seconds="7", threads="2", workload="point-select")
+    work = work_of(request)
+    assert (work.seconds, work.warmup_s, work.threads, work.workloads) == (7, 2, (2,), ("point-select",))
+    assert (request.schema.tables, request.schema.rows, request.runs, work.load_tables) == (8, 10_000, 1, (1,))
+
+
+def test_a_stored_command_of_an_older_version_keeps_its_sizes() -> None:
+    """It names no scale."""
+    assert request_from_arguments("table-cache", []).experiment_options == work_of(asked("table-cache"))
+    standard = request_from_arguments("table-cache", ["--scale", "standard"]).experiment_options
+    assert standard == work_of(asked("table-cache", scale=None))
+
+
+def test_a_dry_run_prints_the_sizes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    print_plan(asked("table-cache", scale="quick", threads="2", data=tmp_path), ReportConsole())
+    line = "sizes: 8 tables; 10,000 rows in each; 3 variants, 1 run each; loads of 5 s after 2 s"
+    assert line in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("scale", [None, "quick", "standard", "published"])
+@pytest.mark.parametrize("scenario", [name for name in EXPERIMENTS if name != "damage"])
+def test_the_command_repeats_the_sizes(scenario: str, scale: str | None) -> None:
+    of_starts = dict.fromkeys(("columns", "database", "layout", "template", "insert_template", "inserts", "fail_over"))
+    flags = dict.fromkeys(("trace", "floor", "as_published"), False) | {"stacks": None}
+    starts = of_starts | flags if find_experiment(scenario).load is None else {}
+    request = asked(scenario, scale=scale, versions=("8.0.31",), **starts)
+    name, *words = shlex.split(request.command)[1:]
+    assert request_from_arguments(name, words) == replace(request, command=request.command)
+    assert outline(request).seconds < LONG_S or scale == "published"
 
 
 def test_given_options_are_used() -> None:
@@ -279,12 +319,12 @@ def help_of(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", WORK)
 def test_the_help_shows_the_defaults_of_an_experiment(name: str) -> None:
-    request, text = asked(name), help_of(name)
+    request, text = asked(name, scale=None), help_of(name)
     work = work_of(request)
     usual = {
         "tables": request.schema.tables, "schemas": request.schema.databases, "rows": request.schema.rows,
         "runs": request.runs, "seconds": work.seconds, "warmup": work.warmup_s, "pollers": work.pollers,
-        "every": f"{work.every_s:g}",
+        "every": f"{work.every_s:g}", "scale": "standard",
     }  # fmt: skip
     for option in usual.keys() & text.keys():
         assert text[option].endswith(f" [default: {usual[option]}]"), option

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -14,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli import bundle
 from recovery.cli.bundle import Bundle, make_bundle
+from recovery.cli.bundle_scripts import sql_scripts
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
 from recovery.model import Session
@@ -137,7 +138,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> Bundle:
-    return make_bundle(folder)
+    return make_bundle(folder, "mysql")
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,7 @@ def members(packed: bytes) -> dict[str, bytes]:
 def test_no_planted_secret_is_in_the_bundle(folder: Path, made: Bundle) -> None:
     planted_there = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert [secret for secret in SECRETS if secret.encode() not in planted_there] == []
-    for content in (made.name.encode(), made.text, gzip.decompress(made.archive)):
+    for content in (made.name.encode(), made.text, made.script or b"", gzip.decompress(made.archive)):
         assert [secret for secret in SECRETS if secret.lower().encode() in content.lower()] == []
     parts = [part for secret in SECRETS for part in secret.replace("/", " ").split()]
     assert [part for part in parts if part.encode() in made.text] == []
@@ -178,8 +179,8 @@ def test_a_text_has_one_placeholder_and_the_session_still_loads(files: dict[str,
     options = next(iter(got.servers.values()))["options"]
     assert "init_connect=[secret] innodb_io_capacity=200" in options
     # What is measured is what was measured.
-    for one, before in zip(got.runs, planted().runs, strict=True):
-        assert (one.startup_s, one.phases) == (before.startup_s, before.phases)
+    before = [run for run in planted().runs if run.flavor == "mysql"]
+    assert [(run.startup_s, run.phases) for run in got.runs] == [(run.startup_s, run.phases) for run in before]
     assert markdown.render(got).encode() == files["report.md"]
 
 
@@ -202,27 +203,22 @@ def test_every_file_is_listed_with_its_size_and_what_was_masked(made: Bundle, fi
 def test_the_archive_of_a_kept_session_is_complete_and_always_the_same(
     kept_sessions: Path, name: str, tmp_path: Path
 ) -> None:
-    made = make_bundle(kept_sessions / name)
-    assert make_bundle(kept_sessions / name) == made
+    made = make_bundle(kept_sessions / name, "mysql")
+    assert make_bundle(kept_sessions / name, "mysql") == made
     packed, folder = tmp_path / "b.tar.gz", tmp_path / made.name
     packed.write_bytes(made.archive)
     subprocess.run(["tar", "xzf", packed], cwd=tmp_path, check=True)
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "MANIFEST"], cwd=folder, check=True)
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {"report.json", "report.md", "report.txt", "host.txt", "schema.sql", "inserts.sql", "masked.txt"} <= files
-    assert {"my.cnf"} <= files or len(load_session(kept_sessions / name).servers) != 1
+    assert {"bug.txt", "my-5.7.22.cnf", "my-8.0.31.cnf"} <= files
+    assert ("repro.sh" in files) == (made.script is not None) == (name == "2026-11-21-stacks")
     listed = (folder / "MANIFEST").read_text().splitlines()
     assert {line.partition("  ")[2] for line in listed} == files - {"MANIFEST"}
     with tarfile.open(packed) as tar:
         owners = {(one.uid, one.gid, one.uname, one.gname, one.mode) for one in tar.getmembers()}
         assert owners == {(0, 0, "", "", 0o644)}
         assert tar.getnames() == sorted(tar.getnames())
-    text = made.text.decode("ascii")
-    assert [line for line in text.splitlines() if len(line) > 78] == []
-    headings = [text.index(heading) for heading in ("Description:\n", "\nHow to repeat:\n", "\nSuggested fix:\n")]
-    assert headings == sorted(headings)
-    for words in ("kill -KILL", "ready for connections", load_session(folder).question):
-        assert words in " ".join(text.split())
 
 
 def with_settings(**settings: str | int | None) -> Session:
@@ -231,7 +227,7 @@ def with_settings(**settings: str | int | None) -> Session:
 
 
 def test_a_long_script_is_shortened_to_its_ends() -> None:
-    script = bundle.sql_scripts(with_settings(tables=100_000, template=None))["schema.sql"]
+    script = sql_scripts(with_settings(tables=100_000, template=None))["schema.sql"]
     assert len(script) < 50_000
     assert "recovery schema --tables 100000" in script
     assert "create table discovery.table_1 " in script
@@ -242,7 +238,7 @@ def test_a_long_script_is_shortened_to_its_ends() -> None:
 
 @pytest.mark.parametrize("settings", [{"tables": 10**8, "schemas": 10**5}, {"tables": 10**8}, {"rows": 10**8}])
 def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: dict[str, int]) -> None:
-    found = bundle.sql_scripts(with_settings(**settings, inserts=10**6))
+    found = sql_scripts(with_settings(**settings, inserts=10**6))
     assert found["schema.sql"].startswith("-- About ")
     assert "The first 100 are here" in found["schema.sql"]
     assert len(found["schema.sql"]) < 5_000_000
@@ -255,14 +251,13 @@ def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
     template.write_text("{% for n in range(tables) %}create table d.t{{ n }} (id int);{% endfor %}")
     session = with_settings(tables=10**8, template=str(template))
     message = "-- not rendered: the template creates more than 1,000,000 tables\n"
-    assert bundle.sql_scripts(session)["schema.sql"] == message
-    assert bundle.first_statements(session) == ()
+    assert sql_scripts(session)["schema.sql"] == message
 
 
 def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
     many = with_settings(set=" ".join(f"report_host=db{number}x" for number in range(1_100)))
     with pytest.raises(RecoveryError, match="1,000 can be masked"):
-        make_bundle(keep(many, tmp_path / "s"))
+        make_bundle(keep(many, tmp_path / "s"), "mysql")
 
 
 @pytest.mark.parametrize(("setting", "file"), [("template", "schema.sql"), ("insert_template", "inserts.sql")])
@@ -270,7 +265,7 @@ def test_a_file_that_is_not_a_template_is_not_included(setting: str, file: str, 
     """A session from somebody else may name any file of this user."""
     mine = tmp_path / "id_rsa"
     mine.write_text("my own private words")
-    made = make_bundle(keep(with_settings(**{setting: str(mine)}), tmp_path / "s"))
+    made = make_bundle(keep(with_settings(**{setting: str(mine)}), tmp_path / "s"), "mysql")
     assert b"my own private words" not in gzip.decompress(made.archive)
     assert b"not rendered" in members(made.archive)[file]
 
@@ -278,7 +273,9 @@ def test_a_file_that_is_not_a_template_is_not_included(setting: str, file: str, 
 @pytest.mark.parametrize("settings", [{"variants": "'"}, {"columns": 10_000_000}, {"tables": "many", "layout": "?"}])
 def test_with_invalid_settings_only_the_script_is_missing(settings: dict[str, str | int], tmp_path: Path) -> None:
     folder = keep(with_settings(**settings), tmp_path / "s")
-    assert b"not rendered" in members(make_bundle(folder).archive)["schema.sql"]
+    made = make_bundle(folder, "mysql")
+    assert b"not rendered" in members(made.archive)["schema.sql"]
+    assert made.script is None
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -294,7 +291,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (folder / "stacks").symlink_to(outside)
     os.mkfifo(folder / "logs" / "003.err")
     (folder / "notes.txt").write_text("words from elsewhere")
-    packed = gzip.decompress(make_bundle(folder).archive)
+    packed = gzip.decompress(make_bundle(folder, "mysql").archive)
     assert b"words from elsewhere" not in packed
     assert b"099.json" not in packed
 
@@ -304,34 +301,9 @@ def test_file_names_cannot_leave_the_archive_folder(tmp_path: Path) -> None:
     runs = (replace(session.runs[0], log="../../../etc/x y.err", stacks="stacks/../../z.folded"), *session.runs[1:])
     folder = keep(replace(session, runs=runs), tmp_path / "s")
     (folder / "logs" / "a\nb \\.err").write_text("x")
-    files = members(make_bundle(folder).archive)
+    files = members(make_bundle(folder, "mysql").archive)
     assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
     assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/x_y.err"
-
-
-def test_the_steps_for_several_versions_have_a_file_for_each() -> None:
-    text = " ".join(make_bundle(STORED).text.decode().split())
-    assert "mysqld --defaults-file=my-VERSION.cnf --initialize-insecure" in text
-    assert "(MariaDB, and MySQL up to 5.6: mysql_install_db/mariadb-install-db with the same file)" in text
-    assert 'For "warm" do not empty it, and repeat from step 3 until the start does not' in text
-    assert "my.cnf" not in text
-    assert "5.7.22 (my-5.7.22.cnf):" in text
-
-
-@pytest.mark.parametrize(
-    ("version", "program"),
-    [("5.7.22", "mysqld"), ("mariadb-10.11.5", "mysql_install_db"), ("5.6.24", "mysql_install_db")],
-)
-def test_the_steps_initialize_with_the_options_of_the_measured_server(
-    version: str, program: str, tmp_path: Path
-) -> None:
-    session = load_session(STORED)
-    runs = tuple(run for run in session.runs if run.version == version)
-    one = replace(session, versions=(version,), servers={version: session.servers[version]}, runs=runs)
-    text = make_bundle(keep(one, tmp_path / "s")).text.decode()
-    assert f"    {program} --defaults-file=my.cnf" in text
-    assert "up to 5.6" not in text
-    assert "VERSION" not in text
 
 
 def errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -374,27 +346,75 @@ def test_the_folder_of_a_session_is_not_overwritten(
     output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = keep(load_session(STORED), tmp_path / "s")
-    message = errors(["bundle", str(folder), "--output", str(folder / output)], capsys)[0]
+    message = errors(["bundle", str(folder), "--for", "mysql", "--output", str(folder / output)], capsys)[0]
     assert "is the folder of a session" in message
     assert not (folder / "report.txt").exists()
 
 
-def test_the_command_prints_the_files_and_writes_archive_and_text(
+def test_the_command_prints_the_files_and_writes_archive_text_and_script(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["bundle", str(STORED), "--dry-run", "--output", "x"]) == 0
+    command = ["bundle", str(STORED), "--for", "mysql"]
+    assert run([*command, "--dry-run", "--output", "x"]) == 0
     dry = capsys.readouterr()
     assert "Nothing was written." in dry.err
     assert list(tmp_path.iterdir()) == []
-    assert run(["bundle", str(STORED)]) == 0
+    assert run(command) == 0
     printed = capsys.readouterr().out
-    assert "three-versions-bundle/report.txt" in printed
     assert re.search(r"^report.json +[\d,]+ +\d+$", printed, re.MULTILINE)
-    packed = (tmp_path / "three-versions-bundle" / "three-versions.tar.gz").read_bytes()
-    text = (tmp_path / "three-versions-bundle" / "report.txt").read_bytes()
-    assert members(packed)["report.txt"] == text
+    folder = tmp_path / "three-versions-mysql-bundle"
+    assert [line.split()[-1] for line in printed.splitlines()[-4:-1]] == [
+        f"{folder.name}/{name}" for name in ("three-versions-mysql.tar.gz", "bug.txt", "repro.sh")
+    ]
+    packed = (folder / "three-versions-mysql.tar.gz").read_bytes()
     assert [line.split()[0] for line in dry.out.splitlines()] == ["file", *sorted(members(packed))]
-    assert run(["bundle", str(STORED), "--output", "x/bug.tar.gz"]) == 0
-    assert (tmp_path / "x" / "bug.tar.gz").read_bytes() == packed
-    assert (tmp_path / "x" / "bug.txt").read_bytes() == text
+    for name in ("bug.txt", "repro.sh"):
+        assert members(packed)[name] == (folder / name).read_bytes()
+    assert run([*command, "--output", "x/bug.tar.gz"]) == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "x").iterdir()} == {
+        "bug.tar.gz": packed,
+        "bug.txt": (folder / "bug.txt").read_bytes(),
+        "bug.sh": (folder / "repro.sh").read_bytes(),
+    }
+
+
+def test_a_session_of_several_products_needs_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert errors(["bundle", str(STORED)], capsys) == [
+        "error: the session has servers of several products",
+        "hint:  choose with --for mysql or --for mariadb",
+    ]
+    assert (
+        errors(["bundle", str(STORED), "--for", "percona"], capsys)[0] == "error: the session has no server of percona"
+    )
+
+
+@pytest.mark.parametrize(
+    ("product", "versions", "runs"),
+    [("mysql", ("5.6.24", "5.7.22"), range(1, 13)), ("mariadb", ("mariadb-10.11.5",), range(13, 19))],
+)
+def test_a_bundle_has_the_versions_of_one_product(
+    product: str, versions: tuple[str, ...], runs: range, tmp_path: Path
+) -> None:
+    folder = keep(load_session(STORED), tmp_path / "s")
+    for number in (1, 13):
+        (folder / "logs" / f"{number:03d}-x.err").write_text("a line")
+    files = members(make_bundle(folder, product).archive)
+    (tmp_path / "report.json").write_bytes(files["report.json"])
+    got = load_session(tmp_path)
+    assert got.versions == tuple(got.servers) == versions
+    assert [run.number for run in got.runs] == list(runs)
+    assert (got.planned_runs, got.status) == (len(runs), "finished")
+    assert f"recovery run --version {shlex.quote(' '.join(versions))} --tables 200000" in got.command
+    assert f"logs/{runs[0]:03d}-x.err" in files
+    assert not {f"logs/{number:03d}-x.err" for number in (1, 13)} - {f"logs/{runs[0]:03d}-x.err"} & set(files)
+    others = {"5.6.24", "5.7.22", "mariadb-10.11.5"} - set(versions)
+    for name in ("bug.txt", "report.txt", "report.html"):
+        assert not [other for other in others if other.encode() in files[name]], name
+
+
+def test_the_product_of_a_single_one_is_found(kept_sessions: Path) -> None:
+    assert make_bundle(kept_sessions / "2026-11-21-scale").text.startswith(b"Synopsis:")
+    made = make_bundle(kept_sessions / "2026-11-21-scale-mariadb")
+    assert made.text.startswith(b"Project: MariaDB Server (MDEV)\nIssue Type: Bug\n")
+    assert made.name == "2026-11-21-scale-mariadb", "not cut"

@@ -20,7 +20,7 @@ import pytest
 
 from recovery import __version__
 from recovery.cli.main import run
-from recovery.cli.measure import Shown, _announce, request_from_arguments
+from recovery.cli.measure import announce, request_from_arguments
 from recovery.errors import UsageError
 
 MAX_LINE_LENGTH = 2100
@@ -461,10 +461,10 @@ def test_a_long_session_asks_before_it_begins_on_a_terminal(answer: bool, monkey
     monkeypatch.setattr("click.confirm", confirm)
     said: list[str] = []
     with nullcontext() if answer else pytest.raises(UsageError, match="nothing was measured"):
-        _announce(request, Shown(), said.append)
+        announce([request], said.append, yes=False)
     assert asked == ["Begin?"]
     assert re.fullmatch(
         r"about [0-9.]+ hours and [0-9.]+ GB of disk, less for data directories that exist already", said[0]
     )
-    _announce(request, Shown(yes=True), said.append)
+    announce([request], said.append, yes=True)
     assert len(asked) == 1, "--yes begins without a question"

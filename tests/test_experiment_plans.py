@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -12,7 +14,9 @@ import pytest
 from at_work import write_scaling
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
+from recovery.cli import parse
 from recovery.cli.load_options import possible_cache_instances
+from recovery.cli.measure import outline, request_from_arguments
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.bench import check_differs
@@ -48,6 +52,7 @@ from recovery.mysqld.options import (
     needed_open_files,
     table_cache_instances,
 )
+from recovery.report.stored_session import load_session
 from recovery.session.datadirs import DatadirRequirement
 from recovery.session.estimate import build_seconds, estimate_session, trial_seconds, version_seconds
 from recovery.session.option_checks import check_table_open_cache
@@ -443,6 +448,22 @@ BOTH = startup_specs((Cache.COLD, Cache.WARM))
 REQUEST = Request("crash-recovery", BOTH, ("5.7.22",), ASKED, 2, Path("/data"), Path("/results"))
 
 
+def test_a_directory_that_grows_is_counted_once() -> None:
+    words = ("--version", "5.7.22", "--runs", "1", "--engine", "local")
+    grown = outline(request_from_arguments("scale", [*words, "--tables", "20000 200000"]))
+    (small, large), alone = grown.datadirs, outline(request_from_arguments("cold-recovery", [*words]))
+    assert grown.need == alone.need == large.need != small.need
+    added_s = small.seconds - build_seconds(VERSION, small.schema)
+    assert grown.seconds == pytest.approx(alone.seconds + added_s)
+
+
+SESSIONS = (
+    "2026-11-21-containers-5.7.22", "2026-11-21-containers-9.7-5000-iops", "2026-11-21-four-versions",
+    "2026-11-21-scale", "2026-11-21-seven-versions", "2026-11-22-crash-matrix-writing", "2026-11-22-damage",
+    "2026-11-22-interference", "2026-11-22-metadata", "2026-11-22-table-cache", "2026-11-22-write-scaling",
+)  # fmt: skip
+
+
 def requirement(spec: DatadirSpec, *, whole: bool = False) -> DatadirRequirement:
     build = cast(Build, SimpleNamespace(version=VERSION))
     nothing = cast("object", None)
@@ -473,6 +494,21 @@ def test_a_growing_directory_is_estimated_by_what_is_added() -> None:
     resumed = estimate_session(REQUEST, plan, [requirement(plan.specs[-1])])
     assert resumed.trials == plan.trials
     assert [title for title, _ in resumed.builds] == ["5.7.22: 1,000 tables"], "finished trials need no directory"
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_estimate_is_in_the_order_of_recorded_sessions(
+    name: str, kept_sessions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They ran on a machine with two cores. Some found their data directories built."""
+    monkeypatch.setattr(parse, "host_capacity", lambda _: HOST)
+    session = load_session(kept_sessions / name)
+    began = [datetime.fromisoformat(run.started_at) for run in session.runs if run.started_at]
+    each_s = (began[-1] - began[0]).total_seconds() / (len(began) - 1)
+    took_s = (began[0] - datetime.fromisoformat(session.started_at)).total_seconds() + len(began) * each_s
+    command, *words = shlex.split(session.command)[1:]
+    estimated_s = outline(request_from_arguments(command, words)).seconds
+    assert 1 / 2 < estimated_s / took_s < 2
 
 
 def loaded(*, tables: int = 8, rows: int = 1_000_000, pool: str | None = None) -> Variant:

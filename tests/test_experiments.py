@@ -6,8 +6,8 @@ import json
 import shlex
 import subprocess
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,11 +16,10 @@ from everything import HOSTILE
 from html_page import check_page
 from suite_runs import FAILURE, SESSIONS, stored, suite_record
 
-from recovery.builds.resolve import parse_version_option
-from recovery.cli import suite, suite_run
+from recovery.cli import parse, suite, suite_run
 from recovery.cli.main import run
-from recovery.cli.measure import Shown, request_from_arguments
-from recovery.cli.suite import DEFAULT_SCALE
+from recovery.cli.measure import Shown, outline, request_from_arguments
+from recovery.cli.scales import PUBLISHED, QUICK, STANDARD, max_threads
 from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
 from recovery.cli.suite_report import (
     RECORD_FILE,
@@ -31,38 +30,25 @@ from recovery.cli.suite_report import (
     save_suite,
     write_suite_reports,
 )
-from recovery.cli.suite_run import (
-    SCALES,
-    Caps,
-    SuiteRequest,
-    estimate_session,
-    max_threads,
-    requested_versions,
-    scale_options,
-    session_requests,
-)
+from recovery.cli.suite_run import Caps, SuiteRequest, requested_versions, session_requests
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError
 from recovery.experiments.experiment import HostCapacity
 from recovery.linux.storage import DiskSpace
-from recovery.model import Limits, Session, Verdict
+from recovery.model import Session, Verdict
 from recovery.report.stored_session import REPORT_FILE, load_session, to_json
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished
 
 VERSIONS = ("5.7.22", "8.0.31")
 ROOT = Path(__file__).parent.parent
-every_scale = pytest.mark.parametrize("scale", SCALES)
+every_scale = pytest.mark.parametrize("scale", [QUICK, STANDARD, PUBLISHED])
 
 # --- Scales
 
 
-def options(name: str, scale: str, caps: Caps = Caps(), cpus: int = 2) -> dict[str, str]:  # noqa: B008
-    return dict(pairwise(scale_options(name, scale, caps, cpus)))
-
-
 @pytest.fixture
 def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_run, "host_capacity", lambda _: HostCapacity(2, 4 << 30))
+    monkeypatch.setattr(parse, "host_capacity", lambda _: HostCapacity(2, 4 << 30))
 
 
 @pytest.fixture
@@ -74,9 +60,8 @@ def quick(tmp_path: Path) -> SuiteRequest:
 
 @pytest.mark.usefixtures("two_cpus")
 def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteRequest) -> None:
-    versions = [parse_version_option(text).like for text in quick.versions]
     requests = session_requests(quick)
-    assert sum(estimate_session(request, versions)[0] for request in requests) < 600
+    assert sum(outline(request).seconds for request in requests) < 600
     *_, one, other = requests
     assert one.schema == other.schema, "both are measured over one data directory"
 
@@ -90,21 +75,23 @@ def test_the_published_scale_has_the_published_sizes(quick: SuiteRequest) -> Non
 
 
 @every_scale
-@pytest.mark.parametrize("name", publication_names())
-def test_caps_of_the_user_hold_and_larger_scales_have_runs_for_an_interval(name: str, scale: str) -> None:
-    assert int(options(name, scale)["--runs"]) >= (1 if scale == "quick" else 3)
-    given = options(name, scale, Caps(tables=400, seconds=4, runs=2))
-    assert int(given["--runs"]) <= 2
-    assert int(given.get("--seconds", "4")) <= 4
-    assert int(given.get("--warmup", "4")) <= 4
-    if name in ("crash-recovery", "metadata", "interference"):
-        assert int(given["--tables"]) * int(given.get("--schemas", "1")) <= 400
+def test_caps_of_the_user_hold_and_larger_scales_have_runs_for_an_interval(scale: str, quick: SuiteRequest) -> None:
+    assert all(
+        request.runs >= (1 if scale == QUICK else 3) for request in session_requests(replace(quick, scale=scale))
+    )
+    capped = replace(quick, scale=scale, caps=Caps(tables=400, seconds=4, runs=2))
+    for request in session_requests(capped):
+        assert request.runs <= 2
+        if "--seconds" in request.command:
+            assert request.experiment_options is not None
+            assert max(request.experiment_options.seconds, request.experiment_options.warmup_s) <= 4
+        if request.scenario in ("crash-recovery", "metadata", "interference"):
+            assert request.schema.total_tables <= 400
 
 
 def test_clients_follow_the_cpus_up_to_what_was_published(quick: SuiteRequest) -> None:
     assert [max_threads(cpus) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
-    assert options("write-scaling", "standard", cpus=8)["--threads"] == "1 32"
-    (limited,) = session_requests(replace(quick, names=("table-cache",), limits=Limits(cpus=1)))
+    (limited,) = session_requests(replace(quick, names=("table-cache",), shared=(*quick.shared, "--cpus", "1")))
     assert "--threads 4" in limited.command
 
 
@@ -130,10 +117,27 @@ def test_a_session_is_repeated_by_its_own_command(
 def test_the_plan_has_the_commands_the_time_and_the_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["experiments", "--dry-run", "--data", str(tmp_path), "--results", str(tmp_path / "results")]) == 0
     plan = capsys.readouterr().out
-    assert f"5 experiments at scale {DEFAULT_SCALE} on 5.7.22, 8.0.31: about" in plan
+    assert f"5 experiments at scale {QUICK} on 5.7.22, 8.0.31: about" in plan
     assert "disk: at most " in plan
     assert len([line for line in plan.splitlines() if line.strip().startswith("$ recovery")]) == 5
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("more", [[], ["--yes"]])
+def test_a_long_run_asks_once_before_anything_is_fetched(
+    more: list[str], fake: FakeSessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr("click.confirm", lambda text, **_: asked.append(text))
+    long = [*fake.arguments, "--scale", "published", *more]
+    assert run(long) == (0 if more else 2)
+    assert "hours and" in capsys.readouterr().err
+    assert (asked, fake.fetched) == (([], list(publication_names())) if more else (["Begin?"], []))
+    assert all(shown.yes for shown in fake.shown), "no session asks again"
+    assert run(fake.arguments) == 0
+    assert len(asked) == (0 if more else 1), "a short run does not ask"
 
 
 @pytest.fixture
@@ -216,6 +220,7 @@ class FakeSessions:
         self.begun: list[str] = []
         self.resumed: list[str] = []
         self.fetched: list[str] = []
+        self.shown: list[Shown] = []
         monkeypatch.setattr(suite_run, "run_and_show", self.measure)
         monkeypatch.setattr(suite_run, "request_to_resume", self.request_to_resume)
         monkeypatch.setattr(suite, "fetch_prerequisites", self.fetch)
@@ -228,8 +233,9 @@ class FakeSessions:
         name = left.folder.name.partition("Z-")[2]
         return request_from_arguments(name, ["--results", str(left.folder.parent)])
 
-    def measure(self, request: Request, _: Shown, unfinished: Unfinished | None) -> Session:
+    def measure(self, request: Request, shown: Shown, unfinished: Unfinished | None) -> Session:
         name = request.scenario
+        self.shown.append(shown)
         assert request.results == self.results
         self.begun.append(name)
         self.count += 1

@@ -152,6 +152,23 @@ def test_a_template_may_create_its_tables_in_other_words(template: Callable[[str
     assert checked_script_size(Schema(3, template=template(text))) == ScriptSize(3, 3)
 
 
+def test_a_template_is_rendered_again_only_if_its_file_changed(
+    template: Callable[[str | bytes], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[Schema] = []
+
+    def measured(schema: Schema) -> ScriptSize:
+        rendered.append(schema)
+        return measure_by_rendering(schema)
+
+    monkeypatch.setattr("recovery.workload.schema.measure_by_rendering", measured)
+    schema = Schema(1, template=template("create table d.t (id int);"))
+    assert [script_size(schema).tables for _ in range(3)] == [1, 1, 1]
+    assert len(rendered) == 1
+    template("create table d.t (id int);create table d.u (id int);")
+    assert script_size(schema).tables == 2
+
+
 @pytest.mark.parametrize("layout", [layout for layout in Layout if layout is not Layout.COMPRESSED])
 @pytest.mark.parametrize("rows", [0, 1, 1000, 1001])
 def test_the_size_of_an_own_template_is_known_without_rendering(rows: int, layout: Layout) -> None:

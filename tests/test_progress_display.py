@@ -191,7 +191,7 @@ def run_a_trial(display: ProgressDisplay, clock: Clock, *pauses_s: float) -> Non
     display.follow(lambda _: CurrentPhase("validation", began_s))
     for seconds in pauses_s:
         clock.advance(seconds)
-    display.trial_ended(run_of(trial), 8)
+    display.trial_ended(run_of(trial))
 
 
 def test_a_long_start_is_reported_every_16_seconds(make: Make, clock: Clock, records: list[ProgressSnapshot]) -> None:
@@ -232,7 +232,7 @@ def test_a_quiet_session_prints_failures_and_warnings_alone(
         run_a_trial(display, clock, 60)
         display.warn("this is not well")
         failed = replace(run_of(trials()[1], None, Verdict.FAILED), reason="it did not start")
-        display.trial_ended(failed, 8)
+        display.trial_ended(failed)
     assert stream.getvalue().splitlines() == [
         "this is not well",
         "[2/8] 5.7.22 warm run 1:  FAILED: it did not start",

@@ -187,7 +187,7 @@ def test_the_name_of_a_folder_does_not_control_the_terminal(tmp_path: Path, caps
     folder = tmp_path / "a\x1b[2J\x9bb"
     shutil.copytree(STORED, folder)
     name = str(folder)
-    bundled = ["bundle", name, "--output", str(tmp_path / "x\x1b[2J.tar.gz")]
+    bundled = ["bundle", name, "--for", "mysql", "--output", str(tmp_path / "x\x1b[2J.tar.gz")]
     for words in (["report", name, "--html"], bundled, ["compare", name, name], ["report", "\x1b"]):
         run(words)
         printed = "".join(capsys.readouterr())

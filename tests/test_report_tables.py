@@ -18,8 +18,10 @@ from recovery.analysis.growth import growth_curves
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.linux.cgroups import limits_to_settings
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
-from recovery.report import markdown, text
+from recovery.report import fmt, markdown, text
 from recovery.report.html.svg import flame_graph
+from recovery.report.metric_tables import clients_table
+from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.startup_tables import (
     FAILS,
     HOLDS,
@@ -270,11 +272,11 @@ def test_a_flame_graph_is_written_beside_the_stacks(tmp_path: Path) -> None:
     (store.folder / "stacks").mkdir()
     (store.folder / "stacks" / "last.folded").write_text(folded_text(FRAMES))
     store.finish(store.session)
-    write_reports(store.folder)
+    write_reports(store.folder, store.session)
     assert "eu-stack" in (store.folder / "stacks" / "last.svg").read_text()
     assert "](stacks/last.svg)" in markdown.render(load_session(store.folder))
     (store.folder / "stacks" / "last.folded").unlink()
-    write_reports(store.folder)
+    write_reports(store.folder, store.session)
 
 
 def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
@@ -333,3 +335,35 @@ def test_four_versions_are_compared_with_their_neighbours_and_the_baseline() -> 
     assert pairs.headers[-4:] == ("5.7.22 / a", "b / 5.7.22", "8.0.31 / b", "8.0.31 / a")
     assert {cell for row in pairs.rows for cell in row[1:]} == {"1.00 (0.98-1.02) (=)"}
     assert titled(wide, "Compared with a").rows
+
+
+# --- Settings, host and clients
+
+
+def test_what_was_not_set_or_is_not_known_is_left_out() -> None:
+    session = replace(
+        SESSION,
+        settings={"tables": 5, "rows": 0, "set": "", "image": None, "trace": False},
+        environment={"cpus": 2, "root": "no", "other_servers": 0, "ebs_volume": None, "device_model": ""},
+    )
+    settings, host = settings_and_host_tables(session)
+    assert settings.rows == (("tables", "5"),)
+    assert host.rows == (("cpus", "2"), ("root", "no"), ("other servers", "0"))
+    assert settings_and_host_tables(replace(SESSION, settings={}, environment={})) == ()
+
+
+def test_commands_that_differ_in_the_socket_only_are_shown_once() -> None:
+    runs = tuple(
+        replace(run, clients={"load": f"sysbench --mysql-socket=/tmp/recovery-ab/{run.number}/mysqld.sock run"})
+        for run in SESSION.runs[:3]
+    )
+    table = clients_table(replace(SESSION, runs=runs))
+    assert table is not None
+    assert table.rows == (("load", "sysbench --mysql-socket=RUNDIR/mysqld.sock run", "1-3"),)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"), [((), ""), ((7,), "7"), ((1, 2), "1, 2"), ((1, 2, 3, 5, 7, 8, 9, 10), "1-3, 5, 7-10")]
+)
+def test_runs_that_follow_each_other_are_a_range(numbers: tuple[int, ...], words: str) -> None:
+    assert fmt.number_ranges(numbers) == words

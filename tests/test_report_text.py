@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from sessions import FIXTURES, KEPT_SESSIONS
 
+from recovery.analysis.warnings import findings
 from recovery.model import ReadFloor, Run, Session, Table, Verdict, metric
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
@@ -112,10 +113,14 @@ def test_of_many_versions_the_first_have_a_line() -> None:
 @pytest.mark.parametrize("name", [*KEPT_SESSIONS])
 def test_a_run_ends_with_at_most_twelve_lines(name: str, kept_sessions: Path) -> None:
     output = io.StringIO()
-    print_answer(load_session(kept_sessions / name), Path("results/latest"), Console(file=output, width=120))
+    session = load_session(kept_sessions / name)
+    print_answer(session, Path("results/latest"), Console(file=output, width=120))
     printed = output.getvalue()
     assert len(printed.splitlines()) <= 12, printed
+    assert max(map(len, printed.splitlines())) <= 120
     assert "report: results/latest/report.html" in printed
+    for first in findings(session)[:1]:
+        assert f" about {first.about}: {first.text[:20]}" in " ".join(printed.split())
 
 
 def test_table_and_chart_of_the_floor_have_the_same_mean() -> None:

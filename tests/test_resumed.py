@@ -57,12 +57,12 @@ def change_json(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any]) -> Session:
+def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any], **wished: Any) -> Session:
     """Resumes the session; its missing trials do what the script says."""
     planned_runs = unfinished.session.planned_runs
     with open_resumed(unfinished) as resumed:
         assert resumed is not None
-        loop, _, pool = session_of(tmp_path, script)
+        loop, _, pool = session_of(tmp_path, script, **wished)
         plan = make_plan(
             [VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=planned_runs, alternating=False
         )
@@ -97,6 +97,15 @@ def test_only_missing_runs_are_measured_and_stored_ones_stay(tmp_path: Path) -> 
     assert note.endswith(", in the same boot of the host, with 2 runs missing.")
     assert not (unfinished.folder / LOCK_FILE).exists()
     assert (tmp_path / "results" / "latest").resolve() == unfinished.folder
+
+
+def test_a_precision_counts_the_runs_from_before_the_interruption(tmp_path: Path) -> None:
+    wished = {"precision": 0.05, "max_runs": 8}
+    loop, _, _ = session_of(tmp_path, [GOOD, GOOD, GOOD, KeyboardInterrupt(), *[GOOD] * 4], **wished)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    session = resume(find_unfinished(tmp_path / "results", None), tmp_path, [GOOD, GOOD], **wished)
+    assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 5, 5)
 
 
 def test_a_reboot_in_between_is_noted(tmp_path: Path) -> None:

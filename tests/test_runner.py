@@ -10,6 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from recovery.analysis.statistics import half_interval_95
+from recovery.analysis.summary import summarise
+from recovery.analysis.warnings import findings
 from recovery.errors import (
     HostUnfitError,
     RecoveryError,
@@ -78,8 +81,9 @@ def fake_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recovery.session.run.measure_storage_floor", lambda bench: bench.floor())
 
 
-def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tuple[TrialLoop, FakeBench, Mock]:
-    """Returns a loop with its bench and its pool. Each trial raises its entry of the script, or measures well."""
+def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialLoop, FakeBench, Mock]:
+    """Returns a loop with its bench and its pool. Each trial raises its entry of the script, or measures well; a number
+    is the duration of its start. `wished` are fields of the request."""
     steps = iter(script)
 
     def measure(bench: FakeBench, _: Variant) -> Measurement:
@@ -90,7 +94,10 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
             raise step
         log = bench.server.logdir / "timed.err"
         log.write_text("ready for connections\n")
-        startup = Startup(4.0, 4.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log)
+        seconds = step if isinstance(step, float) else 4.0
+        startup = Startup(
+            seconds, seconds + 0.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log
+        )
         contents = Contents(tables_expected=9, tables_found=9, rows_expected=1, rows_found=1, rows_lost=0)
         samples = step if isinstance(step, StackSamples) else None
         return Measurement(startup=startup, previous_exit="signal 9", contents=contents, samples=samples)
@@ -108,7 +115,7 @@ def session_of(tmp_path: Path, script: list[Any], *, floor: bool = False) -> tup
     pool.bench.return_value = bench
     pool.set_aside.return_value = None
     setup, reporter = RunSetup(scenario, plan, ()), Mock(spec=ProgressReporter)
-    loop = TrialLoop(replace(request, floor=floor), setup, pool=pool, reporter=reporter)
+    loop = TrialLoop(replace(request, **wished), setup, pool=pool, reporter=reporter)
     return loop, bench, pool
 
 
@@ -137,6 +144,31 @@ def test_every_trial_is_stored_with_its_log_and_its_server(tmp_path: Path) -> No
     peak = session.environment["tool_peak_memory_bytes"]
     assert isinstance(peak, int)
     assert peak > 1_000_000
+
+
+def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, [4.0, 4.4, 4.0, 4.4, 4.2, 4.2, 4.2, *[GONE] * 3], precision=0.05, max_runs=10)
+    loop.run()
+    session = stored(tmp_path)
+    assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 6, 6)
+    assert any(note.startswith("PRECISION=5%: ") for note in session.notes)
+    (cell,) = summarise(session)
+    assert cell.interval == pytest.approx(1.1 * half_interval_95([4.0, 4.4, 4.0, 4.4, 4.2, 4.2]))
+    assert "wide-interval" not in {one.kind for one in findings(session)}
+
+
+def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, [4.0, 5.0, 4.0, 5.0, 4.0, 5.0], precision=0.05, max_runs=6)
+    loop.run()
+    session = stored(tmp_path)
+    assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 6, 6)
+    assert "wide-interval" in {one.kind for one in findings(session)}
+
+
+def test_failed_runs_count_for_no_precision(tmp_path: Path) -> None:
+    loop, _, _ = session_of(tmp_path, [GOOD, TrialVoidError("not cold"), *[GOOD] * 4, GONE], precision=0.05, max_runs=7)
+    loop.run()
+    assert verdicts(tmp_path) == "measured void measured measured measured measured"
 
 
 def test_a_note_of_the_bench_is_shown_and_stored_once(tmp_path: Path) -> None:

@@ -16,13 +16,17 @@ from recovery.analysis.growth import Curve, growth_curves
 from recovery.analysis.statistics import (
     LINE,
     MIN_RUNS,
+    MIN_RUNS_FOR_PRECISION,
     PIECEWISE,
+    PRECISION_FACTOR,
     Effect,
     LineFit,
     compare_means,
     f_upper_tail_p,
     fit_line,
+    half_interval_95,
     interval_95,
+    is_precise,
     t975,
     t_two_sided_p,
 )
@@ -53,6 +57,30 @@ def test_the_interval_of_a_mean_is_that_of_scipy() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
     error = statistics.stdev(values) / 5**0.5
     assert interval_95(values) == pytest.approx(stats.t.interval(0.95, 4, loc=3.0, scale=error))
+
+
+@pytest.mark.parametrize("deviation", [0.01, 0.03, 0.05, 0.07, 0.1, 0.15])
+def test_intervals_of_sessions_that_stop_at_a_precision_contain_the_mean(deviation: float) -> None:
+    """The session looks after each run. Runs are drawn from a normal distribution around 1."""
+    precision, sessions, most = 0.05, 40_000, 30
+    runs = np.random.default_rng(1).normal(1, deviation, (sessions, most))
+    covered, going_on = 0, np.arange(sessions)
+    for count in range(MIN_RUNS_FOR_PRECISION, most + 1):
+        seen = runs[going_on, :count]
+        means = seen.mean(axis=1)
+        halves = PRECISION_FACTOR * t975(count - 1) * seen.std(axis=1, ddof=1) / count**0.5
+        stops = (halves <= precision * means) | (count == most)
+        for row in range(min(3, len(seen))):
+            assert is_precise(list(seen[row]), precision) == (halves[row] <= precision * means[row])
+        covered += int((np.abs(means - 1) <= halves)[stops].sum())
+        going_on = going_on[~stops]
+    assert covered / sessions >= 0.94
+
+
+def test_too_few_runs_have_no_precision() -> None:
+    assert is_precise([2.0] * 5, 0.01)
+    assert not is_precise([2.0] * 4, 0.01)
+    assert half_interval_95([1.0, 2.0, 3.0], factor=1.1) == pytest.approx(1.1 * half_interval_95([1.0, 2.0, 3.0]))
 
 
 def effect(values: Sequence[float], to: Sequence[float]) -> Effect:

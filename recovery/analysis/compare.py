@@ -14,6 +14,7 @@ from recovery.analysis.summary import (
     Cell,
     Summary,
     baseline_of,
+    interval_factor,
     main_values,
     runs_by_cell,
     summarise,
@@ -26,7 +27,8 @@ _VOLATILE_HOST_FACTS = frozenset(
 """Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
 _PROBE_PREFIX = "probe_"
 _IGNORED_SETTINGS = frozenset(
-    {"version", "data", "runs", "order", "baseline", "fail_over", "note", "mysqld", "image", "archive", "registry"}
+    {"version", "data", "runs", "precision", "max_runs", "order", "baseline", "fail_over", "note"}
+    | {"mysqld", "image", "archive", "registry"}
 )
 """Settings that may differ between compared sessions, because the servers are what is compared."""
 _BUILD_FACTS = frozenset(
@@ -111,7 +113,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
         of_sessions = [tuple(map(_of_session, side)) for side in (ones, others)]
         yield Pair(
             variant, _combined_summary(ones), _combined_summary(others), *(of_sessions if several else ()),
-            **effect_fields(compare_means(known[1], known[0])),
+            **effect_fields(compare_means(known[1], known[0], factor=max(map(interval_factor, (*one, *other))))),
         )  # fmt: skip
 
 

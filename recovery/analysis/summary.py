@@ -16,6 +16,7 @@ from typing import Any
 
 from recovery.analysis.effective_options import are_equivalent
 from recovery.analysis.statistics import (
+    PRECISION_FACTOR,
     EffectFields,
     compare_means,
     descriptive_statistics,
@@ -91,6 +92,11 @@ def mean(values: Iterable[float | None]) -> float | None:
     """Returns the mean of the values that are not None, or None if there are none."""
     taken = [value for value in values if value is not None]
     return statistics.fmean(taken) if taken else None
+
+
+def interval_factor(session: Session) -> float:
+    """Returns the factor of the session's intervals, which is above 1 if it stopped at a precision."""
+    return PRECISION_FACTOR if session.settings.get("precision") else 1.0
 
 
 # --- Cells: the runs of one version in one variant
@@ -191,13 +197,13 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
     found = []
     for (version, variant), runs in cells.items():
         to = () if is_second_start(variant) else values.get((base, variant), ())
-        effect = compare_means(values[version, variant], to)
-        one = summary_of(version, variant, names[version, variant], runs)
+        effect = compare_means(values[version, variant], to, factor=interval_factor(session))
+        one = summary_of(version, variant, names[version, variant], runs, factor=interval_factor(session))
         found.append(replace(one, **effect_fields(effect, is_base=version == base)))
     return tuple(found)
 
 
-def summary_of(version: str, variant: str, name: str, runs: Sequence[Run]) -> Summary:
+def summary_of(version: str, variant: str, name: str, runs: Sequence[Run], *, factor: float = 1.0) -> Summary:
     """Returns the summary of a metric of these runs, compared with nothing."""
     values = metric_values(runs, name)
     return Summary(
@@ -206,7 +212,7 @@ def summary_of(version: str, variant: str, name: str, runs: Sequence[Run]) -> Su
         name=name,
         unit=metric(name).unit,
         count=len(values),
-        **descriptive_statistics(values),
+        **descriptive_statistics(values, factor=factor),
         failed=sum(run.verdict is Verdict.FAILED for run in runs),
         void=sum(run.verdict is Verdict.VOID for run in runs),
     )
@@ -400,7 +406,8 @@ def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
         for variant, base in pairs:
             if are_equivalent(session, version, (variant, base)):
                 continue
-            effect = compare_means(*(main_values(session, cells[version, each]) for each in (variant, base)))
+            values = (main_values(session, cells[version, each]) for each in (variant, base))
+            effect = compare_means(*values, factor=interval_factor(session))
             if effect is not None:
                 found.append(VariantRatio(axis.name, version, variant, base, luck=effect.luck, **effect_fields(effect)))
     significant = holm_significant([one.luck for one in found])
@@ -425,7 +432,8 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     found = []
     for variant in (one for one in session.variants if not is_second_start(one)):
         for version, base in version_pairs(session.versions):
-            effect = compare_means(*(main_values(session, cells[each, variant]) for each in (version, base)))
+            values = (main_values(session, cells[each, variant]) for each in (version, base))
+            effect = compare_means(*values, factor=interval_factor(session))
             if effect is not None:
                 found.append(VersionRatio(version, base, variant, **effect_fields(effect)))
     return tuple(found)

@@ -89,7 +89,7 @@ def rename_second_starts(session: Session) -> Session:
     runs = tuple(_renamed(run, is_warm[run.number]) if run.number in is_warm else run for run in session.runs)
     second = {run.variant for run in runs if is_second_start(run.variant)}
     names = dict.fromkeys(
-        name for each in map(_planned_name, session.variants) for name in (each, _second_start_name(each))
+        name for each in map(_planned_name, session.variants) for name in (each, second_start_name(each))
     )
     cells = {name: cell for name, cell in session.cells.items() if not is_second_start(name)}
     return replace(
@@ -118,14 +118,14 @@ def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
 
 def _renamed(run: Run, is_warm: bool) -> Run:
     planned = _planned_name(run.variant)
-    return replace(run, variant=planned if is_warm else _second_start_name(planned))
+    return replace(run, variant=planned if is_warm else second_start_name(planned))
 
 
 def _is_planned_warm(variant: str) -> bool:
     return Cache.WARM.begins(variant) or is_second_start(variant)
 
 
-def _second_start_name(planned: str) -> str:
+def second_start_name(planned: str) -> str:
     return planned.replace(Cache.WARM, SECOND_START, 1) if Cache.WARM.begins(planned) else planned
 
 

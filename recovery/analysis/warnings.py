@@ -787,12 +787,14 @@ def wide_interval(session: Session) -> Iterator[Finding]:
     """Finds means with a wide interval. Kills at random moments are left out: their recoveries are meant to differ."""
     if session.figure == RECOVERY_METRIC:
         return
+    asked = session.settings.get("precision")
+    widest, more = (asked, "A larger MAX_RUNS=") if isinstance(asked, float) else (_MAX_INTERVAL, "More RUNS=")
     for one in summarise(session):
-        if one.interval is not None and one.mean and one.interval > _MAX_INTERVAL * one.mean:
+        if one.interval is not None and one.mean and one.interval > widest * one.mean:
             yield finding(
                 "wide-interval", f"{one.version} {cell_words(session, one.variant)}",
                 f"The 95 % interval of the mean is +- {one.interval / one.mean:.0%}.",
-                "State the mean with its interval. More RUNS= narrow it.",
+                f"State the mean with its interval. {more} narrow{'s' if asked else ''} it.",
             )  # fmt: skip
 
 

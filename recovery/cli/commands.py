@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sessions": (INSPECT, "report:sessions", "List the stored sessions."),
     "report": (INSPECT, "report:report", "Print a stored session."),
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),
-    "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: a text and an archive."),
+    "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: text, script, archive."),
     "analyze": (INSPECT, "analyze:analyze", "Show the phases of every start in error logs."),
     "status": (INSPECT, "status:status", "Show the running session."),
     "doctor": (MANAGE, "doctor:doctor", "Check this host."),

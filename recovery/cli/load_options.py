@@ -69,7 +69,7 @@ def _read_query_file(path: Path) -> str:
     return text
 
 
-_MAX_SECONDS = 86_400
+MAX_SECONDS = 86_400
 _MAX_THREADS = 10_000
 _MAX_ROWS = 1_000_000_000
 _MIN_RATIO, _MAX_RATIO = 0.001, 1000.0
@@ -94,7 +94,7 @@ def complete_load_options(given: Mapping[str, Any], load: LoadExperiment) -> dic
 def parse_experiment_options(given: Mapping[str, Any], load: LoadExperiment) -> ExperimentOptions:
     apart = procfs.split_cores(procfs.own_cores())
     return ExperimentOptions(
-        seconds=parse_count("SECONDS", given.get("seconds") or load.seconds, _MAX_SECONDS),
+        seconds=parse_count("SECONDS", given.get("seconds") or load.seconds, MAX_SECONDS),
         warmup_s=_parse_warmup(given.get("warmup")),
         threads=_parse_numbers("THREADS", given.get("threads"), _MAX_THREADS),
         workloads=_parse_words("WORKLOAD", given.get("workload")),
@@ -105,10 +105,10 @@ def parse_experiment_options(given: Mapping[str, Any], load: LoadExperiment) -> 
         pollers=parse_count("POLLERS", given.get("pollers") or 1, _MAX_THREADS),
         every_s=_parse_decimal("EVERY", given.get("every"), _MAX_EVERY_S) or 0.0,
         memory_ratio=_parse_decimal("MEMORY_RATIO", given.get("memory_ratio"), _MAX_RATIO, least=_MIN_RATIO),
-        published_build=_parse_optional_count("PUBLISHED_BUILD", given.get("published_build"), MAX_TABLES),
+        published_build=parse_optional_count("PUBLISHED_BUILD", given.get("published_build"), MAX_TABLES),
         seed=parse_count("SEED", given.get("seed") or ExperimentOptions.seed, _MAX_SEED),
         depth=parse_count("DEPTH", given.get("depth") or ExperimentOptions.depth, _MAX_DEPTH),
-        only=_parse_optional_count("ONLY", given.get("only"), MAX_RUNS),
+        only=parse_optional_count("ONLY", given.get("only"), MAX_RUNS),
         server_cpus=None if apart is None else procfs.format_cpu_list(apart.server),
         client_cpus=None if apart is None else procfs.format_cpu_list(apart.clients),
     )
@@ -132,7 +132,7 @@ def experiment_schema(given: Mapping[str, Any], load: LoadExperiment, options: E
         usual,
         tables=tables,
         databases=parse_count("SCHEMAS", given.get("schemas") or usual.databases, MAX_SCHEMAS),
-        rows=_parse_optional_count("--rows", given.get("rows"), _MAX_ROWS) or usual.rows,
+        rows=parse_optional_count("--rows", given.get("rows"), _MAX_ROWS) or usual.rows,
         template=template,
     )
 
@@ -167,10 +167,10 @@ def possible_cache_instances(
 def _parse_warmup(text: str | None) -> int:
     if text is None:
         return ExperimentOptions.warmup_s
-    return 0 if text == "0" else parse_count("WARMUP", text, _MAX_SECONDS)
+    return 0 if text == "0" else parse_count("WARMUP", text, MAX_SECONDS)
 
 
-def _parse_optional_count(name: str, text: str | None, most: int) -> int | None:
+def parse_optional_count(name: str, text: str | None, most: int) -> int | None:
     return None if text is None else parse_count(name, text, most)
 
 

@@ -22,14 +22,17 @@ from recovery.analysis.compare import cells_without_interval, incomplete_reason,
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, available_servers, parse_release, parse_version_option, resolve_server
 from recovery.cli.commands import MeasuringCommand
+from recovery.cli.load_options import host_capacity
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import print_line
 from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
+from recovery.cli.scales import PUBLISHED, STANDARD, scale_sizes
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
+from recovery.experiments.crash_findings import count_text
 from recovery.experiments.experiment import Experiment, ExperimentOptions
 from recovery.experiments.scale import SCALE
 from recovery.linux.cgroups import controller_settings, limits_text
@@ -38,7 +41,7 @@ from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
-from recovery.model import ExtraRun, Layout, Schema, Session, Status, Version
+from recovery.model import NO_LIMITS, ExtraRun, Layout, Load, Schema, Session, Status, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import merge
 from recovery.profiling.samplers import usable_programs
@@ -49,9 +52,9 @@ from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
 from recovery.session.datadirs import can_alternate, check_schema_supported
 from recovery.session.engine import IN_CONTAINERS, LOCAL, choose_engine, describe_engine
-from recovery.session.estimate import duration_text, version_seconds
+from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, duration_text, version_seconds
 from recovery.session.option_checks import check_table_open_cache
-from recovery.session.plan import datadir_specs, is_measured_over, unsupported_questions
+from recovery.session.plan import DatadirSpec, datadir_specs, is_measured_over, unsupported_questions
 from recovery.session.progress import Progress
 from recovery.session.request import DEFAULT_POINTS, Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
@@ -85,15 +88,18 @@ class _PlannedDatadir:
     """Describes one data directory of the plan, with rough estimates."""
 
     name: str
-    version: Version
+    spec: DatadirSpec
     schema: Schema
     need: DiskSpace
     seconds: float
     """Of its build and of all trials over it."""
 
+    def grows_into(self, other: _PlannedDatadir) -> bool:
+        return self.spec.grows_into(other.spec) and self.schema.total_tables < other.schema.total_tables
+
 
 @dataclass(frozen=True)
-class _Outline:
+class Outline:
     """Holds what is known about a request before anything is fetched."""
 
     versions: tuple[Version, ...]
@@ -103,14 +109,16 @@ class _Outline:
 
     @property
     def need(self) -> DiskSpace:
-        return sum((one.need for one in self.datadirs), NO_SPACE)
+        """Returns the disk space, where a directory that grows counts once."""
+        whole = (one for one in self.datadirs if not any(map(one.grows_into, self.datadirs)))
+        return sum((one.need for one in whole), NO_SPACE)
 
     @property
     def seconds(self) -> float:
-        return sum(one.seconds for one in self.datadirs)
+        return SESSION_OVERHEAD_S + sum(one.seconds for one in self.datadirs)
 
 
-def _outline(request: Request) -> _Outline:
+def outline(request: Request) -> Outline:
     """Estimates the time and the disk space of a session in which every data directory has to be built."""
     wanted = [parse_version_option(text) for text in request.versions]
     if request.engine == LOCAL:
@@ -122,7 +130,7 @@ def _outline(request: Request) -> _Outline:
     if not versions:  # not known before the server is there: the default version is assumed
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image or request.mysqld)}
-    datadirs = []
+    datadirs: list[_PlannedDatadir] = []
     for spec in datadir_specs(versions, request.all_variants):
         schema = spec.schema(request.schema)
         need = disk_need(
@@ -132,32 +140,35 @@ def _outline(request: Request) -> _Outline:
         seconds = version_seconds(
             spec.version,
             schema,
-            runs=request.runs + len(request.extras),
+            runs=request.repeats + len(request.extras),
             variants=[variant for variant in request.all_variants if is_measured_over(variant, spec)],
             read_iops=request.limits.read_iops,
             settings=request.lasting_settings,
         )
         name = " ".join((names.get(spec.version, str(spec.version)), *spec.words))
-        datadirs.append(_PlannedDatadir(name, spec.version, schema, need, seconds))
-    return _Outline(tuple(versions), names, tuple(datadirs))
+        planned = _PlannedDatadir(name, spec, schema, need, seconds)
+        smaller = (build_seconds(spec.version, one.schema) for one in datadirs if one.grows_into(planned))
+        datadirs.append(replace(planned, seconds=seconds - max(smaller, default=0.0)))
+    return Outline(tuple(versions), names, tuple(datadirs))
 
 
 def _plan_lines(request: Request) -> Iterator[str]:
-    outline, run_by, room = _outline(request), describe_engine(request), free_space(request.data)
+    found, run_by, room = outline(request), describe_engine(request), free_space(request.data)
     yield find_experiment(request.scenario).question
     yield f"  servers run {run_by}"
+    yield f"  sizes: {_sizes_text(request)}"
     if request.engine == LOCAL:
-        for text, version in zip(request.versions, outline.versions, strict=False):
+        for text, version in zip(request.versions, found.versions, strict=False):
             if parse_version_option(text).release is None:
                 yield f"  {text} is {version}, the newest that is known on this host"
-    for name in outline.names.values():
+    for name in found.names.values():
         yield f"  the version of {name} is determined at the start"
-    known = [one for one in outline.versions if one not in outline.names]
+    known = [one for one in found.versions if one not in found.names]
     for note in (*request.unavailable, *unsupported_questions(known, request.all_variants)):
         yield f"  {note}"
-    for one in outline.datadirs:
+    for one in found.datadirs:
         fit = "" if one.need.fits(room) else " (does not fit, unless it already exists)"
-        server = request.mysqld or request.image or _server_source(one.version, in_images=IN_CONTAINERS in run_by)
+        server = request.mysqld or request.image or _server_source(one.spec.version, in_images=IN_CONTAINERS in run_by)
         tables, time = _tables_text(one.schema), duration_text(one.seconds)
         yield f"  {one.name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
@@ -165,30 +176,50 @@ def _plan_lines(request: Request) -> Iterator[str]:
         yield f"  there already: {info.key} ({info.status})"
     if request.limits:
         yield f"  the measured server is limited to {limits_text(request.limits)}"
-    alternating = can_alternate([one.need for one in outline.datadirs], room, growing=bool(request.points))
-    plan = request.plan(outline.versions, request.all_variants, alternating=alternating)
+    alternating = can_alternate([one.need for one in found.datadirs], room, growing=bool(request.points))
+    plan = request.plan(found.versions, request.all_variants, alternating=alternating)
     yield f"  order: {plan.order}, if nothing is built yet"
     for trial in plan.trials:
-        name = outline.names.get(trial.version, str(trial.version))
+        name = found.names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
-    yield f"About {duration_text(outline.seconds)} in all. Times are rough: the rates of a 2-core machine."
+    about = "About" if request.precision is None else "At most about"
+    yield f"{about} {duration_text(found.seconds)} in all. Times are rough: the rates of a 2-core machine."
 
 
-_LONG_S = 1800.0
+def _sizes_text(request: Request) -> str:
+    schema = request.schema
+    points = " ".join(f"{count:,}" for count in request.points or (schema.tables,))
+    parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
+    if schema.rows:
+        parts.append(f"{schema.rows:,} rows in each")
+    at_most = "" if request.precision is None else "at most "
+    parts.append(
+        f"{count_text(len(request.all_variants), 'variant')}, {at_most}{count_text(request.repeats, 'run')} each"
+    )
+    if loads := {(one.task.seconds, one.task.warmup_s) for one in request.all_variants if isinstance(one.task, Load)}:
+        parts += [f"loads of {seconds:,} s after {warmup:,} s" for seconds, warmup in sorted(loads)]
+    return "; ".join(parts)
+
+
+LONG_S = 1800.0
 """A session that is expected to take longer asks before it begins."""
 
 
-def _announce(request: Request, shown: Shown, say: Callable[[str], None]) -> None:
-    """Prints the expected time and disk space. On a terminal, asks whether to begin a session of over 30 minutes.
+def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bool) -> None:
+    """Prints the expected time and disk space. On a terminal, asks whether to begin if it is over 30 minutes.
 
     Raises UsageError if the answer is no."""
-    outline = _outline(request)
-    need = f"about {duration_text(outline.seconds)} and {outline.need.bytes / 1e9:.1f} GB of disk"
-    say(f"{need}, less for data directories that exist already")
+    outlines = list(map(outline, requests))
+    seconds = sum(one.seconds for one in outlines)
+    disk = sum((one.need for one in outlines), NO_SPACE).bytes / 1e9
+    about = "about" if all(request.precision is None for request in requests) else "at most about"
+    say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk, less for data directories that exist already")
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    if outline.seconds > _LONG_S and asks and not shown.yes and not click.confirm("Begin?", default=True, err=True):
-        raise UsageError("nothing was measured", "give fewer TABLES=, RUNS= or versions; --dry-run prints the plan")
+    if seconds > LONG_S and asks and not yes and not click.confirm("Begin?", default=True, err=True):
+        raise UsageError(
+            "nothing was measured", "give SCALE=quick, or fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
+        )
 
 
 def _tables_text(schema: Schema) -> str:
@@ -234,7 +265,8 @@ def option_help(experiment: Experiment, name: str, text: str | None) -> str | No
         schema = load.schema
         usual = {
             "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": load.runs,
-            "seconds": load.seconds, "warmup": ExperimentOptions.warmup_s, **load.defaults,
+            "seconds": load.seconds, "warmup": ExperimentOptions.warmup_s, **load.defaults, "scale": STANDARD,
+            **scale_sizes(experiment.name, STANDARD, cpus=host_capacity(NO_LIMITS).cpus),
         }  # fmt: skip
         if load.template is not None:  # all tables of a load have one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
@@ -301,7 +333,7 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     reporter = _make_display(request, quiet=shown.quiet)
     reporter.say(f"$ {request.command}", FAINT)
     if unfinished is None:
-        _announce(request, shown, reporter.say)
+        announce([request], reporter.say, yes=shown.yes)
     try:
         folder = run_session(
             request,
@@ -364,7 +396,7 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
     """Writes the reports of the stored session, and prints it, or report.json with `--json -`."""
     session = load_session(folder)
     try:
-        write_reports(folder)
+        write_reports(folder, session)
     finally:
         report = (folder / REPORT_FILE).read_text(encoding="utf-8")
         if shown.json_to == "-":
@@ -396,11 +428,12 @@ def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     """Returns the request of the measuring command `name` with these arguments.
 
     The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
-    session."""
+    session. A stored command without a scale is of an older version, which had the published sizes only."""
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
     for beside in _OUTPUT_OPTIONS:
         given.pop(beside, None)
+    given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)
 
 
@@ -473,7 +506,7 @@ def _finish_ended_session(unfinished: Unfinished) -> int:
     """Prints that the session has ended, and returns the exit code of its runs.
 
     The reports are written again, because the tool may have been killed while it wrote them."""
-    write_reports(unfinished.folder)
+    write_reports(unfinished.folder, unfinished.session)
     lacking = incomplete_reason(unfinished.session)
     text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)

@@ -85,6 +85,10 @@ OPTIONS = (
         "version", "Servers, like 5.7.22 or mariadb-10.11.5; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
     ),
+    Option(
+        "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
+        values=("quick", "standard", "published"), common=False,
+    ),
     Option("tables", "Tables in each schema. [default: 200000]", "N", Kind.WHOLE, from_environment=True),
     Option("schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True),
     Option(
@@ -95,6 +99,11 @@ OPTIONS = (
     Option("rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE),
     Option("database", "Name of the schema. [default: discovery]", "NAME", common=False),
     Option("runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True),
+    Option(
+        "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
+        common=False,
+    ),
+    Option("max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH, from_environment=True
     ),
@@ -241,7 +250,6 @@ OPTIONS = (
         "waits", "One more run of every variant, in no mean, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
     ),
-    Option("scale", "Size of the experiments.", values=("quick", "standard", "published"), common=False),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 SETTINGS = tuple(option for option in OPTIONS if not option.line_only)

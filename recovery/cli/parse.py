@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.statistics import MIN_RUNS, MIN_RUNS_FOR_PRECISION
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.load_options import (
@@ -24,6 +24,7 @@ from recovery.cli.load_options import (
     possible_cache_instances,
 )
 from recovery.cli.options import AUTO, DEFAULT_RESULTS, options_of, repeat_command
+from recovery.cli.scales import STANDARD, scale_sizes
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions
@@ -42,6 +43,7 @@ from recovery.session.option_checks import check_option_clashes, check_redo_log_
 from recovery.session.plan import check_any_trial_left
 from recovery.session.request import (
     DEFAULT_INSERTS,
+    DEFAULT_MAX_RUNS,
     DEFAULT_RUNS,
     DEFAULT_TABLES,
     MAX_COLUMNS,
@@ -130,6 +132,7 @@ def _split_stored_setting(settings: Mapping[str, str], name: str) -> tuple[str, 
 
 def make_request(scenario: str, given: GivenOptions) -> Request:
     experiment = find_experiment(scenario)
+    given = _with_scale(experiment, given)
     if scenario == "warm-recovery":
         given = complete_from_newest_session(given)
     elif experiment.load is not None:
@@ -155,6 +158,8 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         predict=parse_count("--predict", given["predict"], MAX_TABLES) if given.get("predict") else None,
         named_settings=parse_variants(given["variants"]),
         runs=1 if given.get("only") else parse_count("RUNS", given["runs"] or _default_runs(experiment), MAX_RUNS),
+        precision=_parse_precision(given),
+        max_runs=parse_count("MAX_RUNS", given.get("max_runs") or DEFAULT_MAX_RUNS, MAX_RUNS),
         data=_absolute_path(given["data"] or default_data_dir()),
         results=_absolute_path(given["results"]),
         settings=parse_settings(given["settings"]),
@@ -182,6 +187,20 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     )
     _check_combinations(request)
     return replace(request, command=_command_to_repeat(request, given))
+
+
+def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
+    """Returns the options with the sizes of SCALE where the user gave none; without SCALE a load has the standard ones.
+
+    A timed start has no other sizes than TABLES and RUNS, which its command always names."""
+    scale = given.get("scale") or (None if experiment.load is None else STANDARD)
+    if scale is None:
+        return given
+    sizes = scale_sizes(experiment.name, scale, cpus=host_capacity(parse_limits(None, None, None, given["cpus"])).cpus)
+    if given.get("precision"):
+        sizes.pop("runs", None)
+    missing = {name: value for name, value in sizes.items() if given.get(name) is None}
+    return {**given, **missing, "scale": scale if experiment.load else None}
 
 
 _MAX_DEFAULTS_FILE_BYTES = 1_000_000
@@ -240,6 +259,22 @@ def _resolve_experiment(
     return _ResolvedExperiment(schema, specs, options, settings, load.unavailable(options, host))
 
 
+def _parse_precision(given: GivenOptions) -> float | None:
+    """Returns the precision as a share. Raises UsageError for options that it excludes or needs."""
+    if not given.get("precision"):
+        if given.get("max_runs"):
+            raise UsageError("MAX_RUNS has no effect without PRECISION", "give PRECISION=5%, or RUNS alone")
+        return None
+    if given["runs"]:
+        raise UsageError(
+            "RUNS is a fixed number of runs, and PRECISION adds runs as they are needed", "give RUNS, or MAX_RUNS"
+        )
+    share = parse_share("PRECISION", given["precision"])
+    if not 0 < share < 1:
+        raise UsageError(f"PRECISION={given['precision']} is not valid", "give a percentage, like 5%")
+    return share
+
+
 def _default_runs(experiment: Experiment) -> int:
     return DEFAULT_RUNS if experiment.load is None else experiment.load.runs
 
@@ -248,6 +283,10 @@ def _check_combinations(request: Request) -> None:
     """Raises UsageError for options that are valid alone, but not in combination."""
     if request.floor and Cache.COLD not in find_experiment(request.scenario).caches:
         raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
+    if request.precision is not None and request.max_runs < MIN_RUNS_FOR_PRECISION:
+        raise UsageError(
+            f"MAX_RUNS={request.max_runs} is too few for PRECISION", f"give {MIN_RUNS_FOR_PRECISION} or more"
+        )
     if request.fail_over is not None and request.runs < MIN_RUNS:
         raise UsageError(
             f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {MIN_RUNS} or more"
@@ -356,7 +395,8 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
         "tables": " ".join(map(str, request.points)) or schema.tables,
         "schemas": schema.databases if given.get("schemas") or schema.databases > 1 else None,
         "rows": schema.rows or None,
-        "runs": request.runs,
+        "runs": request.runs if request.precision is None else None,
+        "max_runs": None if request.precision is None else request.max_runs,
         "results": request.results if request.results != _absolute_path(DEFAULT_RESULTS) else None,
         "data": request.data if request.data != default_data_dir() else None,
         "engine": request.engine if request.engine != AUTO else None,

@@ -11,7 +11,7 @@ import signal
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,7 +85,8 @@ def current_activity(snapshot: ProgressSnapshot) -> str:
     trial = snapshot.trial
     if trial is None:
         return step_text or str(snapshot.stage)
-    name = f"[{trial.number}/{snapshot.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
+    ended = sum(cell.ended for cell in snapshot.cells)
+    name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
     return f"{name}: {step_text}" if step_text else f"{name}: {duration_words(trial.elapsed_s)}"
 
 
@@ -443,10 +444,14 @@ class ProgressDisplay:
         """Sets the function that returns the phase of the timed start under way at a time of the monotonic clock."""
         self._phase_at = phase_at
 
-    def trial_ended(self, run: Run, planned: int) -> None:
+    def trials_left_out(self, numbers: Container[int]) -> None:
+        self.progress = self.progress.without(numbers)
+
+    def trial_ended(self, run: Run) -> None:
         self._phase_at = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
-        line = f"[{run.number}/{planned}] {run.version} {run.variant} run {run.repeat}: "
+        planned = self.progress.estimate.trials if self.progress.estimate else ()
+        line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.repeat}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"

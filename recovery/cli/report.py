@@ -207,7 +207,7 @@ def _rewrite_reports(folder: Path) -> None:
         store.release_lock()
     else:
         store.finish(store.session)
-    write_reports(folder)
+    write_reports(folder, load_session(folder))
 
 
 @click.command()

@@ -12,7 +12,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recovery.builds.resolve import parse_version_option
+from recovery.cli.load_options import MAX_SECONDS, parse_optional_count
+from recovery.cli.measure import announce, outline
 from recovery.cli.options import (
     BY_NAME,
     DEFAULT_RESULTS,
@@ -26,6 +27,7 @@ from recovery.cli.options import (
 )
 from recovery.cli.output import print_line
 from recovery.cli.report import escaped_text
+from recovery.cli.scales import QUICK
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
@@ -33,7 +35,6 @@ from recovery.cli.suite_report import (
     experiment_sections,
     load_results,
     read_suite,
-    short_duration_text,
     write_suite_reports,
 )
 from recovery.cli.suite_run import (
@@ -42,22 +43,18 @@ from recovery.cli.suite_run import (
     SuiteRequest,
     SuiteRunner,
     begin_suite,
-    estimate_session,
     fetch_prerequisites,
     requested_versions,
     session_requests,
 )
 from recovery.errors import UsageError
-from recovery.linux.cgroups import parse_limits
 from recovery.linux.files import expand_path
 from recovery.linux.storage import NO_SPACE, free_space
 from recovery.model import MAX_RUNS
 from recovery.report.console import ReportConsole, print_tables
-from recovery.session.request import MAX_TABLES, Request, parse_count
+from recovery.session.estimate import duration_text
+from recovery.session.request import MAX_TABLES, Request
 
-DEFAULT_SCALE = "quick"
-_MAX_SECONDS = 86_400
-"""Upper limit of --seconds: a day."""
 _SHARED_OPTIONS = tuple(
     BY_NAME[name]
     for name in (
@@ -67,7 +64,7 @@ _SHARED_OPTIONS = tuple(
 )  # fmt: skip
 """Options that are passed on unchanged to every session."""
 _OWN_OPTIONS = (
-    replace(BY_NAME["scale"], help=f"{BY_NAME['scale'].help} [default: {DEFAULT_SCALE}]"),
+    replace(BY_NAME["scale"], help=f"Size of the experiments. [default: {QUICK}]"),
     BY_NAME["version"],
     Option("only", "Only these experiments, by the names of their commands.", "NAME...", line_only=True),
     replace(BY_NAME["tables"], help="At most so many, in experiments about many tables."),
@@ -77,6 +74,7 @@ _OWN_OPTIONS = (
 _UNREPEATED_OPTIONS = (
     BY_NAME["dry_run"],
     BY_NAME["quiet"],
+    BY_NAME["yes"],
     Option("resume", "Measure what is missing in a folder that ended early.", "FOLDER", Kind.PATH, line_only=True),
     Option("report", "Write the reports of a folder again.", "FOLDER", Kind.PATH, parameter="again", line_only=True),
 )
@@ -100,7 +98,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
 
     Each experiment is a session of its own in --results. A page in a folder next to them links the sessions and shows
     the published figures beside those of this host. --scale quick takes about 10 minutes on two CPUs and measures
-    everything once; standard takes more than an hour and gives intervals; published takes a day or more."""
+    everything once; standard takes about two hours and gives intervals; published takes a day or more."""
     refuse_unused_variables(os.environ, context.command)
     _refuse_unknown_settings(context)
     quiet = bool(given["quiet"])
@@ -127,6 +125,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     if given["dry_run"]:
         _print_plan(suite, requests, ReportConsole())
         return 0
+    announce(requests, say, yes=bool(given["yes"]))
     fetch_prerequisites(requests, say)
     return _run(begin_suite(command, suite, requests, requests[0].results), say, quiet=quiet)
 
@@ -159,21 +158,16 @@ def _suite_request(given: dict[str, Any]) -> SuiteRequest:
         if name not in publication_names():
             raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(publication_names())}")
     return SuiteRequest(
-        scale=given["scale"] or DEFAULT_SCALE,
+        scale=given["scale"] or QUICK,
         versions=requested_versions(given["versions"]),
         names=tuple(name for name in publication_names() if name in named or not named),
         caps=Caps(
-            _parse_cap("TABLES", given["tables"], MAX_TABLES),
-            _parse_cap("SECONDS", given["seconds"], _MAX_SECONDS),
-            _parse_cap("RUNS", given["runs"], MAX_RUNS),
+            parse_optional_count("TABLES", given["tables"], MAX_TABLES),
+            parse_optional_count("SECONDS", given["seconds"], MAX_SECONDS),
+            parse_optional_count("RUNS", given["runs"], MAX_RUNS),
         ),
         shared=tuple(shlex.split(repeat_command("", given, _SHARED_OPTIONS))[1:]),
-        limits=parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"]),
     )
-
-
-def _parse_cap(name: str, text: str | None, most: int) -> int | None:
-    return None if text is None else parse_count(name, text, most)
 
 
 def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
@@ -193,17 +187,16 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
-    versions = [parse_version_option(text).like for text in suite.versions]
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
-    estimates = [estimate_session(request, versions) for request in requests]
-    total = short_duration_text(sum(seconds for seconds, _ in estimates))
-    need, room = sum((need for _, need in estimates), NO_SPACE), free_space(requests[0].data)
+    outlines = list(map(outline, requests))
+    total = duration_text(sum(one.seconds for one in outlines))
+    need, room = sum((one.need for one in outlines), NO_SPACE), free_space(requests[0].data)
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
         f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",
     ]
-    for request, (expected_s, _) in zip(requests, estimates, strict=True):
-        lines += ["", f"{labels[request.scenario]}: about {short_duration_text(expected_s)}", f"  $ {request.command}"]
+    for request, one in zip(requests, outlines, strict=True):
+        lines += ["", f"{labels[request.scenario]}: about {duration_text(one.seconds)}", f"  $ {request.command}"]
     lines += [
         "",
         "Times are rough: rates seen on a 2-core machine, not measured here; what is already built is faster.",

@@ -193,7 +193,7 @@ class ExperimentSection:
         return f"{self.title}: {self.short}"
 
 
-def short_duration_text(seconds: float) -> str:
+def _short_duration_text(seconds: float) -> str:
     """Formats a duration in seconds if it is shorter than two minutes, and otherwise like `duration_text`."""
     return f"{seconds:.0f} s" if seconds < _LEAST_IN_MINUTES_S else duration_text(seconds)
 
@@ -261,7 +261,7 @@ def _measured_text(result: ExperimentResult) -> str:
         return f"Here: {_short_answer(result)}"
     parts = [f"Here: {', '.join(session.versions)}."]
     if step.took_s is not None:
-        parts.append(f"It took {short_duration_text(step.took_s)}.")
+        parts.append(f"It took {_short_duration_text(step.took_s)}.")
     if step.error:
         how = "Not all of it counts" if session.status == "finished" else "It ended early"
         parts.append(f"{how}: {step.error.rstrip('.')}.")
@@ -337,7 +337,7 @@ def _host_limitations(publication: Publication, facts: dict[str, float]) -> Iter
 
 def opening(record: SuiteRecord, results: Sequence[ExperimentResult]) -> tuple[str, ...]:
     """Returns the status of the run and, if anything was measured, a line about the host."""
-    took = "" if record.took_s is None else f" after {short_duration_text(record.took_s)}"
+    took = "" if record.took_s is None else f" after {_short_duration_text(record.took_s)}"
     scale = f"scale {record.scale}; " if record.scale else ""
     state = f"{record.status}{took}; {scale}{', '.join(record.versions)}; started {record.started_at}"
     session = next((one.session for one in results if one.session is not None), None)

@@ -1,4 +1,4 @@
-"""The three scales of the published experiments, and their run one after the other.
+"""The requests of the published experiments, and their run one after the other.
 
 Each experiment is a session in the same process, and is requested with the options of its own command."""
 
@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
 from recovery.builds.packages import provide_tool
-from recovery.cli.load_options import host_capacity
 from recovery.cli.measure import Shown, request_from_arguments, request_to_resume, run_and_show
-from recovery.cli.options import BY_NAME
 from recovery.cli.parse import newest_session_folder
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
@@ -32,78 +29,29 @@ from recovery.cli.suite_report import (
     write_suite_reports,
 )
 from recovery.errors import HostUnfitError, InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
-from recovery.experiments import find_experiment
+from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
-from recovery.linux.storage import NO_SPACE, DiskSpace, estimate_space, free_space
-from recovery.model import NO_LIMITS, Limits, Version
+from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
 from recovery.report.stored_session import load_session
 from recovery.session.datadirs import required_datadirs
 from recovery.session.engine import choose_engine, resolve_builds
-from recovery.session.estimate import version_seconds
 from recovery.session.option_checks import check_options
-from recovery.session.plan import datadir_specs, is_measured_over
+from recovery.session.plan import datadir_specs
 from recovery.session.request import Request, split_versions
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
 
 Say = Callable[[str], None]
 
-# --- The scales
+# --- The request, and what it needs
 
-SCALES = BY_NAME["scale"].values
-_LOADS = {
-    "quick": {"seconds": 5, "warmup": 2, "runs": 1},
-    "standard": {"seconds": 10, "warmup": 3, "runs": 3},
-    "published": {"seconds": 60, "warmup": 10, "runs": 3},
-}
-_INNODB = {"tables": 8, "rows": 10_000}
-"""Tables of the loads about the table cache and InnoDB. They are alike, so both use one data directory."""
-_INSTANCES = {"workload": "read-only", "option": "table_open_cache_instances=1,16"}
-_DURABLE = {"option": "innodb_flush_log_at_trx_commit=1"}
-_SIZES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "crash-recovery": {
-        "quick": {"tables": 1000, "runs": 1, "trace": True},
-        "standard": {"tables": 20_000, "runs": 3, "trace": True},
-        "published": {"tables": 200_000, "runs": 5, "trace": True},
-    },
-    "metadata": {
-        "quick": {"schemas": 10, "tables": 100, "runs": 1},
-        "standard": {"schemas": 100, "tables": 200, "runs": 3},
-        "published": {"schemas": 100, "tables": 10_000, "runs": 3},
-    },
-    "interference": {
-        "quick": {"tables": 1000, **_LOADS["quick"]},
-        "standard": {"tables": 10_000, **_LOADS["standard"]},
-        "published": {"tables": 10_000, **_LOADS["published"]},
-    },
-    "table-cache": {
-        "quick": {**_INNODB, **_INSTANCES, "load_tables": "1", "threads": "{clients}", **_LOADS["quick"]},
-        "standard": {**_INNODB, **_INSTANCES, "load_tables": "1 2 3", "threads": "{clients}", **_LOADS["standard"]},
-        "published": _LOADS["published"],
-    },
-    "write-scaling": {
-        "quick": {
-            **_INNODB, **_DURABLE, "question": "scaling", "workload": "read-write update-nokey", "threads": "{clients}",
-            **_LOADS["quick"],
-        },
-        "standard": {
-            **_INNODB, **_DURABLE, "question": "scaling hot-rows redo-spinning", "threads": "1 {clients}",
-            **_LOADS["standard"],
-        },
-        "published": _LOADS["published"],
-    },
-}  # fmt: skip
-"""The options of each experiment at each scale. What is missing has the default of its command, which is the published
-size except for rows: those are for a small host."""
+DEFAULT_VERSIONS = ("5.7.22", "8.0.31")
+"""One version of each series that most of the publications compare."""
 _MANY_TABLES = ("crash-recovery", "metadata", "interference")
 """Experiments that the cap on tables applies to."""
-_MIN_INTERFERENCE_TABLES = 40
-"""Enough for the foreign keys of the published experiment."""
-_MAX_LOADED_TABLES = 500
-"""A table cache has an entry of each table under load in every instance, and hosts allow about 20,000 open files."""
 _MAX_PUBLISHED_BUILD = 10_000
-_THREADS_FOR_EACH_CPU, _MAX_THREADS = 4, 64
+_SMALLER_HINT = 'choose a smaller SCALE, fewer experiments (--only "…"), or another disk (DATA=)'
 
 
 @dataclass(frozen=True)
@@ -116,50 +64,6 @@ class Caps:
     runs: int | None = None
 
 
-def max_threads(cpus: int) -> int:
-    """Returns the largest number of threads to measure with on this host, a power of two."""
-    return 1 << (min(_MAX_THREADS, _THREADS_FOR_EACH_CPU * cpus).bit_length() - 1)
-
-
-def scale_options(name: str, scale: str, caps: Caps, cpus: int) -> tuple[str, ...]:
-    """Returns the command-line options of an experiment at a scale."""
-    sizes = dict(_SIZES[name][scale])
-    if caps.tables is not None and name in _MANY_TABLES:
-        sizes["tables"] = min(sizes["tables"], max(1, caps.tables // sizes.get("schemas", 1)))
-    for option, cap in (("seconds", caps.seconds), ("warmup", caps.seconds), ("runs", caps.runs)):
-        if option in sizes and cap is not None:
-            sizes[option] = min(sizes[option], cap)
-    if name == "metadata":
-        sizes["published_build"] = max(1, min(sizes["schemas"] * sizes["tables"] // 10, _MAX_PUBLISHED_BUILD))
-    if name == "interference":
-        sizes |= _interference_sizes(sizes["tables"], also_small_cache=scale == "published")
-    words: list[str] = []
-    for option, value in sizes.items():
-        flag = f"--{option.replace('_', '-')}"
-        words += [flag] if value is True else [flag, str(value).format(clients=max_threads(cpus))]
-    return tuple(words)
-
-
-def _interference_sizes(tables: int, *, also_small_cache: bool) -> dict[str, Any]:
-    """Returns the tables, those under load and the entries of the table cache.
-
-    The load uses a tenth of the tables, as published, but no more than a table cache can hold, because the published
-    hits show that it held them."""
-    tables = max(_MIN_INTERFERENCE_TABLES, tables)
-    loaded = min(tables // 10, _MAX_LOADED_TABLES)
-    entries = f"{tables // 5},{16 * loaded}" if also_small_cache else str(16 * loaded)
-    return {"tables": tables, "load_tables": loaded, "option": f"table_open_cache={entries}"}
-
-
-# --- The request, and what it needs
-
-DEFAULT_VERSIONS = ("5.7.22", "8.0.31")
-"""One version of each series that most of the publications compare."""
-_SESSION_OVERHEAD_S, _DATADIR_OVERHEAD_S = 12.0, 10.0
-"""Estimated time for finding the servers and measuring the storage, and for initialising a data directory."""
-_SMALLER_HINT = 'choose a smaller SCALE, fewer experiments (--only "…"), or another disk (DATA=)'
-
-
 @dataclass(frozen=True)
 class SuiteRequest:
     """The request for a whole run of `recovery experiments`."""
@@ -170,8 +74,6 @@ class SuiteRequest:
     caps: Caps = field(default_factory=Caps)
     shared: tuple[str, ...] = ()
     """Options that are passed on unchanged to every session."""
-    limits: Limits = NO_LIMITS
-    """Limits of every server; they are also part of `shared`."""
 
 
 def requested_versions(given: Sequence[str]) -> tuple[str, ...]:
@@ -185,14 +87,13 @@ def session_requests(suite: SuiteRequest) -> tuple[Request, ...]:
     """Returns the request of each session, in the order of the publications.
 
     Raises OptionConflictError if the user sets an option that one of the experiments varies itself."""
-    cpus = host_capacity(suite.limits).cpus
     requests = []
     for name in suite.names:
-        options = scale_options(name, suite.scale, suite.caps, cpus)
+        words = ["--version", " ".join(suite.versions), "--scale", suite.scale, *suite.shared]
         try:
-            requests.append(
-                request_from_arguments(name, ["--version", " ".join(suite.versions), *options, *suite.shared])
-            )
+            words += _capped_options(request_from_arguments(name, words), suite.caps)
+            words += _claimed_options(request_from_arguments(name, words))
+            requests.append(request_from_arguments(name, words))
         except OptionConflictError as clash:
             others = " ".join(other for other in suite.names if other != name)
             hint = f'leave it out, or measure the others: --only "{others}"' if others else "leave it out"
@@ -200,22 +101,26 @@ def session_requests(suite: SuiteRequest) -> tuple[Request, ...]:
     return tuple(requests)
 
 
-def estimate_session(request: Request, versions: Sequence[Version]) -> tuple[float, DiskSpace]:
-    """Returns rough estimates of the seconds and the disk space of a session that has to build all of its data
-    directories."""
-    seconds, need = _SESSION_OVERHEAD_S, NO_SPACE
-    for place in datadir_specs(versions, request.all_variants):
-        schema = place.schema(request.schema)
-        need += estimate_space(place.version, schema, {**dict(request.settings), **dict(place.settings)})
-        seconds += _DATADIR_OVERHEAD_S + version_seconds(
-            place.version,
-            schema,
-            runs=request.runs,
-            variants=[variant for variant in request.all_variants if is_measured_over(variant, place)],
-            read_iops=request.limits.read_iops,
-            settings=request.lasting_settings,
-        )
-    return seconds, need
+def _capped_options(request: Request, caps: Caps) -> list[str]:
+    """Returns options for the sizes that exceed the user's limits."""
+    sizes = {"runs": (request.runs, caps.runs)}
+    if caps.tables is not None and request.scenario in _MANY_TABLES:
+        least = max(1, 2 * request.schema.foreign_keys)
+        sizes["tables"] = request.schema.tables, max(least, caps.tables // request.schema.databases)
+    loads = request.experiment_options
+    if loads is not None and "seconds" in EXPERIMENTS[request.scenario].options:
+        sizes |= {"seconds": (loads.seconds, caps.seconds), "warmup": (loads.warmup_s, caps.seconds)}
+    over = {name: most for name, (size, most) in sizes.items() if most is not None and size > most}
+    return [word for name, most in over.items() for word in (f"--{name}", str(most))]
+
+
+def _claimed_options(request: Request) -> list[str]:
+    """Returns options for figures that were published, but are not measured by default."""
+    if request.scenario == "crash-recovery":
+        return ["--trace"]
+    if request.scenario == "metadata":
+        return ["--published-build", str(max(1, min(request.schema.total_tables // 10, _MAX_PUBLISHED_BUILD)))]
+    return []
 
 
 def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:

@@ -130,7 +130,7 @@ class LoadExperiment:
     settings: Callable[[ExperimentOptions, Schema, HostCapacity], Mapping[str, str]]
     """Server options for all variants; options of the user take precedence."""
     schema: Schema
-    """Schema that is built unless the user asks for another."""
+    """Schema of the published scale, built unless the user asks for another; `runs` and `seconds` are its, too."""
     template: str | None = None
     """Name of the template that creates the schema; None is the default one for the layout."""
     programs: tuple[str, ...] = ()

@@ -9,20 +9,23 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from textwrap import shorten
 
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table as Grid
 from rich.text import Text
 
-from recovery.analysis.warnings import findings
 from recovery.model import Session, Status, Table, Verdict
 from recovery.report import fmt
+from recovery.report.settings_tables import findings_line
 from recovery.report.summary_text import answers
 from recovery.report.tables import heading, status_line, terminal_tables
 
 _MIN_WIDTH = 60
 """Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
+_MAX_WORD = 16
+"""Room at the end of a line for a word that does not fit there."""
 _STYLES = {
     Verdict.FAILED.value: "red",
     Verdict.VOID.value: "yellow",
@@ -54,10 +57,9 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     """Prints the answer, the most important warning, where the report is, and the next commands."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
     state = () if session.status == Status.FINISHED else (status_line(session),)
-    found = findings(session)
-    number = f"{len(found)} warning{'s' if len(found) > 1 else ''}"
-    first = (f"{number}, the most important: {found[0].text.partition(' Also: ')[0]}",) if found else ()
-    for paragraph in (*answers(session), *state, *first):
+    # At most two lines.
+    warning = (shorten(line, 2 * console.width - _MAX_WORD, placeholder=" ...") for line in findings_line(session))
+    for paragraph in (*answers(session), *state, *warning):
         console.print(Text(fmt.printable(paragraph)))
     further = "next: recovery report -v (tables), recovery bundle (bug report), recovery compare A B"
     for line in (f"report: {folder / 'report.html'}", further):

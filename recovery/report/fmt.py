@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
@@ -67,6 +67,17 @@ def fact_row(key: str, value: str | float | bool | None) -> tuple[str, str]:
     if isinstance(value, int):
         return words(key), count(value)
     return words(key), f"{value:g}" if isinstance(value, float) else value
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Formats sorted numbers, with three or more that follow each other as a range: `1-4, 7, 8`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][-1] + 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in found)
 
 
 def words(key: str) -> str:

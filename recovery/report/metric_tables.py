@@ -6,6 +6,7 @@ time needed to create the tables, the device reads, and the client commands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -545,7 +546,9 @@ def _reads_table(session: Session, group: Group) -> Table:
 
 # --- Every run, counted or not, and the client commands
 
-_MAX_COMMANDS = 24
+_MAX_COMMANDS, _MAX_RUNS_TEXT = 24, 24
+_SOCKET = re.compile(r"(?<=socket=)\S+(?=/mysqld\.sock)")
+"""The folder of a server's socket, which is another one for each start."""
 
 
 def runs_table(session: Session) -> Table:
@@ -631,11 +634,11 @@ def _rows_found_notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def clients_table(session: Session) -> Table | None:
-    """Returns the table of the exact client commands, each once, or None if no client ran."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Returns the table of the client commands, each once, or None if no client ran."""
+    found: dict[tuple[str, str], list[int]] = {}
     for run in session.runs:
         for name, command in run.clients.items():
-            found.setdefault((name, command), []).append(str(run.number))
+            found.setdefault((name, _SOCKET.sub("RUNDIR", command)), []).append(run.number)
     if not found:
         return None
     shown = list(found.items())[:_MAX_COMMANDS]
@@ -643,8 +646,13 @@ def clients_table(session: Session) -> Table | None:
     return Table(
         title="Clients",
         headers=("client", "command", "runs"),
-        rows=tuple((name, command, ", ".join(numbers)) for (name, command), numbers in shown),
+        rows=tuple((name, command, _runs_text(numbers)) for (name, command), numbers in shown),
         numeric=(False, False, False),
         notes=(f"{left} more commands are in report.json.",) if left else (),
         keys=2,
     )
+
+
+def _runs_text(numbers: Sequence[int]) -> str:
+    text = fmt.number_ranges(numbers)
+    return text if len(text) <= _MAX_RUNS_TEXT else f"{len(numbers)} runs"

@@ -14,8 +14,10 @@ _FINGERPRINT_LENGTH = 12
 
 
 def settings_and_host_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the tables of the settings and of the host."""
-    return (_facts("Settings", session.settings), _facts("Host", session.environment))
+    """Returns the tables of the settings and of the host, without what was not set and what is not known."""
+    given = {name: value for name, value in session.settings.items() if value}
+    known = {name: value for name, value in session.environment.items() if value not in (None, "")}
+    return tuple(table for table in (_facts("Settings", given), _facts("Host", known)) if table.rows)
 
 
 def server_option_tables(session: Session) -> tuple[Table, ...]:
@@ -57,13 +59,13 @@ def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str,
 
 
 def runs_by_value(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
-    """Returns the runs that share a value, such as `runs 1, 4, 5`, by that value. Values that are None, 0 or empty are
+    """Returns the runs that share a value, such as `runs 1, 4-6`, by that value. Values that are None, 0 or empty are
     left out."""
-    numbers: dict[str | int, list[str]] = {}
+    numbers: dict[str | int, list[int]] = {}
     for key, number in pairs:
         if key:
-            numbers.setdefault(key, []).append(str(number))
-    return {key: f"run{'s' if len(found) > 1 else ''} {', '.join(found)}" for key, found in numbers.items()}
+            numbers.setdefault(key, []).append(number)
+    return {key: f"run{'s' if len(found) > 1 else ''} {fmt.number_ranges(found)}" for key, found in numbers.items()}
 
 
 def _reason_and_log(run: Run) -> str:
@@ -116,6 +118,13 @@ def findings_tables(session: Session) -> tuple[Table, ...]:
             numeric=(False, False),
         ),
     )
+
+
+def findings_line(session: Session) -> Iterator[str]:
+    """Yields the number of findings with the most important one, if there are any."""
+    if found := findings(session):
+        first = "1 warning" if len(found) == 1 else f"{len(found)} warnings, the most important"
+        yield f"{first} about {found[0].about}: {found[0].text.partition(' Also: ')[0]}"
 
 
 def findings_by_hint(session: Session) -> list[tuple[str, list[Finding]]]:

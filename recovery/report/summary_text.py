@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.analysis import phase_names
@@ -24,6 +24,7 @@ from recovery.analysis.summary import (
     baseline_of,
     cell_words,
     groups,
+    interval_factor,
     is_switch,
     main_values,
     mean,
@@ -68,11 +69,12 @@ class _Context:
         return next((one.mean for one in self.of(version) if one.variant == variant), None)
 
 
-def answers(session: Session) -> tuple[str, ...]:
+def answers(session: Session, *, each_version: bool = True) -> tuple[str, ...]:
     """Returns the answer of a session in lines, with the versions in the order of the report.
 
-    Timed starts have a line for each version, a comparison and a reason; other sessions a sentence for each version. A
-    version measured with several numbers of tables has one for each of its curves."""
+    Timed starts have a line for each version, unless a table follows that has the same figures, a comparison and a
+    reason. Other sessions have a sentence for each version; a version measured with several numbers of tables has one
+    for each of its curves."""
     if is_damage_session(session):
         return tuple(damage_answers(session))
     if is_crash_session(session):
@@ -80,7 +82,7 @@ def answers(session: Session) -> tuple[str, ...]:
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
     if session.figure == STARTUP_METRIC and not curves:
-        return tuple(_start_answers(context))
+        return tuple(_start_answers(context, each_version=each_version))
     found: list[str] = []
     for version in session.versions:
         own = [_growth(session, curve) for curve in curves if curve.version == version]
@@ -248,7 +250,8 @@ def _comparison(context: _Context, one: Summary) -> str:
     if other == one.version or is_second_start(one.variant):
         return ""
     cells = runs_by_cell(session)
-    effect = compare_means(*(main_values(session, cells[version, one.variant]) for version in (one.version, other)))
+    values = (main_values(session, cells[version, one.variant]) for version in (one.version, other))
+    effect = compare_means(*values, factor=interval_factor(session))
     if effect is None or (two and effect.value < effect.none):
         return ""
     words = _compared_words(context.about(one.variant), EffectFields(**effect_fields(effect)), other)
@@ -354,16 +357,17 @@ _MAX_PHASES = 2
 _SIGNIFICANCE = 0.05
 
 
-def _start_answers(context: _Context) -> Iterator[str]:
+def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
     """Yields what the figures are, a line for each version, one comparison, and what takes the time."""
     session = context.session
     measured = [one for one in context.summaries if one.count]
     if measured:
         yield f"{session.title}{_conditions(context, measured)}"
-    shown = len(session.versions) if len(session.versions) <= _MAX_VERSIONS else _MAX_VERSIONS - 1
-    yield from (_version_line(context, version) for version in session.versions[:shown])
-    if shown < len(session.versions):
-        yield f"and {len(session.versions) - shown} more versions in the tables."
+    versions = [version for version in session.versions if each_version or not _measured(context, version)]
+    shown = len(versions) if len(versions) <= _MAX_VERSIONS else _MAX_VERSIONS - 1
+    yield from (_version_line(context, version) for version in versions[:shown])
+    if shown < len(versions):
+        yield f"and {len(versions) - shown} more versions in the tables."
     yield from _start_comparison(context, measured)
     yield from _reason(context, measured)
 
@@ -410,7 +414,7 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
         return
     fast, slow = (pick(found, key=lambda one: one.mean or 0.0) for pick in (min, max))
     values = (main_values(context.session, context.measured[one.version, one.variant]) for one in (slow, fast))
-    effect = compare_means(*values)
+    effect = compare_means(*values, factor=interval_factor(context.session))
     if effect is None or effect.luck is None:
         yield f"Not compared: {MIN_RUNS} runs of each are needed."
     elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
@@ -422,11 +426,10 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
 
 
 def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
-    """Yields what takes the time of the slowest cold start, or else of the slowest start."""
-    cold = [one for one in measured if Cache.COLD.begins(one.variant)] or list(measured)
-    if not cold:
+    """Yields what takes the time of the slowest start."""
+    slow = slowest_start(measured)
+    if slow is None:
         return
-    slow = max(cold, key=lambda one: one.mean or 0.0)
     runs = context.measured[slow.version, slow.variant]
     clauses = [
         *_phases(context.phases.get((slow.version, slow.variant), {})),
@@ -435,6 +438,13 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     ]
     if clauses:
         yield f"Why {slow.version} takes {seconds_with_error(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
+
+
+def slowest_start(found: Iterable[Summary]) -> Summary | None:
+    """Returns the slowest cold start, or else the slowest start, or None if none was measured."""
+    measured = [one for one in found if one.count]
+    cold = [one for one in measured if Cache.COLD.begins(one.variant)] or measured
+    return max(cold, key=lambda one: one.mean or 0.0, default=None)
 
 
 def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Writes the rendered reports into the folder of the stored session, which is their only source."""
+"""Writes the rendered reports into the folder of the stored session."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from recovery.report import markdown, text
 from recovery.report.html import page
 from recovery.report.html.svg import flame_graph
 from recovery.report.startup_tables import flame_graph_path
-from recovery.report.stored_session import STACKS_FOLDER, load_session, load_stacks, writing_results
+from recovery.report.stored_session import STACKS_FOLDER, load_stacks, writing_results
 
 
-def write_reports(folder: Path) -> tuple[Path, ...]:
-    """Writes report.txt, report.md and report.html from the session stored in the folder, and returns the paths of all
-    files written. It adds a flame graph for each run with sampled stacks."""
-    session = load_session(folder)
+def write_reports(folder: Path, session: Session) -> tuple[Path, ...]:
+    """Writes report.txt, report.md and report.html of a session into its folder, and returns the paths of all files
+    written. It adds a flame graph for each run with sampled stacks."""
     rendered = {
         "report.txt": text.render(session),
         "report.md": markdown.render(session),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.experiments.load_plan import POOL, ROW_BYTES, data_bytes
-from recovery.model import Cache, Crash, CreateTask, Damage, Flavor, Load, Schema, Task, Variant, Version, can
+from recovery.model import Cache, Crash, CreateTask, Damage, DumpTask, Flavor, Load, Schema, Task, Variant, Version, can
 from recovery.session.datadirs import DatadirRequirement
 from recovery.session.plan import Plan, datadir_spec
 from recovery.session.progress import SessionEstimate
@@ -20,34 +20,39 @@ class _Rates:
     """Holds the rates of one generation of servers."""
 
     tables_built_per_s: float
-    cold_start_ms_per_table: float
-    warm_start_ms_per_table: float
+    cold_ms_per_table: float
+    """Of a whole trial: the start that creates the crash, the timed start, the count and the shutdown."""
+    warm_ms_per_table: float
+    """The same, with the starts until the cache is warm."""
     reads_per_table: float
     """Read requests per table at a cold start, as a limit on read requests counts them."""
 
 
 def _rates(version: Version) -> _Rates:
-    """Returns the rates of a version, as observed on a virtual machine with 2 cores and a local disk."""
+    """Returns the rates of a version, as in the sessions of docs/results: on 2 cores and a local disk."""
     if version.flavor is Flavor.MARIADB:
         validates = version.numbers < (10, 3, 0)
-        return _Rates(900, 0.6, 0.05, 1) if validates else _Rates(900, 0.01, 0.005, 0.1)
+        return _Rates(900, 0.9, 0.55, 1) if validates else _Rates(900, 0.065, 0.015, 0.1)
     if not can(version, "redo_names_files"):
-        return _Rates(1000, 0.2, 0.06, 1)
+        return _Rates(1500, 0.33, 0.4, 1)
     if version.numbers < (8, 0, 0):
-        return _Rates(1800, 0.22, 0.03, 3)
-    return _Rates(500, 0.3, 0.15, 2)
+        return _Rates(1600, 0.42, 0.35, 3)
+    return _Rates(500, 0.5, 0.65, 2)
 
 
-START_OVERHEAD_S = 12.0
-"""Duration of the start, inserts, flush, proof, count and shutdown around every timed start."""
-
-STARTS_UNTIL_WARM = 3
-_LOAD_OVERHEAD_S = 8.0
+SESSION_OVERHEAD_S = 10.0
+"""Duration of finding the servers and measuring the storage, once in each session."""
+_INITIALISE_S = 8.0
+"""Duration of the initialisation of a data directory, before its tables are built."""
+_START_OVERHEAD_S = 3.0
+"""Duration of a trial of timed starts with hardly any table."""
+_LOAD_OVERHEAD_S = 4.0
 """Duration of a start, a flush, and a shutdown that has pages to write."""
 _ROWS_BUILT_PER_S = 60_000
 _WITH_STATISTICS = 1.6
-_TABLES_CREATED_PER_S = 200
-_CRASH_S = 1.0
+_TABLES_CREATED_PER_S = 130
+_TABLES_DUMPED_PER_S = 300
+_CRASH_S = 2.0
 """Duration of the short steps of a crash trial: writing, the kill, another start, and the check of all contents. The
 first start and the shutdown are not included."""
 _READ_ROWS_PER_S = 3_000
@@ -77,10 +82,11 @@ def version_seconds(
 
 
 def build_seconds(version: Version, schema: Schema) -> float:
+    """Returns the estimated seconds to initialise a data directory and to build its tables."""
     tables_s = max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
     if schema.statistics:
         tables_s *= _WITH_STATISTICS
-    return tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
+    return _INITIALISE_S + tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
 
 
 def trial_seconds(
@@ -113,6 +119,8 @@ def _work_seconds(task: Task, schema: Schema) -> float:
             return seconds + warmup_s
         case CreateTask(tables=tables):
             return tables / _TABLES_CREATED_PER_S
+        case DumpTask():
+            return schema.total_tables / _TABLES_DUMPED_PER_S
         case Crash() | Damage():
             return _CRASH_S
         case _:
@@ -122,12 +130,8 @@ def _work_seconds(task: Task, schema: Schema) -> float:
 def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:
     rates = _rates(version)
     reading_ms = 0.0 if read_iops is None else 1000 * rates.reads_per_table / read_iops
-    start_ms = (
-        max(rates.cold_start_ms_per_table, reading_ms)
-        if cache is Cache.COLD
-        else STARTS_UNTIL_WARM * rates.warm_start_ms_per_table
-    )
-    return START_OVERHEAD_S + schema.files * start_ms / 1000
+    table_ms = max(rates.cold_ms_per_table, reading_ms) if cache is Cache.COLD else rates.warm_ms_per_table
+    return _START_OVERHEAD_S + schema.files * table_ms / 1000
 
 
 def duration_text(seconds: float) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -203,6 +203,13 @@ class Progress:
     def build_ended(self) -> Progress:
         return replace(self, build=None, step=None)
 
+    def without(self, numbers: Container[int]) -> Progress:
+        """Returns the state without these planned trials."""
+        if self.estimate is None:
+            return self
+        kept = tuple(trial for trial in self.estimate.trials if trial.number not in numbers)
+        return replace(self, estimate=replace(self.estimate, trials=kept))._with_cells()._with_later_s(0)
+
     def trial_began(self, trial: Trial, now_s: float) -> Progress:
         begun = replace(self, trial=trial, trial_began_s=now_s, trial_end_s=now_s + self._expected_s(trial), step=None)
         return begun._with_later_s(trial.number)
@@ -260,7 +267,8 @@ class Progress:
         It is computed only when something has changed, because `left_s` is called several times a second while starts
         are timed."""
         ended = {run.number for run in self.ended}
-        later = [one for one in self.estimate.trials[begun:] if one.number not in ended] if self.estimate else []
+        planned = self.estimate.trials if self.estimate else ()
+        later = [one for one in planned if one.number > begun and one.number not in ended]
         return replace(self, later_s=sum(map(self._expected_s, later)))
 
     def _expected_s(self, trial: Trial) -> float:
@@ -362,7 +370,8 @@ class ProgressReporter(Protocol):
     def trial_began(self, trial: Trial) -> None: ...
     def doing(self, step: str) -> None: ...
     def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None: ...
-    def trial_ended(self, run: Run, planned: int) -> None: ...
+    def trial_ended(self, run: Run) -> None: ...
+    def trials_left_out(self, numbers: Container[int]) -> None: ...
 
 
 # --- The stored record: the screen, the plain lines and `recovery status` all show it

@@ -36,6 +36,7 @@ from recovery.session.plan import Plan, build_variants, make_plan
 DEFAULT_TABLES = 200_000
 DEFAULT_POINTS = ("1000", "10000", "50000", "200000")
 DEFAULT_RUNS = 5
+DEFAULT_MAX_RUNS = 30
 DEFAULT_INSERTS = 100
 _MAX_SHARE = 100.0
 MAX_TABLES = 100_000_000
@@ -88,6 +89,10 @@ class Request:
     predict: int | None = None
     baseline: str | None = None
     """The one of `versions` that the others are compared with. None: the first."""
+    precision: float | None = None
+    """Add runs until half of every interval is at most this share of its mean. None: measure `runs` runs."""
+    max_runs: int = DEFAULT_MAX_RUNS
+    """Number of runs after which a precision is given up."""
     fail_over: float | None = None
     """Share of the baseline by which a version may be slower before the session ends with an error."""
     floor: bool = False
@@ -123,10 +128,15 @@ class Request:
         wished = {ExtraRun.STACKS: self.stacks is not None, ExtraRun.WAITS: self.waits}
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
+    @property
+    def repeats(self) -> int:
+        """Returns the planned number of runs of every variant; with a precision it may end earlier."""
+        return self.runs if self.precision is None else self.max_runs
+
     def plan(self, versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool) -> Plan:
         first = (self.experiment_options and self.experiment_options.only) or 1
         return make_plan(
-            versions, variants, repeats=self.runs, alternating=alternating, extras=self.extras, first=first
+            versions, variants, repeats=self.repeats, alternating=alternating, extras=self.extras, first=first
         )
 
     def exact_baseline(self, versions: Sequence[Version]) -> Version | None:

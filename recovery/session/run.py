@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
+from recovery.analysis.statistics import is_precise
+from recovery.analysis.summary import main_values, measured_runs_by_cell
+from recovery.analysis.warm import rename_second_starts, second_start_name
 from recovery.builds.packages import Tool, provide_tool, provide_tools
 from recovery.builds.resolve import parse_version_option
 from recovery.errors import (
@@ -167,6 +170,8 @@ class TrialLoop:
         self._has_started = resumed is not None
         """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
         self._abandoned: set[DatadirSpec] = set()
+        self._left_out: set[int] = set()
+        """Numbers of the trials that a precision made unnecessary."""
         self._last_spec: DatadirSpec | None = None
 
     @property
@@ -236,13 +241,38 @@ class TrialLoop:
         for trial in plan.trials:
             spec, is_last = datadir_spec(trial.version, trial.variant), plan.is_last(trial)
             if spec not in self._abandoned:
-                if trial.number not in done:
+                if trial.number not in done and not self._is_unnecessary(trial, spec):
                     self._run_trial(trial, spec)
                 is_there = spec not in self._abandoned
                 if is_last and is_there and self.request.floor and not self._has_floor(spec):
                     self._floor(trial, self.pool.bench(spec))
             if is_last and not plan.alternating:
                 self.pool.release(spec)
+
+    def _is_unnecessary(self, trial: Trial, spec: DatadirSpec) -> bool:
+        """Returns whether all cells of the trial's data directory had the requested precision before its block."""
+        if self.request.precision is None or trial.extra is not None:
+            return False
+        if trial.number not in self._left_out:
+            before = tuple(run for run in self.store.session.runs if run.repeat < trial.repeat)
+            session = rename_second_starts(replace(self.session, runs=before))
+            cells = measured_runs_by_cell(session)
+            for variant in self.setup.plan.variants_over(spec):
+                # Of warm starts either the warm ones or the second starts count: the larger number of them.
+                names = (variant, second_start_name(variant))
+                runs = max((cells.get((str(spec.version), name), ()) for name in names), key=len)
+                if not is_precise(main_values(session, runs), self.request.precision):
+                    return False
+            self._leave_out(spec)
+        return True
+
+    def _leave_out(self, spec: DatadirSpec) -> None:
+        """Removes the trials over this data directory that are not done from those that are planned."""
+        done = self.store.session.done
+        self._left_out |= {one.number for one in self.setup.plan.over(spec) if one.extra is None} - done
+        self.session = replace(self.session, planned_runs=len(self.setup.plan.trials) - len(self._left_out))
+        self.store.update(self.session)
+        self.reporter.trials_left_out(self._left_out)
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
@@ -291,7 +321,7 @@ class TrialLoop:
             self.store.append(run)
         finally:
             # Shown even if it could not be stored.
-            self.reporter.trial_ended(run, len(self.setup.plan.trials))
+            self.reporter.trial_ended(run)
         return kept
 
     def _measure(

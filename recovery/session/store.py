@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from recovery.analysis.stacks import hottest_functions, parse_folded
+from recovery.analysis.statistics import MIN_RUNS_FOR_PRECISION, PRECISION_FACTOR
 from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
 from recovery.experiments.bench import Contents
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
@@ -366,6 +367,12 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
     notes = [*request.unavailable, *unsupported_questions(plan.versions, request.all_variants)]
     if request.limits:
         notes.append(f"The server was limited to {limits_text(request.limits)}.")
+    if request.precision is not None:
+        notes.append(
+            f"PRECISION={100 * request.precision:g}%: runs are added until every interval is that narrow "
+            f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). Intervals are {PRECISION_FACTOR - 1:.0%} wider "
+            "than with a fixed number of runs, because runs that agree by chance end a session early."
+        )
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None:
         notes.append(
@@ -399,7 +406,7 @@ def session_from_request(
             "archive": request.archive,
             "image": request.image,
             "registry": request.registry,
-            "runs": request.runs,
+            "runs": request.runs if request.precision is None else None,
             "data": str(request.data),
             "engine": engine,
             "as_published": request.as_published,
@@ -411,6 +418,7 @@ def session_from_request(
             "unprivileged": request.refused == EVERY_STEP,
             "baseline": None if baseline is None else str(baseline),
             "fail_over": request.fail_over,
+            **({} if request.precision is None else {"precision": request.precision, "max_runs": request.max_runs}),
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
             "predict": request.predict,

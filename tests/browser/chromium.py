@@ -108,6 +108,25 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
+    def click(self, selector: str) -> None:
+        """Clicks on the first element that matches."""
+        self.run(f"globalThis.clicked = document.querySelector({json.dumps(selector)}); undefined")
+        self.run("clicked.scrollIntoView({ block: 'center', behavior: 'instant' })")
+        box = self.run("clicked.getBoundingClientRect().toJSON()")
+        at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", type=kind, **at, button="left", clickCount=1)
+
+    def pasted(self) -> list[str]:
+        """Returns what is on the clipboard, as text and as HTML."""
+        self.run(
+            "document.addEventListener('paste', (event) => { globalThis.pasted = ['text/plain', 'text/html']"
+            ".map((kind) => event.clipboardData.getData(kind)); }, { once: true })"
+        )
+        self.ask("Input.dispatchKeyEvent", type="keyDown", key="v", commands=["paste"])
+        found: list[str] = self.run("pasted")
+        return found
+
     def events(self, method: str) -> list[Message]:
         return [event["params"] for event in self.browser.events if event["method"] == method]
 

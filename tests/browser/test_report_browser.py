@@ -16,8 +16,10 @@ from suite_runs import stored as stored_experiments
 
 from recovery.analysis.stacks import Folded, folded_text
 from recovery.model import Session
+from recovery.report import fmt
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, to_json
+from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, load_session, to_json
+from recovery.report.tables import all_tables
 from recovery.report.write import write_reports
 
 pytestmark = pytest.mark.on_demand("browser")
@@ -44,7 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> dict
     found = {}
     for name in STORED:
         shutil.copytree(kept_sessions / f"2026-11-21-{name}", folder / name)
-        write_reports(folder / name)
+        write_reports(folder / name, load_session(folder / name))
         found[name] = folder / name / PAGE
     hostile = with_in_every_text(everything(), HOSTILE)
     own = {"everything": everything(), "near": growing(100_000), "far": growing(1_000_000), "hostile": hostile}
@@ -59,7 +61,7 @@ def _kept(folder: Path, session: Session) -> Path:
     (folder / STACKS_FOLDER / "092.folded").write_text(folded_text(Folded(FOLDED)))
     stacks = tuple(replace(run, stacks=f"{STACKS_FOLDER}/092.folded" if run.stacks else None) for run in session.runs)
     (folder / REPORT_FILE).write_bytes(to_json(replace(session, runs=stacks)))
-    write_reports(folder)
+    write_reports(folder, load_session(folder))
     return folder / PAGE
 
 
@@ -79,7 +81,7 @@ def test_a_page_draws_its_charts_fetches_nothing_and_logs_no_error(
 ) -> None:
     opened(page, pages[name])
     charts = page.run("view.charts()")
-    assert len(charts) >= 2
+    assert len(charts) >= 2 or name == "experiments", "a page of tables"
     assert all(chart["width"] > 300 and chart["height"] > 50 and chart["drawn"] > 3 for chart in charts), charts
     assert [event["request"]["url"] for event in page.events("Network.requestWillBeSent")] == [pages[name].as_uri()]
     assert [event["entry"]["text"] for event in page.events("Log.entryAdded")] == []
@@ -138,7 +140,7 @@ def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     first = page.run("view.focused()")
     assert first["css"] == "skip"
     assert first["top"] >= 0, "visible with the focus"
-    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a').length")
+    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a, button').length")
     reached = []
     for _ in range(wanted + 1):
         page.press("Tab", TAB)
@@ -146,6 +148,7 @@ def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     kinds = [one["tag"] for one in reached]
     assert sum("scroll" in one["css"] for one in reached) == page.run("document.querySelectorAll('.scroll').length")
     assert kinds.count("SUMMARY") == page.run("document.querySelectorAll('summary').length")
+    assert kinds.count("BUTTON") == page.run("document.querySelectorAll('table, pre').length")
     assert all(one["outline"] >= 2 for one in reached[:wanted]), "the focus is visible"
 
 
@@ -163,8 +166,32 @@ def test_scrolling_tables_images_and_regions_have_names(page: chromium.Page, pag
 def test_markup_in_a_session_is_shown_as_text(page: chromium.Page, pages: dict[str, Path]) -> None:
     opened(page, pages["hostile"])
     assert page.events("Page.javascriptDialogOpening") == []
-    assert page.run("document.querySelectorAll('script, img, [onerror], iframe, object').length") == 0
+    assert page.run("document.querySelectorAll('img, [onerror], iframe, object').length") == 0
+    assert page.run("document.scripts.length") == 1, "the page's own"
     assert page.run("document.body.innerText.split('<script>alert(1)</script>').length") > 100
+
+
+def test_no_other_script_can_run(page: chromium.Page, pages: dict[str, Path]) -> None:
+    opened(page, pages["everything"])
+    added = "const added = document.createElement('script'); added.textContent = 'globalThis.ran = 1'"
+    assert page.run(f"{added}; document.body.append(added); typeof ran") == "undefined"
+
+
+@pytest.mark.parametrize("name", ["four-versions", "hostile"])
+def test_tables_and_the_command_can_be_copied(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
+    opened(page, pages[name])
+    session = load_session(pages[name].parent)
+    title = page.run("document.querySelector('caption').innerText")
+    (table,) = (one for one in map(fmt.printable_table, all_tables(session)) if one.title == title)
+    page.click(".scroll:has(table) + .copy")
+    text, markup = page.pasted()
+    assert text == "\n".join("\t".join(row) for row in (table.headers, *table.rows))
+    assert markup.count("<tr") == len(table.rows) + 1
+    assert "<script" not in markup
+    page.click("pre + .copy")
+    text, markup = page.pasted()
+    assert (text, markup) == (fmt.printable(session.command), "")
+    assert page.run("[...document.querySelectorAll('.copy')].filter((one) => one.innerText == 'Copied').length") == 2
 
 
 def test_print_is_white_and_unfolded(page: chromium.Page, pages: dict[str, Path]) -> None:
@@ -175,7 +202,8 @@ def test_print_is_white_and_unfolded(page: chromium.Page, pages: dict[str, Path]
     page.ask("Emulation.setEmulatedMedia", media="print")
     assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
-    folded = "[...document.querySelectorAll('details:not([open]) > :not(summary)')]"
+    assert page.run("getComputedStyle(document.querySelector('.copy')).display") == "none"
+    folded = "[...document.querySelectorAll('details:not([open]) > :not(summary, .copy)')]"
     assert page.run(f"{folded}.length") > 0
     assert page.run(f"{folded}.every((one) => one.getBoundingClientRect().height > 0)")
     page.ask("Emulation.setEmulatedMedia", media="")

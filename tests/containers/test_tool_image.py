@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import pty
-import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 
 import docker
 import pytest
+from checkout import copy_checkout
 from loopback import ALONE, NOBODY, quiet
 from sessions import need_limits, why_not_limited
 
@@ -30,7 +30,6 @@ from recovery.linux import docker_engine
 from recovery.linux.procfs import is_owner_gone
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
-ROOT = Path(__file__).parent.parent.parent
 # Stands for the official image of Python, which a test cannot count on; kept, like the base of the servers' images.
 PYTHON = DebianRecipe(
     f"recovery-test/python:{DEBIAN_SUITE}", DEBIAN_SUITE, (*image_build.LIBRARIES, "python3", "python3-venv")
@@ -53,11 +52,7 @@ def python(client: docker.DockerClient) -> str:
 
 def checkout(folder: Path) -> None:
     """What the build needs, with the packages of the lock beside it: inside no index can be reached."""
-    for name in re.findall(r"^!/(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        elif name != "wheels":
-            shutil.copy(ROOT / name, folder)
+    copy_checkout(folder)
     lock = folder / "requirements/run.lock"
     pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
     for_base = ["--python-version", "3.11", "--only-binary", ":all:"]

@@ -225,14 +225,24 @@ def test_a_refused_option_is_reported_before_the_tables_are_built(
 
 @pytest.fixture(scope="module")
 def few(data: Path, tmp_path_factory: pytest.TempPathFactory, module_settings: None) -> Path:
-    """The folder of a session with the storage floor over a data directory of its own, of few tables."""
+    """The folder of a session with a precision and the floor, over a data directory of its own, of few tables."""
     folder = tmp_path_factory.mktemp("few")
-    assert run([*over_few(data, folder), "--floor"]) == 0
+    assert run([*over_few(data, folder, "--precision", "99%", "--max-runs", "6"), "--floor"]) == 0
     return folder
 
 
-def over_few(data: Path, folder: Path) -> list[str]:
-    return ["cold-recovery", "--version", FAST, "--runs", "1", "--database", "few", *words(data, folder, FEW)]
+def over_few(data: Path, folder: Path, *runs: str) -> list[str]:
+    number = runs or ("--runs", "1")
+    return ["cold-recovery", "--version", FAST, *number, "--database", "few", *words(data, folder, FEW)]
+
+
+def test_a_precision_decides_the_number_of_runs(few: Path) -> None:
+    report = stored(few)
+    assert report["status"] == "finished"
+    assert len(report["runs"]) == report["planned_runs"]
+    assert len(report["runs"]) in (5, 6), "the sixth only if the host was very noisy"
+    assert any(note.startswith("PRECISION=99%") for note in report["notes"])
+    assert "--precision 99% --max-runs 6" in report["command"]
 
 
 def test_the_floor_is_stored_and_shown(few: Path) -> None:

@@ -70,6 +70,13 @@ def test_the_bundle_contains_logs_and_no_private_text(measured: Measured, data: 
     assert make_bundle(measured.folder) == bundle
 
 
+def test_the_text_for_the_tracker_has_the_lines_of_the_log(measured: Measured) -> None:
+    text = make_bundle(measured.folder).text.decode("ascii")
+    assert "InnoDB: Database was not shutdown normally!\n" in text
+    assert "mysqld: ready for connections.\n" in text
+    assert len(text.splitlines()) <= 45
+
+
 def test_host_activity_is_stored_up_to_the_first_answer(measured: Measured) -> None:
     for one in measured.report["runs"]:
         assert one["verdict"] == "measured", one["reason"]

@@ -1,12 +1,15 @@
 """Builds the HTML report, with its sections in reading order.
 
-The page is a single file. It loads nothing, runs no scripts, and escapes all text that comes from outside.
+The page is a single file. It loads nothing, escapes all text that comes from outside, and has one script, which adds
+Copy buttons. The page's policy allows that script by its hash, and no other.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from functools import cache
+from hashlib import sha256
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -28,7 +31,7 @@ from recovery.report.html.svg import Chart, FoldedParts, Part, Section, table_pa
 from recovery.report.html.timelines import startup_timelines
 from recovery.report.metric_tables import axis_tables, device_read_tables, durations_table, version_tables
 from recovery.report.server_tables import internal_metric_tables
-from recovery.report.settings_tables import findings_by_hint, findings_tables
+from recovery.report.settings_tables import findings_by_hint, findings_line, findings_tables
 from recovery.report.startup_tables import (
     CLAIM,
     FAILS,
@@ -188,6 +191,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         state=status_line(session),
         answers=[_split_version(answer, session.versions) for answer in answers(session)],
         findings=findings_by_hint(session),
+        findings_line="".join(findings_line(session)),
         checks=len(CHECKS),
         not_checked=not_checked(session),
         sections=sections(session, flames or {}),
@@ -197,16 +201,22 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
 
 @cache
 def template(name: str) -> Template:
-    """Returns one of the tool's templates, with autoescaping on."""
+    """Returns one of the tool's templates, with autoescaping on. It knows the pages' script and its hash."""
     # Autoescaping is forced, because Jinja would not choose it by the ending `.html.j2`.
+    loader = FileSystemLoader(template_dir())
     environment = Environment(
-        loader=FileSystemLoader(template_dir()),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
     )
+    script, *_ = loader.get_source(environment, "report.js")
+    environment.globals |= {
+        "script": Markup(script),  # noqa: S704 - a file of the tool, with nothing from outside in it
+        "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+    }
     return environment.get_template(name)
 
 

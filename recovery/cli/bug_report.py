@@ -1,0 +1,346 @@
+"""Writes the text of a bundle for a bug tracker: plain text for bugs.mysql.com, Jira's markup for MariaDB and Percona.
+
+Both are ASCII, and of about 40 lines: what is longer is in the archive. The session is masked before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from recovery.analysis.stacks import share_text
+from recovery.analysis.statistics import compare_means
+from recovery.analysis.summary import (
+    Summary,
+    interval_factor,
+    main_values,
+    mean,
+    measured_runs_by_cell,
+    summarise,
+)
+from recovery.model import CallChain, Flavor, Run, Session, Table, can, parse_version
+from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
+from recovery.report import fmt
+from recovery.report.startup_tables import CLAIM, MAX_SHOWN_FRAMES
+from recovery.report.summary_text import answers, seconds_with_error
+from recovery.report.tables import is_judged
+from recovery.report.text import WIDTH, command_lines, paragraph, render_table
+
+_MAX_LOG_LINES = 6
+_YOURS = "[yours to write]"
+_NEEDED = "Crash recovery needs only the files that were modified since the last checkpoint."
+
+Section = tuple[str, tuple["str | Table | tuple[str, ...]", ...]]
+"""A heading and what is under it: paragraphs, tables, and lines that stay as they are."""
+
+
+def slowest_run(session: Session, slow: Summary | None) -> Run | None:
+    """Returns the slowest measured run of the slowest cell."""
+    runs = measured_runs_by_cell(session).get((slow.version, slow.variant), ()) if slow else ()
+    return max(runs, key=lambda run: run.startup_s or 0.0, default=None)
+
+
+def render_bug_report(
+    session: Session, product: Flavor, slow: Summary | None, *, script: str | None, log: str | None
+) -> str:
+    """Returns the text for the bug tracker of this product, which ends with a newline.
+
+    `slow` is the slowest start, and None if the session measured something else; `script` the name of the script that
+    repeats the test, and `log` the error log of the slowest start, both None if there is none."""
+    fields = dict(_fields(session, product, slow))
+    sections = [section for section in _sections(session, product, slow, script, log) if section[1]]
+    lines = _plain(fields, sections) if product is Flavor.MYSQL else _jira(fields, sections)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+# --- Fields of the trackers
+
+_CATEGORY = "MySQL Server: InnoDB storage engine"
+_ARCHITECTURES = {"x86_64": "x86", "aarch64": "ARM"}
+_PROJECTS = {
+    Flavor.MARIADB: ("MariaDB Server (MDEV)", "Storage Engine - InnoDB"),
+    Flavor.PERCONA: ("Percona Server for MySQL (PS)", "InnoDB"),
+}
+"""The project and the component in the Jira of each vendor."""
+
+
+def _fields(session: Session, product: Flavor, slow: Summary | None) -> Iterator[tuple[str, str]]:
+    versions = ", ".join(_release(session, version) for version in session.versions)
+    if product is not Flavor.MYSQL:
+        project, component = _PROJECTS[product]
+        yield from (("Project", project), ("Issue Type", "Bug"), ("Component/s", component))
+        system = session.environment.get("os") or "Linux"
+        yield from (("Summary", _synopsis(session, slow)), ("Affects Version/s", versions))
+        yield "Environment", f"{system}; {_host(session)}; {_storage(session)}"
+        return
+    severity = "[S1 to S3: yours to choose]" if is_judged(session) else "S5 (Performance)"
+    yield from (("Synopsis", _synopsis(session, slow)), ("Category", _CATEGORY), ("Severity", severity))
+    known = [str(fact) for name in ("os", "kernel") if (fact := session.environment.get(name))]
+    yield from (("Version", versions), ("OS", ", ".join(("Linux", *known))))
+    architecture = str(session.environment.get("architecture") or "")
+    yield "CPU Architecture", _ARCHITECTURES.get(architecture, architecture or "Any")
+
+
+def _release(session: Session, version: str) -> str:
+    """Returns the version as its vendor writes it: MariaDB's without a prefix, Percona's with its build."""
+    if version.startswith(Flavor.PERCONA):
+        return _server(session, version).get("@version") or version.removeprefix("percona-")
+    return version.removeprefix("mariadb-")
+
+
+def _server(session: Session, version: str) -> dict[str, str]:
+    """Returns the facts about a version's server, of its first variant if each has its own."""
+    return next((facts for name, facts in session.servers.items() if name.partition(" ")[0] == version), {})
+
+
+def _synopsis(session: Session, slow: Summary | None) -> str:
+    if slow is None:
+        return f"{session.title}: {', '.join(session.versions)}"
+    run = slowest_run(session, slow)
+    tables = f" with {run.tables:,} tables" if run and run.tables else ""
+    version = f" ({slow.version})" if len(session.versions) > 1 else ""
+    # A variant of the experiment `scale` is named after its tables, too.
+    variant = slow.variant.removesuffix(f"-{run.tables}") if run else slow.variant
+    return f"{session.title} takes {seconds_with_error(slow.mean or 0.0)} {variant}{tables}{version}"
+
+
+def _host(session: Session) -> str:
+    known = session.environment
+    cpus = f"{known.get('cpus') or '?'} CPUs {known.get('cpu_model') or ''}".strip()
+    memory = known.get("memory_bytes")
+    facts = (
+        cpus,
+        f"{fmt.size(memory)} of memory" if isinstance(memory, int) else None,
+        known.get("ec2_instance_type"),
+        known.get("virtualisation"),
+    )
+    return ", ".join(str(fact) for fact in facts if fact)
+
+
+def _storage(session: Session) -> str:
+    known = session.environment
+    model = f" ({known['device_model']})" if known.get("device_model") else ""
+    where = f"{known.get('filesystem') or 'a file system'} on {known.get('device') or 'an unknown device'}{model}"
+    speeds = [
+        f"{known[f'probe_4k_{threads}_iops']:,} by {threads} thread{'s' if threads > 1 else ''}"
+        for threads in (1, 16)
+        if isinstance(known.get(f"probe_4k_{threads}_iops"), int)
+    ]
+    given = ((name, session.settings.get(name)) for name in ("read_iops", "read_bps", "memory_bytes", "cpus"))
+    limits = ", ".join(" ".join(fmt.fact_row(name, value)) for name, value in given if value)
+    parts = (
+        where,
+        f"4 KiB reads a second: {', '.join(speeds)}" if speeds else "",
+        f"limits: {limits}" if limits else "",
+    )
+    return "; ".join(part for part in parts if part)
+
+
+# --- Sections
+
+
+def _sections(
+    session: Session, product: Flavor, slow: Summary | None, script: str | None, log: str | None
+) -> Iterator[Section]:
+    yield "Description", tuple(_description(session, product))
+    figures = () if slow is None else (_startup_table(session),)
+    more = () if figures else ("The tables are in report.txt in the archive.",)
+    yield "Actual behaviour", (*answers(session, each_version=slow is None), *figures, *more)
+    yield "Expected behaviour", (_YOURS if slow is None else _expected(session, product, slow),)
+    run = slowest_run(session, slow)
+    if run is not None:
+        lines = _log_lines(log) if log is not None else [run.crash_proof] if run.crash_proof else []
+        yield (
+            f"Error log of run {run.number}, {run.version} {run.variant}",
+            (tuple(map(_log_line, lines)),) if lines else (),
+        )
+    yield from _stack(session, slow)
+    yield "How to repeat", tuple(_how_to_repeat(session, script))
+
+
+def _description(session: Session, product: Flavor) -> Iterator[str]:
+    for version in session.versions:
+        facts = _server(session, version)
+        sha256 = f"SHA-256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
+        yield f"{version}: {', '.join(filter(None, (facts.get('@version_comment'), sha256))) or 'not known'}"
+    if product is Flavor.MYSQL:
+        yield f"Host: {_host(session)}"
+        yield f"Storage: {_storage(session)}"
+    if given := " ".join(str(session.settings[name]) for name in ("set", "variants") if session.settings.get(name)):
+        yield f"Options other than the defaults: {given}"
+
+
+def _startup_table(session: Session) -> Table:
+    """Returns the means of all cells: seconds, and what was read for each table of the schema."""
+    cells = measured_runs_by_cell(session)
+    rows = [(one, cells[one.version, one.variant]) for one in summarise(session) if one.count]
+    traced = any(run.tablespaces_opened is not None for _, runs in rows for run in runs)
+    return Table(
+        title="",
+        headers=(
+            *("version", "variant", "runs", "seconds", "+-", "bytes/table", "reads/table"),
+            *(("opened", "modified") if traced else ()),
+        ),
+        rows=tuple((*_figures(one, runs), *(_files(runs) if traced else ())) for one, runs in rows),
+        numeric=(False, False, *(True,) * (7 if traced else 5)),
+        keys=2,
+    )
+
+
+def _figures(one: Summary, runs: Sequence[Run]) -> tuple[str, ...]:
+    size, reads = (
+        mean(value / run.tables for run in runs if run.tables and (value := getattr(run, name)) is not None)
+        for name in ("read_bytes", "read_requests")
+    )
+    error = fmt.ABSENT if one.interval is None else fmt.seconds(one.interval)
+    each = (fmt.size(None if size is None else round(size)), fmt.ratio(reads))
+    return (one.version, one.variant, str(one.count), fmt.seconds(one.mean), error, *each)
+
+
+def _files(runs: Sequence[Run]) -> Iterator[str]:
+    for name in ("tablespaces_opened", "tablespaces_modified"):
+        count = mean(getattr(run, name) for run in runs)
+        yield fmt.ABSENT if count is None else f"{count:,.0f}"
+
+
+def _expected(session: Session, product: Flavor, slow: Summary) -> str:
+    """Returns what can be expected: by the manual if the start was traced, else by a faster version."""
+    runs = measured_runs_by_cell(session)[slow.version, slow.variant]
+    opened = mean(run.tablespaces_opened for run in runs)
+    modified = mean(run.tablespaces_modified for run in runs)
+    if not any(run.crash_proof for run in runs):
+        return _YOURS
+    if opened is not None and modified is not None and opened > modified and _names_modified_files(slow.version):
+        rule = _NEEDED if product is Flavor.MARIADB else f"{CLAIM} (the manual)."
+        return f"{rule} Here {opened:,.0f} are opened, and {modified:,.0f} were modified."
+    others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
+    fast = min(others, key=lambda one: one.mean or 0.0)
+    values = (main_values(session, measured_runs_by_cell(session)[one.version, one.variant]) for one in (slow, fast))
+    effect = compare_means(*values, factor=interval_factor(session))
+    if effect is not None and effect.differs:
+        return (
+            f"{slow.version} takes no longer than {fast.version}, which needs {seconds_with_error(fast.mean or 0.0)}."
+        )
+    return "The time depends on what was modified since the last checkpoint, and not on the number of tables."
+
+
+def _names_modified_files(version: str) -> bool:
+    try:
+        return can(parse_version(version), "redo_names_files")
+    except ValueError:
+        return False
+
+
+def _stack(session: Session, slow: Summary | None) -> Iterator[Section]:
+    """Yields the most frequent stack of the sampled starts, of the slowest version if it was sampled."""
+    found = [(chain, run) for run in session.runs for chain in run.chains if not chain.waits]
+    if found:
+        version = slow.version if slow else None
+        chain, run = max(found, key=lambda one: (one[1].version == version, one[0].samples))
+        share = share_text(chain.samples, chain.of, decimals=0)
+        heading = f"Top stack of run {run.number}, {run.version}: {share} of {chain.phase}, {chain.thread}"
+        yield heading, (tuple(paragraph(_frames(chain))),)
+
+
+def _frames(chain: CallChain) -> str:
+    return " > ".join(chain.frames[-MAX_SHOWN_FRAMES:])
+
+
+def _how_to_repeat(session: Session, script: str | None) -> Iterator[str | tuple[str, ...]]:
+    if script is not None:
+        yield (f"  bash {script} /path/to/mysqld    (attached; cold starts need root)",)
+    yield "With the tool that measured this:"
+    yield tuple(command_lines(session.command))
+
+
+# --- Lines of the error log
+
+_LOG_PREFIX = re.compile(
+    r"^\d{4}-\d\d-\d\d[T ] ?(\d{1,2}:\d\d:\d\d(?:\.\d{3})?)\d*(?:Z|[+-]\d\d:\d\d)? +\d+ "
+    r"(?:\[(?:Note|System)\] )?(?:(\[MY-\d+\] )\[\w+\] )?"
+)
+"""What is not shown of a line: its date, the digits after milliseconds, its thread, `[Note]` and the subsystem."""
+_PROGRAM_FOLDER = re.compile(r"(?<!\S)\S*/(?=(?:mysqld|mariadbd)(?!\S*/))")
+
+
+def _log_lines(log: str) -> list[str]:
+    """Returns the lines that bound the phases of a start: the first of each kind, and of many those around the longest
+    phases."""
+    found: list[str] = []
+    seen: set[object] = set()
+    for line in log.splitlines():
+        event = classify(line)
+        kinds = {kind for kind in (event and event.kind, milestone_of(line)) if kind is not None} - seen
+        if kinds:
+            found.append(line)
+            seen |= kinds
+        if EventKind.READY in kinds:
+            break
+    stamps = [None if (stamp := parse_stamp(line)) is None else stamp.at_s for line in found]
+    gaps = [0.0 if one is None or two is None else two - one for one, two in pairwise(stamps)]
+    weights = [max(pair) for pair in zip([0.0, *gaps], [*gaps, 0.0], strict=True)]
+    ranked = sorted(range(len(found)), key=lambda number: (classify(found[number]) is None, -weights[number]))
+    return [found[number] for number in sorted(ranked[:_MAX_LOG_LINES])]
+
+
+def _log_line(line: str) -> str:
+    """Returns a line of a log, cut to the width of the page."""
+    text = _one_line(_PROGRAM_FOLDER.sub("", _LOG_PREFIX.sub(r"\1 \2", line)))
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+
+
+# --- Plain text
+
+
+def _plain(fields: dict[str, str], sections: Sequence[Section]) -> Iterator[str]:
+    for name, value in fields.items():
+        yield from paragraph(f"{name}: {value}")
+    for heading, content in sections:
+        yield ""
+        if len(content) == 1 and isinstance(content[0], str):
+            yield from paragraph(f"{heading}: {content[0]}")
+            continue
+        yield from paragraph(f"{heading}:")
+        for part in content:
+            if isinstance(part, str):
+                yield from paragraph(part)
+            elif isinstance(part, Table):
+                yield from _table_lines(part)
+            else:
+                yield from part
+
+
+def _table_lines(table: Table) -> list[str]:
+    """Returns the lines of a table without a title."""
+    return render_table(table).splitlines()[2:]
+
+
+# --- Jira
+
+
+def _jira(fields: dict[str, str], sections: Sequence[Section]) -> Iterator[str]:
+    for name, value in fields.items():
+        yield f"{name}: {_one_line(value)}"
+    for heading, content in sections:
+        yield ""
+        yield f"h3. {_escaped(heading)}"
+        for part in content:
+            if isinstance(part, str):
+                yield _escaped(part)
+            elif isinstance(part, Table):
+                yield f"||{'||'.join(map(_escaped, part.headers))}||"
+                yield from (f"|{'|'.join(map(_escaped, row))}|" for row in part.rows)
+                yield from map(_escaped, part.notes)
+            else:
+                yield "{noformat}"
+                yield from (line.replace("{noformat}", "{ noformat}") for line in part)
+                yield "{noformat}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(paragraph(text))
+
+
+def _escaped(text: str) -> str:
+    """Returns the text on one line, without a meaning in Jira's markup."""
+    return re.sub(r"([\\{}\[\]|*_+^~!?])", r"\\\1", _one_line(text))

@@ -1,0 +1,178 @@
+"""The text of a bundle has what a tracker asks for, on about 40 lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sessions import FIXTURES, KEPT_SESSIONS
+
+from recovery.analysis.summary import summarise
+from recovery.cli.bug_report import render_bug_report
+from recovery.cli.bundle import keep_versions, products
+from recovery.model import STARTUP_METRIC, Flavor, Session
+from recovery.report.stored_session import load_session
+from recovery.report.summary_text import slowest_start
+
+LOGS = FIXTURES / "errorlogs"
+
+
+def rendered(session: Session, product: Flavor = Flavor.MYSQL, log: str = "mysql-5.7.22-crash.err") -> str:
+    """Returns the text for the product's versions of a session, with a log as that of its slowest start."""
+    kept = keep_versions(session, products(session)[product])
+    slow = slowest_start(summarise(kept)) if kept.figure == STARTUP_METRIC else None
+    script = "repro.sh" if slow else None
+    return render_bug_report(kept, product, slow, script=script, log=(LOGS / log).read_text())
+
+
+def section(text: str, heading: str) -> list[str]:
+    """Returns the lines under a heading, which may begin on the heading's line."""
+    return text.partition(f"\n{heading}")[2].partition("\n\n")[0].lstrip(":").strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def four(kept_sessions: Path) -> Session:
+    return load_session(kept_sessions / "2026-11-21-four-versions")
+
+
+def test_the_text_of_two_versions_has_all_that_the_tracker_asks_for(four: Session) -> None:
+    two = keep_versions(four, ("5.7.22", "8.0.31"))
+    text = rendered(two)
+    assert text.splitlines()[:6] == [
+        "Synopsis: Startup after SIGKILL takes 76.3 s cold with 200,000 tables (8.0.31)",
+        "Category: MySQL Server: InnoDB storage engine",
+        "Severity: S5 (Performance)",
+        "Version: 5.7.22, 8.0.31",
+        "OS: Linux, Debian GNU/Linux 12 (bookworm), 6.18.44-fc-v669",
+        "CPU Architecture: x86",
+    ]
+    assert section(text, "Description") == [
+        "5.7.22: MySQL Community Server (GPL), SHA-256 11418b78308a",
+        "8.0.31: MySQL Community Server - GPL, SHA-256 a4105a6ea812",
+        "Host: 2 CPUs AMD EPYC, 25.3 GB of memory, docker in kvm",
+        "Storage: ext4 on /dev/vda",
+    ]
+    assert section(text, "Actual behaviour") == [
+        "Startup after SIGKILL, 200,000 tables; mean of 5 runs +- 95 % interval:",
+        "5.7.22 recovers 1.19 times faster (1.15-1.23) than 8.0.31, cold.",
+        "Why 8.0.31 takes 76.3 s cold: 140.3 kB in 2.9 reads for each table.",
+        "version  variant       runs  seconds    +-  bytes/table  reads/table",
+        "5.7.22   cold             5    64.03  1.42      99.7 kB         2.08",
+        "5.7.22   warm             5     6.11  0.28        511 B         0.01",
+        "8.0.31   cold             5    76.34  2.63     140.3 kB         2.94",
+        "8.0.31   second start     5    57.61  2.84      80.5 kB         3.00",
+    ]
+    (expected,) = section(text, "Expected behaviour")
+    assert expected == "8.0.31 takes no longer than 5.7.22, which needs 64.0 s."
+    assert "\nHow to repeat:\n  bash repro.sh /path/to/mysqld    (attached; cold starts need root)\n" in text
+    assert "  recovery crash-recovery --version '5.7.22 8.0.31' --tables 200000 --runs 5 \\\n" in text
+    assert len(text.splitlines()) <= 45
+
+
+def test_the_log_has_the_lines_around_the_longest_phases(four: Session) -> None:
+    """With the proof of the crash, the ready line, and nothing after it."""
+    lines = section(rendered(four), "Error log of run 23, 8.0.31 cold")
+    assert 5 <= len(lines) <= 10
+    assert "20:28:49.151 InnoDB: Database was not shutdown normally!" in lines
+    assert lines[-1] == "20:28:49.827 mysqld: ready for connections."
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*-crash.err")), ids=lambda path: path.name)
+def test_a_log_of_any_server_is_cut_to_its_milestones(log: Path, four: Session) -> None:
+    lines = section(rendered(four, log=log.name), "Error log of run 23, 8.0.31 cold")
+    assert 3 <= len(lines) <= 10
+    assert "ready for connections" in lines[-1]
+    assert any("not shut" in line or "crash recovery" in line for line in lines)
+    assert not any("[Note]" in line for line in lines)
+
+
+def test_a_session_without_logs_has_the_proof_that_is_stored(four: Session) -> None:
+    mysql = keep_versions(four, products(four)[Flavor.MYSQL])
+    slow = slowest_start(summarise(mysql))
+    text = render_bug_report(mysql, Flavor.MYSQL, slow, script=None, log=None)
+    (line,) = section(text, "Error log of run 23, 8.0.31 cold")
+    assert line == "04:17:08.495 [MY-012551] Database was not shutdown normally!"
+
+
+def test_mariadb_gets_the_markup_of_jira(four: Session) -> None:
+    lines = rendered(four, Flavor.MARIADB, "mariadb-10.11.5-crash.err").splitlines()
+    assert lines[:6] == [
+        "Project: MariaDB Server (MDEV)",
+        "Issue Type: Bug",
+        "Component/s: Storage Engine - InnoDB",
+        "Summary: Startup after SIGKILL takes 4.07 s cold with 200,000 tables",
+        "Affects Version/s: 10.11.5",
+        "Environment: Debian GNU/Linux 12 (bookworm); 2 CPUs AMD EPYC, 25.3 GB of memory, docker in kvm; "
+        "ext4 on /dev/vda",
+    ]
+    assert "||version||variant||runs||seconds||\\+-||bytes/table||reads/table||" in lines
+    assert "|mariadb-10.11.5|cold|5|4.07|0.14|1.1 kB|0.05|" in lines
+    assert lines.count("{noformat}") == 6, "log, script and command"
+    assert "h3. How to repeat" in lines
+    assert len(lines) <= 45
+
+
+def test_text_of_a_server_is_not_read_as_markup(four: Session) -> None:
+    servers = {"mariadb-10.11.5": {"@version_comment": "{noformat}[x|y] *a* \u00e9"}}
+    text = rendered(replace(four, servers=servers), Flavor.MARIADB)
+    assert "\nmariadb-10.11.5: \\{noformat\\}\\[x\\|y\\] \\*a\\* \\?\n" in text
+
+
+def test_percona_gets_its_own_project_and_release(four: Session) -> None:
+    runs = tuple(replace(run, flavor="percona", version="percona-8.0.39") for run in four.runs[:10])
+    servers = {"percona-8.0.39": {"@version": "8.0.39-30"}}
+    one = replace(four, versions=("percona-8.0.39",), runs=runs, servers=servers)
+    lines = rendered(one, Flavor.PERCONA).splitlines()
+    assert lines[0] == "Project: Percona Server for MySQL (PS)"
+    assert "Affects Version/s: 8.0.39-30" in lines
+
+
+def test_a_traced_start_is_compared_with_the_manual(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-21-seven-versions")
+    text = rendered(session)
+    expected = " ".join(section(text, "Expected behaviour"))
+    assert expected == (
+        '"only *.ibd files modified since the last checkpoint are accessed" (the manual). '
+        "Here 50,000 are opened, and 100 were modified."
+    )
+    assert "reads/table opened modified" in text
+
+
+def test_a_server_before_the_manual_says_so_is_compared_with_a_faster_one(kept_sessions: Path) -> None:
+    """Up to 5.6 the redo log names no files."""
+    old = keep_versions(load_session(kept_sessions / "2026-11-21-seven-versions"), ("5.6.24",))
+    (expected,) = section(rendered(old), "Expected behaviour")[:1]
+    assert expected.startswith("The time depends on what was modified")
+
+
+def test_what_does_not_differ_significantly_is_not_expected_to(four: Session) -> None:
+    few = replace(four, runs=tuple(run for run in four.runs if run.repeat < 3))
+    (expected,) = section(rendered(few), "Expected behaviour")[:1]
+    assert expected.startswith("The time depends on what was modified")
+
+
+def test_the_severity_of_lost_data_is_left_to_the_reporter(kept_sessions: Path) -> None:
+    text = rendered(load_session(kept_sessions / "2026-11-22-damage"))
+    assert "\nSeverity: [S1 to S3: yours to choose]\n" in text
+
+
+def test_sampled_stacks_add_the_most_frequent_one(kept_sessions: Path) -> None:
+    text = rendered(load_session(kept_sessions / "2026-11-21-stacks"))
+    heading, *frames = section(text, "Top stack")
+    assert heading == "of run 4, 5.7.22: 82 % of validation, main thread:", "of the slowest version"
+    assert " ".join(frames).startswith("fil_ibd_open > Datafile::validate_to_dd > ")
+
+
+@pytest.mark.parametrize("name", KEPT_SESSIONS)
+def test_the_text_of_any_session_is_short_and_plain(name: str, kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / name)
+    for product in products(session):
+        text = rendered(session, product)
+        assert text.isascii()
+        assert len(text.splitlines()) <= 60
+        if product is Flavor.MYSQL:
+            assert [line for line in text.splitlines() if len(line) > 78] == []
+            assert text.startswith("Synopsis: ")
+        for heading in ("Description", "Actual behaviour", "Expected behaviour", "How to repeat"):
+            assert section(text, heading) or section(text, f"h3. {heading}"), heading

@@ -1,0 +1,100 @@
+"""The wheel has all that the tool needs, and works where it is installed, as pip and pipx install it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from checkout import ROOT, copy_checkout
+from html_page import check_page
+from sessions import FIXTURES
+
+from recovery import __version__
+
+PIP = (sys.executable, "-m", "pip", "-q", "--disable-pip-version-check")
+LOCALLY = ("--no-index", "--no-deps")
+Called = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built by the locked build backend."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    copy_checkout(source)
+    subprocess.run([*PIP, "wheel", *LOCALLY, "--no-build-isolation", "-w", built, source], check=True)
+    (found,) = built.iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of the wheel in a fresh environment, through a link as pipx makes it. Only its dependencies are those
+    of the tests."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv")
+    python = folder / "venv/bin/python"
+    subprocess.run([*PIP, "--python", python, "install", *LOCALLY, wheel], check=True)
+    (packages,) = folder.glob("venv/lib/python3*/site-packages")
+    # A path file in a folder that is itself named by one has no effect: the checkout stays out.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    (folder / "recovery").symlink_to("venv/bin/recovery")
+    return folder / "recovery"
+
+
+@pytest.fixture
+def call(installed: Path, tmp_path: Path) -> Called:
+    """Calls the command in an empty folder, and returns what it prints."""
+
+    def called(*words: str | Path) -> str:
+        settings = os.environ | {"RECOVERY_CACHE": str(tmp_path / "cache"), "PYTHONPATH": ""}
+        done = subprocess.run(
+            [installed, *words], cwd=tmp_path, env=settings, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return called
+
+
+def test_the_wheel_has_every_file_of_the_tool(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        packed = [name.partition(".data/data/share/mysql-recovery-tester/")[2] or name for name in archive.namelist()]
+    folders = (ROOT / "recovery", ROOT / "templates", ROOT / "docker")
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert len(files) > 100
+    assert {str(path.relative_to(ROOT)) for path in files} - set(packed) == set()
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        found: Message = Parser().parsestr(archive.read(name).decode())
+        (entry,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
+        assert "recovery = recovery.__main__:main" in archive.read(entry).decode()
+    assert (found["Name"], found["Version"]) == ("mysql-recovery-tester", __version__)
+    assert found["Requires-Python"] == ">=3.11"
+    assert found["License-File"] == "LICENSE"
+    assert "Apache-2.0" in (found["License-Expression"], found["License"])
+    assert found["Description-Content-Type"] == "text/markdown"
+    assert found.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(found["Summary"]) > 40
+    assert {"mysql", "mariadb", "innodb"} <= set(found["Keywords"].split(","))
+    assert "Operating System :: POSIX :: Linux" in found.get_all("Classifier", ())
+
+
+def test_the_installed_command_finds_its_files(call: Called) -> None:
+    assert call("--version") == f"recovery, version {__version__}\n"
+    assert "cold-recovery" in call("--help")
+    assert "5.7.22" in call("versions"), "the catalog"
+    assert "create table" in call("schema", "--tables", "2"), "a template"
+    assert "information_schema" in call("experiments", "--dry-run"), "what was published"
+    check_page(call("report", FIXTURES / "sessions" / "three-versions", "--format", "html"))
