@@ -151,9 +151,9 @@ def parse(words: list[str] | None, settings: list[str]) -> None:
             patch.setenv(BY_NAME[name.lower()].variable, value)
         command: click.Command = cli
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-            found = command.get_command(click.Context(command), words[0])
-            assert found is not None, f"there is no command {words[0]}"
-            command, words = found, words[1:]
+            _, found, words = command.resolve_command(click.Context(command), words)
+            assert found is not None
+            command = found
         refuse_unused_variables(os.environ, command)
         with suppress(click.exceptions.Exit):  # of --help and --version
             given = command.make_context(str(command.name), words).params
