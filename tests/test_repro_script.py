@@ -99,7 +99,8 @@ def host(tmp_path: Path) -> Host:
 
 
 def servers_left(host: Host) -> list[str]:
-    return [" ".join(one.cmdline()) for one in psutil.process_iter() if str(host.folder) in " ".join(one.cmdline())]
+    commands = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    return [command for command in commands if str(host.folder) in command]
 
 
 def test_the_script_starts_kills_and_times_the_server(host: Host) -> None:
