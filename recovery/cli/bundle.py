@@ -28,6 +28,7 @@ from pathlib import Path, PurePath
 import click
 from pydantic import TypeAdapter
 
+from recovery.cli.completion import complete_session
 from recovery.cli.mask import (
     PLACEHOLDER,
     Literal,
@@ -703,7 +704,7 @@ def list_files(files: Sequence[BundledFile]) -> Iterator[str]:
 
 
 @click.command()
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
 @click.option(
     "--output",
