@@ -264,11 +264,12 @@ def _parse_precision(given: GivenOptions) -> float | None:
     """Returns the precision as a share. Raises UsageError for options that it excludes or needs."""
     if not given.get("precision"):
         if given.get("max_runs"):
-            raise UsageError("MAX_RUNS has no effect without PRECISION", "give PRECISION=5%, or RUNS alone")
+            raise UsageError("--max-runs has no effect without --precision", "give PRECISION=5%, or --runs alone")
         return None
     if given["runs"]:
         raise UsageError(
-            "RUNS is a fixed number of runs, and PRECISION adds runs as they are needed", "give RUNS, or MAX_RUNS"
+            "--runs is a fixed number, and --precision adds runs as they are needed",
+            "give one of them; --max-runs limits --precision",
         )
     share = parse_share("PRECISION", given["precision"])
     if not 0 < share < 1:
@@ -286,7 +287,7 @@ def _check_combinations(request: Request) -> None:
         raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
     if request.precision is not None and request.max_runs < MIN_RUNS_FOR_PRECISION:
         raise UsageError(
-            f"MAX_RUNS={request.max_runs} is too few for PRECISION", f"give {MIN_RUNS_FOR_PRECISION} or more"
+            f"MAX_RUNS={request.max_runs} is too few for --precision", f"give {MIN_RUNS_FOR_PRECISION} or more"
         )
     if request.fail_over is not None and request.runs < MIN_RUNS:
         raise UsageError(

@@ -200,7 +200,8 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
-    releases = [one for text in suite.versions if (one := parse_version_option(text).release) is not None]
+    known = (parse_version_option(text).release for text in suite.versions)
+    releases = [release for release in known if release is not None]
     notes: dict[str, None] = {}
     for request in requests:
         check_options_offline(request, releases, lambda note: notes.setdefault(note.strip()))
