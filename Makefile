@@ -42,13 +42,18 @@ endif
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
 unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON,$(sort $(given))),$(if \
     $(filter command,$(origin $(name))),$(name)))
+# In quotes, because the shell would run what is in such a name.
+nearest = import difflib, sys; name, *known = sys.argv[1:]; near = difflib.get_close_matches(name.upper(), known, 1); \
+    print("the nearest is " + near[0] if near else "there are " + " ".join(known), end="")
+quoted = '$(subst ','\'',$(1))'
 ifneq ($(strip $(unknown)),)
-$(error $(strip $(unknown)) is not a setting. There are: $(VARIABLES) $(GIVEN_TO_MAKE) ARGS)
+$(error $(firstword $(unknown)) is not a setting: $(shell python3 -c $(call quoted,$(nearest)) \
+    $(call quoted,$(firstword $(unknown))) $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON))
 endif
 
 # Not part of `make test`: they take long, or depend on what else the host does.
 ON_DEMAND := docs disturbed browser bench torture large
-.PHONY: help cold-recovery warm-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
+.PHONY: help cold-recovery warm-recovery crash-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
         compare status resume \
         test test-fast $(ON_DEMAND:%=test-%) torture lint audit bench fuzz fuzz-corpora lock clean
 
@@ -74,8 +79,10 @@ cold-recovery: env ## SIGKILL, empty cache, time the start
 warm-recovery: env ## the same with the files in the cache; without VERSION those of the newest session
 	@$(RECOVERY) warm-recovery $(ARGS)
 
-recovery: env ## cold, then warm, over the same data directory
+crash-recovery: env ## cold, then warm, over the same data directory
 	@$(RECOVERY) crash-recovery $(ARGS)
+
+recovery: crash-recovery ## the same: its earlier name
 
 clean-start: env ## the baseline: a start without a crash, cold and warm
 	@$(RECOVERY) clean-start $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -21,7 +22,9 @@ import pytest
 from recovery import __version__
 from recovery.cli.main import run
 from recovery.cli.measure import announce, request_from_arguments
+from recovery.cli.options import mark_json_without_file
 from recovery.errors import UsageError
+from recovery.experiments import EXPERIMENTS
 
 MAX_LINE_LENGTH = 2100
 Refused = Callable[..., tuple[int, str]]
@@ -72,26 +75,26 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
 @pytest.mark.parametrize(
     ("code", "command", "message"),
     [
-        (2, "cold-recovery --tables 0", "TABLES=0 is not valid"),
-        (2, "cold-recovery --runs 0", "RUNS=0 is not valid"),
-        (2, "cold-recovery --schemas 0", "SCHEMAS=0 is not valid"),
+        (2, "cold-recovery --tables 0", "--tables 0 is not valid"),
+        (2, "cold-recovery --runs 0", "--runs 0 is not valid"),
+        (2, "cold-recovery --schemas 0", "--schemas 0 is not valid"),
         (2, "cold-recovery --columns=-2", "--columns=-2 is not valid"),
         (2, "cold-recovery --set datadir=/elsewhere", "datadir"),
         (2, "cold-recovery --engine podman", "podman"),
         (2, "cold-recovery --stall 0", "stall"),
         (2, "cold-recovery --stall nan", "stall"),
         (2, "cold-recovery --stall inf", "stall"),
-        (2, "cold-recovery --read-iops 0", "READ_IOPS=0 is not valid"),
-        (2, "cold-recovery --memory 1m", "MEMORY=1m is too little for any server"),
+        (2, "cold-recovery --read-iops 0", "--read-iops 0 is not valid"),
+        (2, "cold-recovery --memory 1m", "--memory 1m is too little for any server"),
         (2, "cold-recovery --memory ''", "--memory is set but empty"),
         (2, "cold-recovery --results=", "--results is set but empty"),
-        (2, f"cold-recovery --note {'x' * 501}", "NOTE is 501 characters long"),
+        (2, f"cold-recovery --note {'x' * 501}", "--note is 501 characters long"),
         (2, "cold-recovery --note 'io2\n5000'", "is not a line of plain text"),
         (2, "cold-recovery --note '\x1b[31m'", "is not a line of plain text"),
-        (2, "cold-recovery --variant 'a\nb\x1b[31m'", "--variant 'a b?[31m' has no name"),
+        (2, "cold-recovery --variant 'a\nb\x1b[31m'", "--variant a b?[31m has no name"),
         (2, "cold-recovery --frobnicate", "--frobnicate"),
         (2, "cold-recovery --data ~nobody-at-all/x", "there is no such home folder"),
-        (2, "cold-recovery --version '5.6.24 5.7.22' --mysqld /opt/x", "MYSQLD is one server"),
+        (2, "cold-recovery --version '5.6.24 5.7.22' --mysqld /opt/x", "--mysqld is one server"),
         (2, "cold-recovery --template missing.j2", "missing.j2"),
         (2, "cold-recovery --layout general --template own.j2", "determines the layout of its tables"),
         (2, "cold-recovery --tables 10 --variant many:schemas=4", "cannot divide 10 tables among 4 schemas"),
@@ -99,19 +102,18 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
         (2, "cold-recovery --version mariadb-10.11.5 --variant x:layout=general", "mariadb-10.11.5 has no general"),
         (2, "cold-recovery --version 5.6.24 --layout encrypted", "5.6.24 has no plugin that reads the keys"),
         (2, "cold-recovery --version 8.4.0 --variant x:layout=encrypted", "8.4.0 has no plugin that reads the keys"),
-        (2, "cold-recovery --version five", "'five' is not a server version"),
+        (2, "cold-recovery --version five", "--version five is not a server version"),
         (3, "cold-recovery --version 8.0.38", "8.0.38 was withdrawn"),
         (2, "cold-recovery --dry-run --engine local --version 9.7", "9.7"),
         (3, "cold-recovery --dry-run --engine docker", "there is no Docker engine at"),
-        (2, "cold-recovery --dry-run --json not/there.json", "--json not/there.json cannot be written"),
-        (2, "cold-recovery --dry-run --json .", "--json . cannot be written"),
+        (2, "cold-recovery --dry-run --json not/there.json", "--json=not/there.json cannot be written"),
+        (2, "cold-recovery --dry-run --json .", "--json=. cannot be written"),
         (2, "report", "no session"),
         (2, "datadirs remove no-such-key", "no-such-key"),
-        (2, "analyze", "no error log was given"),
         (3, "images", "there is no Docker engine at unix:///nowhere/docker.sock (DOCKER_HOST)"),
         (3, "images build 5.7.22", "there is no Docker engine"),
         (2, "images build", "no server was named"),
-        (2, "images build --mysqld /x 5.7.22 8.0.31", "VERSION names several"),
+        (2, "images build --mysqld /x 5.7.22 8.0.31", "several versions are named"),
         (2, "images remove", "say which"),
         (2, "images remove x --all", "say which"),
     ],
@@ -147,10 +149,13 @@ def test_an_unknown_version_is_refused_with_the_available_ones(refused: Refused)
 @pytest.mark.parametrize(
     ("code", "variable", "command", "message"),
     [
-        *((2, f"{name}=", "cold-recovery", f"{name} is set but empty") for name in ("VERSION", "TABLES", "MEMORY")),
+        *(
+            (2, f"{name}=", "cold-recovery", f"RECOVERY_{name} is set but empty")
+            for name in ("VERSION", "TABLES", "MEMORY")
+        ),
         (2, "TABELS=5", "versions", "RECOVERY_TABELS is not a setting"),
-        (2, "SECONDS=1", "cold-recovery", "SECONDS=1 has no effect on cold-recovery"),
-        (2, "TRACE=1", "table-cache", "TRACE=1 has no effect on table-cache"),
+        (2, "SECONDS=1", "cold-recovery", "RECOVERY_SECONDS=1 has no effect on cold-recovery"),
+        (2, "TRACE=1", "table-cache", "RECOVERY_TRACE=1 has no effect on table-cache"),
         (3, "VERSION=5.7.22 8.0.31", "images build", "there is no Docker engine"),
     ],
 )
@@ -234,7 +239,7 @@ def test_a_session_of_a_newer_format_is_refused(empty_folder: Path, refused: Ref
     assert "newer version" in text
     code, text = refused("warm-recovery")
     assert code == 2
-    assert "give VERSION=" in text
+    assert "give --version" in text
 
 
 # --- The layers of settings
@@ -253,10 +258,15 @@ def test_the_command_line_overrides_the_environment_which_overrides_the_config_f
 
 
 def test_flags_come_from_the_environment_too(monkeypatch: pytest.MonkeyPatch, printed: Printed) -> None:
-    for name, value in {"KEEP": "1", "AS_PUBLISHED": "true", "STALL": "7", "SET": "innodb_page_size=8192 x=1"}.items():
+    for name, value in {
+        "KEEP": "1",
+        "AS_PUBLISHED": "true",
+        "STALL": "7",
+        "SET": "innodb_page_size=8192 loose_x=1",
+    }.items():
         monkeypatch.setenv(f"RECOVERY_{name}", value)
     command = printed("cold-recovery", "--dry-run")[1].splitlines()[0]
-    assert command.endswith("--set innodb_page_size=8192 --set x=1 --as-published --keep --stall 7")
+    assert command.endswith("--set innodb_page_size=8192 --set loose_x=1 --as-published --keep --stall 7")
 
 
 def test_a_note_keeps_its_blanks_in_every_layer(
@@ -288,7 +298,7 @@ def test_quiet_prints_errors_alone(
     monkeypatch.setenv("RECOVERY_QUIET", "1")
     assert printed("cold-recovery", "--dry-run")[1] == ""
     assert run(["cold-recovery", "--runs", "0"]) == 2
-    assert capsys.readouterr().err.startswith("error: RUNS=0")
+    assert capsys.readouterr().err.startswith("error: --runs 0")
 
 
 # --- Dry runs
@@ -416,6 +426,11 @@ def test_analyze_reads_compressed_standard_input_and_prints_json(
     assert start["named_share"] == 1.0
 
 
+def test_analyze_without_a_file_on_a_terminal_is_refused(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    assert "no error log was given" in refused("analyze")[1]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -468,3 +483,207 @@ def test_a_long_session_asks_before_it_begins_on_a_terminal(answer: bool, monkey
     )
     announce([request], said.append, yes=True)
     assert len(asked) == 1, "--yes begins without a question"
+
+
+# --- JSON
+
+PUBLISHED = Path(__file__).resolve().parent.parent / "docs" / "results"
+KEPT = "2026-11-21-seven-versions"
+JSON_COMMANDS = {
+    "analyze": (str(CRASH_57),),
+    "compare": ("--results", str(PUBLISHED), KEPT, KEPT),
+    "datadirs": (),
+    "datadirs list": (),
+    "doctor": ("--no-probe",),
+    "report": ("--results", str(PUBLISHED), KEPT),
+    "sessions": ("--results", str(PUBLISHED)),
+    "status": (),
+    "versions": (),
+}
+
+
+@pytest.mark.parametrize(("command", "words"), JSON_COMMANDS.items())
+def test_json_goes_to_a_file_or_alone_to_standard_output(
+    command: str, words: tuple[str, ...], empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def output(*options: str) -> str:
+        assert run([*command.split(), *options, *words]) in (0, 3)
+        return capsys.readouterr().out
+
+    text = output()
+    assert not text.startswith("{")
+    for flag in (["--json"], ["--json", "-"], ["--json=-"]):
+        assert isinstance(json.loads(output(*flag)), dict)
+    for number, flag in enumerate((["--json", "0.json"], ["--json=1"])):
+        assert not output(*flag).startswith("{"), "the text is printed as well"
+        assert isinstance(json.loads((empty_folder / ("0.json" if number == 0 else "1")).read_text()), dict)
+    assert sorted(path.name for path in empty_folder.iterdir()) == ["0.json", "1"], "no draft is left"
+
+
+@pytest.mark.parametrize("command", ["resume", *EXPERIMENTS, "experiments", "images", *JSON_COMMANDS])
+def test_every_command_that_has_results_refuses_a_json_file_that_cannot_be_written(
+    command: str, refused: Refused, empty_folder: Path
+) -> None:
+    for file in ("not/there.json", "."):
+        code, text = refused(*command.split(), f"--json={file}")
+        assert code == 2
+        assert f"--json={file} cannot be written" in text
+    assert list(empty_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "marked"),
+    [
+        ("--json A B", "--json=- A B"),
+        ("A --json B", "A --json=- B"),
+        ("A B --json", "A B --json=-"),
+        ("--json - A B", "--json - A B"),
+        ("--json out.json A B", "--json out.json A B"),
+        ("--json=out A B", "--json=out A B"),
+        ("--json --results x A", "--json=- --results x A"),
+        ("", ""),
+    ],
+)
+def test_json_takes_no_argument_of_the_command_for_its_file(words: str, marked: str) -> None:
+    assert mark_json_without_file(words.split()) == marked.split()
+
+
+def test_a_command_without_arguments_takes_any_word_for_the_json_file(printed: Printed, empty_folder: Path) -> None:
+    printed("versions", "--json", "servers.txt")
+    assert json.loads((empty_folder / "servers.txt").read_text())["versions"][0]["version"] == "5.6.24"
+
+
+def test_json_writes_to_a_pipe_and_follows_a_link(printed: Printed, empty_folder: Path) -> None:
+    (empty_folder / "link.json").symlink_to("target")
+    printed("versions", "--json", "link.json")
+    assert (empty_folder / "link.json").is_symlink()
+    assert json.loads((empty_folder / "target").read_text())["format"] == 1
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        printed("versions", "--json", f"/dev/fd/{writing}")
+        os.close(writing)
+        assert json.loads(pipe.read())["format"] == 1
+
+
+def test_json_before_a_subcommand_is_refused(refused: Refused) -> None:
+    assert "--json has no effect before remove" in refused("datadirs", "--json", "remove", "x")[1]
+
+
+# --- Names of server options in dry runs
+
+MISSPELT = "innodb_bufer_pool_size=1G"
+
+
+@pytest.fixture
+def cached_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which no server is, and the options of 5.7.22 are."""
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "cache/options"
+    folder.mkdir(parents=True)
+    (folder / f"5.7.22-{'a' * 16}.txt").write_text("innodb_buffer_pool_size\nport")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        ("cold-recovery --set {}", "--set {}"),
+        ("cold-recovery --variant a:{}", "--variant a:{}"),
+        ("interference --option {}", "--option {}"),
+        ("experiments --version 5.7.22 --set {}", "--set {}"),
+        ("cold-recovery --defaults-file my.cnf", "{} in the file of --defaults-file"),
+    ],
+)
+def test_a_dry_run_refuses_an_unknown_server_option(
+    words: str, typed: str, refused: Refused, cached_lists: Path, empty_folder: Path
+) -> None:
+    (empty_folder / "my.cnf").write_text(f"[mysqld]\n{MISSPELT}\n")
+    code, text = refused(*words.format(MISSPELT).split(), "--dry-run")
+    assert code == 2
+    assert f"error: {typed.format(MISSPELT)}: no such option in 5.7.22" in text
+    assert "did you mean innodb_buffer_pool_size?" in text
+
+
+@pytest.mark.parametrize("command", ["cold-recovery", "experiments"])
+def test_a_dry_run_says_that_options_of_a_server_that_is_not_there_are_not_checked(
+    command: str, printed: Printed, cached_lists: Path
+) -> None:
+    plan = " ".join(printed(command, "--dry-run", "--version", "8.0.31", "--set", MISSPELT)[0].split())
+    assert "8.0.31 is not in the cache: the names of server options are checked when it is there" in plan
+    assert "no server in the cache has the option innodb_bufer_pool_size: did you mean" in plan
+
+
+# --- Unknown names
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        ("cold-recovery --tabels 5", "recovery cold-recovery has no option --tabels", "did you mean --tables?"),
+        (
+            "cold-recovery --dry-run --tabels 5",
+            "recovery cold-recovery has no option --tabels",
+            "did you mean --tables?",
+        ),
+        ("images build --oflin", "recovery images build has no option --oflin", "did you mean --offline?"),
+        ("versions --zzz", "recovery versions has no option --zzz", "`recovery versions --help` lists its options"),
+        ("cold-recvery", "there is no command cold-recvery", "did you mean cold-recovery?"),
+        ("sesions", "there is no command sesions", "did you mean sessions?"),
+        ("zzz", "there is no command zzz", "there are: cold-recovery,"),
+        ("compare '' b", "an argument is empty", "leave it out"),
+    ],
+)
+def test_the_nearest_name_is_offered(words: str, message: str, hint: str, refused: Refused) -> None:
+    code, text = refused(*shlex.split(words))
+    assert code == 2
+    assert message in text
+    assert hint in text
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [("TABELS", "RECOVERY_TABLES"), ("tables", "RECOVERY_TABLES"), ("CASHE", "RECOVERY_CACHE")],
+)
+def test_the_nearest_variable_is_offered(
+    variable: str, hint: str, monkeypatch: pytest.MonkeyPatch, refused: Refused
+) -> None:
+    monkeypatch.setenv(f"RECOVERY_{variable}", "5")
+    assert f"RECOVERY_{variable} is not a setting\nhint:  did you mean {hint}?" in refused("versions")[1]
+
+
+@pytest.mark.parametrize("target", ["crash-recovery", "recovery", "help", "-n cold-recovery"])
+def test_make_offers_the_nearest_variable(target: str) -> None:
+    command = ["make", *target.split(), "TABELS=5"]
+    done = subprocess.run(command, cwd=PUBLISHED.parent.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "TABELS is not a setting: the nearest is TABLES." in done.stderr
+
+
+def test_make_runs_nothing_that_is_in_an_unknown_name(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    for name in (f"a;touch {touched};b", f"a'$(touch {touched})", f"a`touch {touched}`"):
+        command = ["make", "help", f"{name}=1"]
+        subprocess.run(command, cwd=PUBLISHED.parent.parent, capture_output=True, check=False)
+    assert not touched.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["versions", f"sessions --results {PUBLISHED}", f"report -v --results {PUBLISHED} {KEPT}", "schema", "--help"],
+)
+def test_a_closed_pipe_is_no_error(command: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recovery", *command.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+def test_a_closed_standard_input_is_refused() -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "recovery", "analyze", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: standard input is closed")

@@ -371,7 +371,17 @@ def expected_codes(command: str) -> tuple[int, ...]:
 
 def test_make_alone_prints_help() -> None:
     shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for target in ("cold-recovery", "warm-recovery", "recovery", "clean-start", "versions", "doctor", "test", "bench"):
+    for target in (
+        "cold-recovery",
+        "warm-recovery",
+        "crash-recovery",
+        "recovery",
+        "clean-start",
+        "versions",
+        "doctor",
+        "test",
+        "bench",
+    ):
         assert f"make {target}" in shown
     assert "default 5.7.22" in shown
 

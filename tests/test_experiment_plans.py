@@ -206,10 +206,10 @@ def test_hot_rows_are_ten_rows_locked_by_transactions_that_are_counted_by_commit
 
 
 def test_unknown_questions_and_workloads_are_refused() -> None:
-    with pytest.raises(UsageError, match="no question 'speed'") as error:
+    with pytest.raises(UsageError, match="QUESTION=speed: write-scaling has no such") as error:
         works("write-scaling", ExperimentOptions(parts=("speed",)))
     assert "hot-rows" in error.value.hint
-    with pytest.raises(UsageError, match="no workload is called nonsense"):
+    with pytest.raises(UsageError, match="WORKLOAD=nonsense: there is no such"):
         works("table-cache", ExperimentOptions(workloads=("nonsense",)))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from at_work import interference
 from everything import HOSTILE
@@ -177,7 +178,7 @@ def test_a_setting_of_other_commands_in_the_file_is_refused(
 def test_a_budget_is_refused_and_the_scales_are_named(
     settings_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hint = "give SCALE=quick, SCALE=standard or SCALE=published instead"
+    hint = "give --scale quick, --scale standard or --scale published instead"
     settings_file.write_text('budget = "30m"')
     assert run(["experiments"]) == 2
     assert f"unknown setting 'budget'\nhint:  {hint}" in capsys.readouterr().err
@@ -297,6 +298,24 @@ def test_all_experiments_are_measured_in_the_order_of_the_publications(
     steps = fake.record.steps
     assert fake.resume() == 0
     assert (fake.begun, fake.fetched, fake.record.steps) == ([], [], steps), "there was nothing to resume"
+
+
+def test_json_alone_is_on_standard_output(
+    fake: FakeSessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Session:
+        click.echo("the results of one session")
+        return fake.measure(request, shown, unfinished)
+
+    monkeypatch.setattr(suite_run, "run_and_show", measure)
+    assert run([*fake.arguments, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["status"] == "finished"
+    assert "the results of one session" in captured.err
+    written = fake.results / "experiments.json"
+    assert run(["experiments", "--report", str(fake.folder), f"--json={written}"]) == 0
+    assert json.loads(written.read_text()) == json.loads(captured.out)
+    assert "E3 information_schema" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("failing", [("crash-recovery",), publication_names()], ids=["the first", "all"])

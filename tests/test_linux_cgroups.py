@@ -222,9 +222,9 @@ def test_a_limit_that_was_removed_is_noticed(tmp_path: Path) -> None:
     (folder / "io.max").write_text("254:16 rbps=1048576 wbps=max riops=5000 wiops=max\n")
     assert group.lost() is None
     (folder / "io.max").write_text("254:16 rbps=max wbps=max riops=max wiops=max\n")
-    assert "READ_IOPS and READ_BPS was removed during the run" in (group.lost() or "")
+    assert "--read-iops and --read-bps was removed during the run" in (group.lost() or "")
     (folder / "io.max").unlink()
-    assert "READ_IOPS" in (group.lost() or "")
+    assert "--read-iops" in (group.lost() or "")
 
 
 def refused(limits: Limits, where: Path, tree: Path) -> str:
@@ -237,7 +237,7 @@ def refused(limits: Limits, where: Path, tree: Path) -> str:
 
 def test_limits_without_a_controller_are_refused(tmp_path: Path) -> None:
     tree = unified(tmp_path, controllers="hugetlb")
-    assert "READ_IOPS cannot be set: this host has no control group hierarchy with 'io'" in refused(
+    assert "--read-iops cannot be set: this host has no control group hierarchy with 'io'" in refused(
         Limits(read_iops=5), tmp_path, tree
     )
     assert "'memory'" in refused(Limits(memory_bytes=1 << 28), tmp_path, tree)
@@ -269,7 +269,7 @@ def test_limits_on_reads_need_a_block_device(
     use_device(device, monkeypatch)
     tree = hybrid(tmp_path)
     assert why in refused(Limits(read_iops=5), tmp_path, tree)
-    assert refused(Limits(read_bps=MIB), tmp_path, tree).startswith("READ_BPS cannot be set")
+    assert refused(Limits(read_bps=MIB), tmp_path, tree).startswith("--read-bps cannot be set")
     with server_limits(Limits(cpus=0.5), tmp_path, mounts=tree) as group:
         assert group is not None, "other limits need no disk"
     checks = {check.name: check for check in doctor.limit_checks(tmp_path)}
@@ -418,7 +418,7 @@ def test_the_estimate_of_the_plan_depends_on_the_limit_on_reads(capsys: pytest.C
 
 def test_the_plan_refuses_limits_that_cannot_be_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cold-recovery", "--dry-run", "--cpus", "100000"]) == 3
-    assert "error: CPUS=100000 is more than this host has" in capsys.readouterr().err
+    assert "error: --cpus 100000 is more than this host has" in capsys.readouterr().err
 
 
 # --- A warm run without options uses what the newest session used

@@ -52,7 +52,7 @@ def test_settings_refuse_all_steps_also_to_a_command_without_the_option(
     if environment is not None:
         monkeypatch.setenv("RECOVERY_UNPRIVILEGED", environment)
     seen: list[bool] = []
-    monkeypatch.setattr(main.cli, "main", lambda *_, **__: seen.append(all(map(is_refused, RootStep))))
+    monkeypatch.setattr(main.cli, "invoke", lambda _: seen.append(all(map(is_refused, RootStep))))
     assert main.run(["versions"]) == 0
     assert seen == [refused]
 
@@ -62,9 +62,9 @@ def test_settings_refuse_all_steps_also_to_a_command_without_the_option(
     [
         (["cold-recovery", "--no-root-steps"], "", {}, "--no-root-steps was replaced by --unprivileged"),
         (["cold-recovery", "--no-root-steps=mount"], "", {}, "--no-root-steps was replaced by --unprivileged"),
-        (["doctor"], "no_root_steps = true\n", {}, "it was replaced by UNPRIVILEGED=1"),
-        (["doctor"], "", {"RECOVERY_NO_ROOT_STEPS": "mount"}, "it was replaced by UNPRIVILEGED=1"),
-        (["doctor"], "", {"RECOVERY_UNPRIVILEGED": "fanotify"}, 'invalid UNPRIVILEGED "fanotify"'),
+        (["doctor"], "no_root_steps = true\n", {}, "it was replaced by --unprivileged"),
+        (["doctor"], "", {"RECOVERY_NO_ROOT_STEPS": "mount"}, "it was replaced by --unprivileged"),
+        (["doctor"], "", {"RECOVERY_UNPRIVILEGED": "fanotify"}, "RECOVERY_UNPRIVILEGED=fanotify is not valid"),
     ],
 )
 def test_replaced_settings_are_refused(
@@ -116,7 +116,7 @@ def test_caches_are_not_dropped(tmp_path: Path, no_engine: docker.DockerClient) 
 @as_root
 def test_no_control_group_is_made(tmp_path: Path) -> None:
     with refuse_steps(only(RootStep.CGROUPS)):
-        for limits, name in ((Limits(memory_bytes=1 << 28), "MEMORY"), (Limits(cpus=0.5), "CPUS")):
+        for limits, name in ((Limits(memory_bytes=1 << 28), "--memory"), (Limits(cpus=0.5), "--cpus")):
             with pytest.raises(HostUnfitError) as caught:
                 controller_settings(limits, tmp_path)
             assert caught.value.message.startswith(f"{name} cannot be set")

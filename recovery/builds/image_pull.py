@@ -89,7 +89,7 @@ class NotPulledError(RecoveryError):
 
 _HINT = "see the engine's log, and its settings for registries and proxies; REGISTRY= names a mirror"
 _HINTS = {
-    PullFailure.OLD_FORMAT: "leave IMAGE out: an image is made from the server's tarball then",
+    PullFailure.OLD_FORMAT: "leave --image out: an image is made from the server's tarball then",
     PullFailure.ABSENT: "look for the tag in the registry",
     PullFailure.REFUSED: "look for the name in the registry, or log in: docker login",
     PullFailure.NO_SUCH_NAME: "write it as `docker pull` takes it, like mysql:5.7.22",

@@ -50,7 +50,7 @@ def _find_or_make_image(wanted: ServerRequest | None, sources: Sources, say: Say
 def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     assert sources.image is not None
     if not sources.image.strip():
-        raise UsageError("IMAGE is set but empty", "leave it out, or give an image's name")
+        raise UsageError("--image is set but empty", "leave it out, or give an image's name")
     image = image_id(client, sources.image)
     if image is None:
         if sources.offline:
@@ -61,8 +61,8 @@ def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, cli
     build = _inspect_and_warn(client, sources.image, image)
     if wanted is not None and not wanted.fits(build.version):
         raise UsageError(
-            f"IMAGE is {build.version} ({build.version.text}), but VERSION says {wanted.text}",
-            f"leave VERSION out, or say VERSION={build.version}",
+            f"--image is {build.version} ({build.version.text}), but VERSION={wanted.text} was asked for",
+            f"leave --version out, or say VERSION={build.version}",
         )
     return build
 

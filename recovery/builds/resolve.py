@@ -219,9 +219,10 @@ def parse_version_option(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
         return parse_request(text)
-    except UsageError as error:
+    except UsageError:
         raise UsageError(
-            error.message, f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}"
+            f"VERSION={text} is not a server version",
+            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}",
         ) from None
 
 
@@ -247,8 +248,8 @@ def _resolve_own(wanted: Version | None, sources: Sources, say: Say) -> Build:
     build = _make_build(found, offline=sources.offline, say=say)
     if wanted is not None and not _versions_match(wanted, build.version):
         raise UsageError(
-            f"MYSQLD is {build.version} ({build.version.text}), but VERSION says {wanted}",
-            f"leave VERSION out, or say VERSION={build.version}",
+            f"--mysqld is {build.version} ({build.version.text}), but VERSION={wanted} was asked for",
+            f"leave --version out, or say VERSION={build.version}",
         )
     return build
 

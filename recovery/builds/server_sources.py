@@ -191,7 +191,7 @@ def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
     """Returns the user's own server. MYSQLD names an executable, an unpacked folder, a tarball, or the URL of a
     tarball."""
     if not mysqld.strip():
-        raise UsageError("MYSQLD is set but empty", "leave it out, or give a path or a URL")
+        raise UsageError("--mysqld is set but empty", "leave it out, or give a path or a URL")
     if "://" in mysqld:
         download.check_url(mysqld, "MYSQLD")
         return ensure_installed(_url_job(mysqld, offline=offline, say=say), say).found

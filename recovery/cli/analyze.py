@@ -4,7 +4,6 @@ It starts no server."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,6 +12,8 @@ from pathlib import Path
 import click
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
+from recovery.cli.options import table_option
+from recovery.cli.output import STANDARD_OUTPUT, write_json
 from recovery.errors import UsageError, escape_control
 from recovery.model import Table
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
@@ -24,35 +25,41 @@ FORMAT = 1
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def analyze(files: tuple[Path, ...], as_json: bool) -> int:
-    """Where did the time of every start in these error logs go? FILE may be compressed; - is standard input."""
-    if not files:
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path, allow_dash=True))
+@table_option("json")
+def analyze(files: tuple[Path, ...], json_to: str | None) -> int:
+    """Show where the time of every start in these error logs went. FILE may be compressed. Without FILE, or with -, the
+    log is read from standard input."""
+    if not files and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError("no error log was given", "recovery analyze FILE..., or - for standard input")
+    files = files or (Path("-"),)
     found = [(str(file), list(_read_starts(file))) for file in files]
     if not any(starts for _, starts in found):
         names = ", ".join(name for name, _ in found)
         hint = "give an error log of a server that includes its start"
         raise UsageError(f"no start of a server was found in {names}", hint)
-    sys.stdout.write(to_json(found) if as_json else "\n".join(log_page(name, starts) for name, starts in found))
+    if json_to:
+        write_json(json_to, to_json(found))
+    if json_to != STANDARD_OUTPUT:
+        sys.stdout.write("\n".join(log_page(name, starts) for name, starts in found))
     return 0
 
 
 def _read_starts(file: Path) -> Iterator[LoggedStart]:
     if str(file) == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed", "recovery analyze FILE...")
         yield from starts_in(sys.stdin.buffer, "standard input")
         return
     with open_log(file) as log:
         yield from starts_in(log, str(file))
 
 
-def to_json(found: Sequence[tuple[str, Sequence[LoggedStart]]]) -> str:
-    body = {
+def to_json(found: Sequence[tuple[str, Sequence[LoggedStart]]]) -> dict[str, object]:
+    return {
         "format": FORMAT,
         "logs": [{"log": name, "starts": [_start_to_dict(start) for start in starts]} for name, starts in found],
     }
-    return json.dumps(body, indent=2) + "\n"
 
 
 def _start_to_dict(start: LoggedStart) -> dict[str, object]:

@@ -29,6 +29,7 @@ from pydantic import TypeAdapter
 from recovery.analysis.summary import summarise
 from recovery.cli.bug_report import render_bug_report, slowest_run
 from recovery.cli.bundle_scripts import REPRO_SCRIPT, options_file, repro_script, sql_scripts
+from recovery.cli.completion import complete_session
 from recovery.cli.mask import (
     PLACEHOLDER,
     Literal,
@@ -449,7 +450,7 @@ def list_files(files: Sequence[BundledFile]) -> Iterator[str]:
 
 
 @click.command()
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
 @click.option(
     "--for",

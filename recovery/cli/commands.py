@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from recovery.cli.options import click_option, options_of
+from recovery.cli.completion import complete_session
+from recovery.cli.options import BY_NAME, click_option, mark_json_without_file, options_of
+from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
@@ -29,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
 }
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
+SESSION_COMMANDS = ("resume", "report", "compare", "bundle")
+"""Commands with sessions as arguments."""
 HIDDEN_COMMANDS = {"run": "measure:run_command"}
 """Earlier names of commands, which still work."""
 MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
@@ -65,6 +70,24 @@ class MeasuringCommand(click.Command):
                 parameter.help = measure.option_help(experiment, str(parameter.name), parameter.help)
 
 
+class _SessionCompletion(click.Command):
+    """Stands for a command whose arguments are sessions while a shell completes it: to import it takes a second."""
+
+    def __init__(self, group: RecoveryGroup, name: str) -> None:
+        sessions = click.Argument(["sessions"], nargs=-1, shell_complete=complete_session)
+        super().__init__(name, params=[sessions, click_option(BY_NAME["results"])])
+        self._group = group
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        command = self._group.get_command(ctx, str(self.name)) if incomplete.startswith("-") else None
+        return super().shell_complete(ctx, incomplete) if command is None else command.shell_complete(ctx, incomplete)
+
+
+def _takes_words(command: click.Command) -> bool:
+    """Returns whether the command has arguments or subcommands, and not only options."""
+    return isinstance(command, click.Group) or any(isinstance(one, click.Argument) for one in command.params)
+
+
 class RecoveryGroup(click.Group):
     """Represents the `recovery` command, which finds its subcommands in EXPERIMENTS and COMMANDS."""
 
@@ -80,6 +103,26 @@ class RecoveryGroup(click.Group):
             command: click.Command = getattr(import_module(f"recovery.cli.{module}"), attribute)
             return command
         return self.commands.get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        options = [word for word in args[1:] if word.startswith("-")]
+        if ctx.resilient_parsing and args[0] in SESSION_COMMANDS and not options:
+            return args[0], _SessionCompletion(self, args[0]), args[1:]
+        name, command, words = self._resolve(ctx, args)
+        if command is not None and _takes_words(command):
+            words = mark_json_without_file(words)
+        return name, command, words
+
+    def _resolve(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            names = self.list_commands(ctx)
+            near = difflib.get_close_matches(args[0], names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+            raise UsageError(f"there is no command {args[0]}", hint) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completes names from the lists; importing each command for its help would take half a second."""

@@ -4,8 +4,6 @@ With a limit (--fail-over) a team can use it to check a new image."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +12,9 @@ import click
 
 from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, worse_pairs
 from recovery.analysis.statistics import MIN_RUNS
+from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
+from recovery.cli.output import STANDARD_OUTPUT, write_json
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
 from recovery.model import STARTUP_METRIC, Session, Verdict, is_second_start, metric
@@ -27,15 +27,15 @@ FORMAT = 2
 
 
 @click.command("compare")
-@click.argument("first")
-@click.argument("second")
+@click.argument("first", shell_complete=complete_session)
+@click.argument("second", shell_complete=complete_session)
 @table_option("results")
 @table_option("fail_over", "Exit with 4 if the second is significantly slower, by more than this.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def compare_command(first: str, second: str, results: Path, fail_over: str | None, as_json: bool) -> int:
+@table_option("json")
+def compare_command(first: str, second: str, results: Path, fail_over: str | None, json_to: str | None) -> int:
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
     commas."""
-    allowed = None if fail_over is None else parse_share("--fail-over", fail_over)
+    allowed = None if fail_over is None else parse_share("FAIL_OVER", fail_over)
     folders = [_session_folders(expand_path(results), names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
     for session in (*one, *other):
@@ -53,9 +53,9 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
             f"{'caches' if one[0].figure == STARTUP_METRIC else 'variants'}, or of "
             "one version each",
         )
-    if as_json:
-        sys.stdout.write(to_json(found))
-    else:
+    if json_to:
+        write_json(json_to, {"format": FORMAT, **asdict(found)})
+    if json_to != STANDARD_OUTPUT:
         names = tuple([folder.name for folder in side] for side in folders)
         print_tables(comparison_tables(found, (names[0], names[1])), ReportConsole())
     if allowed is not None:
@@ -88,10 +88,6 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
             )
     if slower := worse_pairs(found, allowed):
         raise LimitExceededError("; ".join(slower), "`recovery report SESSION` shows each session")
-
-
-def to_json(found: Comparison) -> str:
-    return json.dumps({"format": FORMAT, **asdict(found)}, indent=2) + "\n"
 
 
 def _figure_title(session: Session) -> str:

@@ -5,7 +5,6 @@ server and steps that need root are looked up, not tried."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ import click
 
 from recovery.analysis.warnings import cache_below_host_text
 from recovery.cli.options import table_option
+from recovery.cli.output import STANDARD_OUTPUT, write_json
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
@@ -454,18 +454,18 @@ _KEY_CHECKS = (
 @table_option("no_probe")
 @table_option("unprivileged")
 @click.option("-v", "--verbose", is_flag=True, help="Show every check after the summary.")
-@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON, with the facts of every report.")
-def doctor(data: Path | None, no_probe: bool, unprivileged: bool, verbose: bool, as_json: bool) -> int:
+@table_option("json")
+def doctor(data: Path | None, no_probe: bool, unprivileged: bool, verbose: bool, json_to: str | None) -> int:
     """Check whether this host is suitable for measurements. Exits with 3 if it is not."""
     folder = expand_path(data or default_data_dir()).absolute()
     with refuse_steps(refused_steps(unprivileged=unprivileged)):
         tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
         found = examine(folder, stackers=why_unusable(), tried=tried)
-        if as_json:
+        if json_to:
             checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
             facts = {**collect_host_facts(folder), **tried.facts()}
-            sys.stdout.write(json.dumps({"checks": checks, "environment": facts}, indent=2) + "\n")
-        else:
+            write_json(json_to, {"checks": checks, "environment": facts})
+        if json_to != STANDARD_OUTPUT:
             lines = [*summary_lines(found), *(detail_lines(found) if verbose else ())]
             sys.stdout.write("\n".join(map(escape_control, lines)) + "\n")
     return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 
 import click
@@ -9,24 +10,35 @@ import click
 from recovery.builds import image_list
 from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
+from recovery.cli.completion import complete_version
 from recovery.cli.options import BY_NAME, table_option
-from recovery.cli.output import print_line
-from recovery.cli.report import escaped_text, make_grid, size_text, wide_console
+from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
+from recovery.cli.report import escaped_text, make_grid, refuse_json_before_subcommand, size_text, wide_console
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.session.request import split_versions
 
+FORMAT = 1
+
 
 @click.group(invoke_without_command=True)
+@table_option("json")
 @click.pass_context
-def images(context: click.Context) -> int:
-    """The images of servers on this host: which, from where, and which were made here."""
-    return _print_images() if context.invoked_subcommand is None else 0
+def images(context: click.Context, json_to: str | None) -> int:
+    """List the images of servers on this host, their sources, and which were made here."""
+    if context.invoked_subcommand is None:
+        return _print_images(json_to)
+    refuse_json_before_subcommand(context, json_to)
+    return 0
 
 
-def _print_images() -> int:
+def _print_images(json_to: str | None) -> int:
     found = image_list.list_images(connect())
+    if json_to:
+        write_json(json_to, {"format": FORMAT, "images": [asdict(row) for row in found]})
+    if json_to == STANDARD_OUTPUT:
+        return 0
     console = wide_console()
     if not found:
         console.print("no images of servers on this host; `recovery images build VERSION` makes one")
@@ -47,13 +59,14 @@ def _print_images() -> int:
 
 
 @images.command("list")
-def images_list() -> int:
-    """List them."""
-    return _print_images()
+@table_option("json")
+def images_list(json_to: str | None) -> int:
+    """List the images."""
+    return _print_images(json_to)
 
 
 @images.command("build")
-@click.argument("versions", nargs=-1, envvar=BY_NAME["version"].variable)
+@click.argument("versions", nargs=-1, envvar=BY_NAME["version"].variable, shell_complete=complete_version)
 @table_option("mysqld")
 @table_option("archive")
 @table_option("registry")
@@ -67,12 +80,14 @@ def images_build(
     offline: bool,
     unprivileged: bool,
 ) -> int:
-    """Have the image of each VERSION on this host: pulled, or built here."""
+    """Pull or build the image of each VERSION."""
     versions = split_versions(versions)
     if not versions and mysqld is None:
         raise UsageError("no server was named", "`make image VERSION=5.7.22`, or `recovery images build 5.7.22`")
     if mysqld is not None and len(versions) > 1:
-        raise UsageError("MYSQLD is one server, VERSION names several", "name one version, or none: it is asked")
+        raise UsageError(
+            "--mysqld is one server, and several versions are named", "name one version, or none: it is asked"
+        )
     at = endpoint()
     client = connect(at)
     print_line(f"the Docker engine at {at}", err=True)
@@ -90,7 +105,9 @@ def images_build(
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All that were made here and are not in use.")
 def images_remove(names: tuple[str, ...], everything: bool) -> int:
-    """Remove images that were made here, by name or version; no other image is ever touched."""
+    """Remove images that were made here.
+
+    They are named by name or version. Other images are never touched."""
     if bool(names) == everything:
         raise UsageError("say which: names, or --all", "`recovery images` lists them")
     client = connect()

@@ -61,11 +61,11 @@ def _read_query_file(path: Path) -> str:
     try:
         text = read_limited(path, _MAX_QUERY_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"QUERIES: {path} is not UTF-8 text", "save it as UTF-8") from error
+        raise UsageError(f"QUERIES={path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
-        raise UsageError(f"QUERIES: {path} cannot be read: {error.strerror}", "check the path") from error
+        raise UsageError(f"QUERIES={path} cannot be read: {error.strerror}", "check the path") from error
     if "\0" in text:
-        raise UsageError(f"QUERIES: {path} is not a text file", "give a file of SQL statements")
+        raise UsageError(f"QUERIES={path} is not a text file", "give a file of SQL statements")
     return text
 
 
@@ -132,7 +132,7 @@ def experiment_schema(given: Mapping[str, Any], load: LoadExperiment, options: E
         usual,
         tables=tables,
         databases=parse_count("SCHEMAS", given.get("schemas") or usual.databases, MAX_SCHEMAS),
-        rows=parse_optional_count("--rows", given.get("rows"), _MAX_ROWS) or usual.rows,
+        rows=parse_optional_count("ROWS", given.get("rows"), _MAX_ROWS) or usual.rows,
         template=template,
     )
 
@@ -202,6 +202,6 @@ def _parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, values = text.partition("=")
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
-        raise UsageError(f"--option {text} has no values", "write it like --option table_open_cache=400,4000")
+        raise UsageError(f"OPTION={text} has no values", "write it like OPTION=table_open_cache=400,4000")
     (checked,) = {one for value in found for one in check_user_settings({name: value})}
     return checked, found

@@ -4,13 +4,14 @@ This is the only place that prints errors and ends the process."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,10 +20,13 @@ import click
 
 import recovery
 from recovery.cli.commands import MEASURING_COMMANDS, RecoveryGroup
+from recovery.cli.completion import COMPLETE_VARIABLE
+from recovery.cli.naming import Layers, variable_name
 from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES
 from recovery.cli.output import print_line
 from recovery.cli.settings import (
     CONFIG_FILE,
+    config_path,
     load_config,
     refuse_empty_and_unknown,
     refuse_empty_words,
@@ -53,7 +57,9 @@ def _all_values(
     environment: Mapping[str, str], arguments: Sequence[str], config: Mapping[str, object]
 ) -> Iterator[tuple[str, str]]:
     yield from (
-        (name.removeprefix(PREFIX), value) for name, value in sorted(environment.items()) if name.startswith(PREFIX)
+        (variable_name(name, environment), value)
+        for name, value in sorted(environment.items())
+        if name.startswith(PREFIX)
     )
     for option, word in pairwise(("", *arguments)):
         name, equals, value = word.partition("=")
@@ -71,7 +77,10 @@ _MAX_LINE_LENGTH = 2000
 """Maximum length of a line of an error message, in characters."""
 
 
-@click.group(cls=RecoveryGroup, context_settings={"help_option_names": ["-h", "--help"]})
+_BEGIN = "Begin with `recovery doctor` and `recovery cold-recovery --tables 20k`. Options: `recovery COMMAND --help`."
+
+
+@click.group(cls=RecoveryGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_BEGIN)
 @click.version_option(recovery.__version__, prog_name="recovery")
 def cli() -> None:
     """How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"""
@@ -79,6 +88,8 @@ def cli() -> None:
 
 def main() -> NoReturn:
     _open_closed_standard_streams()
+    if COMPLETE_VARIABLE in os.environ:
+        _complete_words()
     raise_interrupt_on_signals()
     count_resumes()
     _restrict_umask()
@@ -88,6 +99,13 @@ def main() -> NoReturn:
         code = InterruptedByUserError.exit_code
     ignore_signals()
     sys.exit(code)
+
+
+def _complete_words() -> NoReturn:
+    """Prints the completions of a half-typed command line, and ends the process. The user must see no error."""
+    with suppress(Exception), redirect_stderr(io.StringIO()):
+        cli.main([], prog_name="recovery", complete_var=COMPLETE_VARIABLE)
+    sys.exit(1)
 
 
 def _open_closed_standard_streams() -> None:
@@ -111,6 +129,7 @@ def run(arguments: list[str]) -> int:
     """Runs the command that the arguments name, and returns the exit code.
 
     Every error that a user can cause is caught here, and printed as two lines: what is wrong, and what to do."""
+    config: dict[str, Any] = {}
     try:
         refuse_empty_and_unknown(os.environ)
         refuse_empty_words(arguments)
@@ -121,10 +140,20 @@ def run(arguments: list[str]) -> int:
         command = _find_command(arguments)
         with refuse_steps(refused_steps(unprivileged=_is_unprivileged(config))):
             defaults = _default_map(command, config)
-            result = cli.main(arguments, prog_name="recovery", standalone_mode=False, default_map=defaults)
+            result = _invoke(arguments, defaults)
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except (RecoveryError, click.ClickException, click.Abort, OSError, KeyboardInterrupt) as error:
-        return _report_error(error)
+        return _report_error(error, Layers(arguments, os.environ, config, str(config_path())))
+
+
+def _invoke(arguments: list[str], defaults: dict[str, object]) -> object:
+    """Runs the command as click's own `main` does, which would turn a closed pipe into the exit code 1."""
+    try:
+        with cli.make_context("recovery", list(arguments), default_map=defaults) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as end:  # --help
+        return end.exit_code
 
 
 def _find_command(arguments: list[str]) -> click.Command | None:
@@ -138,20 +167,26 @@ def _is_unprivileged(config: Mapping[str, Any]) -> bool:
     try:
         return bool(click.BOOL.convert(value, None, None))
     except click.BadParameter as error:
-        raise UsageError(f'invalid UNPRIVILEGED "{value}"', "give 1 or 0") from error
+        raise UsageError(f"UNPRIVILEGED={value} is not valid", "give 1 or 0") from error
 
 
-def _report_error(error: BaseException) -> int:
+def _report_error(error: BaseException, layers: Layers) -> int:
     code = InterruptedByUserError.exit_code
     match error:
         case RecoveryError():
-            _print_error(error.message, error.hint, log_tail=getattr(error, "log_tail", ()))
+            message, hint = (layers.rename(_single_line(text)) for text in (error.message, error.hint))
+            _print_error(message, hint, log_tail=getattr(error, "log_tail", ()))
             code = error.exit_code
         case click.exceptions.NoArgsIsHelpError():
             click.echo(error.format_message())
             code = UsageError.exit_code
+        case click.NoSuchOption():
+            near = error.possibilities
+            hint = f"did you mean {near[0]}?" if near else f"`{_command_path(error)} --help` lists its options"
+            _print_error(f"{_command_path(error)} has no option {error.option_name}", hint)
+            code = UsageError.exit_code
         case click.ClickException():
-            _print_error(error.format_message(), "recovery --help, or recovery COMMAND --help")
+            _print_error(layers.rename(_single_line(error.format_message())), f"see `{_command_path(error)} --help`")
             code = UsageError.exit_code
         case BrokenPipeError():
             code = _handle_closed_pipe()
@@ -164,6 +199,11 @@ def _report_error(error: BaseException) -> int:
         case _:
             _print_error("interrupted", "what was finished is kept, and no server was left running")
     return code
+
+
+def _command_path(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return "recovery" if context is None else context.command_path
 
 
 def _handle_closed_pipe() -> int:

@@ -22,9 +22,10 @@ from recovery.analysis.compare import cells_without_interval, incomplete_reason,
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, available_servers, parse_release, parse_version_option, resolve_server
 from recovery.cli.commands import MeasuringCommand
+from recovery.cli.completion import complete_session
 from recovery.cli.load_options import host_capacity
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
-from recovery.cli.output import print_line
+from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import make_request
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
@@ -53,7 +54,7 @@ from recovery.session import progress as session_progress
 from recovery.session.datadirs import can_alternate, check_schema_supported
 from recovery.session.engine import IN_CONTAINERS, LOCAL, choose_engine, describe_engine
 from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, duration_text, version_seconds
-from recovery.session.option_checks import check_table_open_cache
+from recovery.session.option_checks import check_options_offline, check_table_open_cache
 from recovery.session.plan import DatadirSpec, datadir_specs, is_measured_over, unsupported_questions
 from recovery.session.progress import Progress
 from recovery.session.request import DEFAULT_POINTS, Request
@@ -79,7 +80,9 @@ def print_plan(request: Request, console: Console) -> None:
         console.print(escaped_text(line), soft_wrap=True)
 
     check_table_open_cache(request, say=say)
-    for line in _plan_lines(request):
+    found = outline(request)
+    check_options_offline(request, [one for one in found.versions if one not in found.names], say)
+    for line in _plan_lines(request, found):
         say(line)
 
 
@@ -152,8 +155,8 @@ def outline(request: Request) -> Outline:
     return Outline(tuple(versions), names, tuple(datadirs))
 
 
-def _plan_lines(request: Request) -> Iterator[str]:
-    found, run_by, room = outline(request), describe_engine(request), free_space(request.data)
+def _plan_lines(request: Request, found: Outline) -> Iterator[str]:
+    run_by, room = describe_engine(request), free_space(request.data)
     yield find_experiment(request.scenario).question
     yield f"  servers run {run_by}"
     yield f"  sizes: {_sizes_text(request)}"
@@ -231,7 +234,11 @@ def _local_server_version(mysqld: str | None) -> list[Version]:
     """Returns the version of the user's own server (MYSQLD), or an empty list if it cannot be determined yet.
 
     The server must be unpacked on this host, and must run without libraries that would have to be fetched."""
-    if mysqld is None or "://" in mysqld or not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
+    if mysqld is None or "://" in mysqld:
+        return []
+    if not Path(mysqld).exists():
+        raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
+    if not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
         return []
     try:
         return [resolve_server(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version]
@@ -247,11 +254,15 @@ def _server_source(version: Version, *, in_images: bool) -> str:
 
 
 _DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
-_VARIANT_HELP = "Settings to compare under a name; repeated for each. NAME: alone is the server as it is."
+_VARIANT_HELP = (
+    "Server options to compare under a name; repeated for each. NAME: without options is the server as it is."
+)
 
 
 def help_of(experiment: Experiment) -> str:
-    how = "" if experiment.load else f"Measured with {' and '.join(experiment.caches)} cache. "
+    how = (
+        "" if experiment.load else f"Measured with {' and '.join(f'a {cache}' for cache in experiment.caches)} cache. "
+    )
     return f"{experiment.question}\n\n{how}Results go to --results, one folder each."
 
 
@@ -293,7 +304,6 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     scenario = str(command.name)
     dry_run, shown = given.pop("dry_run"), Shown(**{one.name: given.pop(one.name) for one in fields(Shown)})
     request = make_request(scenario, given)
-    check_json_path(shown.json_to)
     if dry_run and shown.json_to:
         raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if dry_run:
@@ -302,15 +312,6 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
             print_plan(request, ReportConsole())
         return 0
     return exit_code(request, run_and_show(request, shown))
-
-
-def check_json_path(json_to: str | None) -> None:
-    """Raises UsageError, before hours of measuring, if the report could not be written to this file."""
-    if not json_to or json_to == "-":
-        return
-    path = Path(json_to).absolute()
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"--json {json_to} cannot be written", "name a file that you may write, in an existing folder")
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -398,24 +399,12 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
     try:
         write_reports(folder, session)
     finally:
-        report = (folder / REPORT_FILE).read_text(encoding="utf-8")
-        if shown.json_to == "-":
-            sys.stdout.write(report)
-        else:
+        if shown.json_to != STANDARD_OUTPUT:
             console_report.show(session, folder, ReportConsole(), verbose=shown.verbose)
-            if shown.json_to:
-                _write_report_json(Path(shown.json_to), report)
+        if shown.json_to:
+            write_json(shown.json_to, (folder / REPORT_FILE).read_text(encoding="utf-8"))
         say(f"stored in {folder}")
     return session
-
-
-def _write_report_json(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RecoveryError(
-            f"{path} cannot be written: {error.strerror}", "the session itself is stored; copy its report.json"
-        ) from error
 
 
 # --- Requests from stored commands
@@ -460,7 +449,7 @@ def request_to_resume(unfinished: Unfinished) -> Request:
 
 
 @click.command("resume")
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
 @table_option("wait")
 @table_option("quiet")
@@ -474,13 +463,12 @@ def resume(session: str | None, results: Path, **given: Any) -> int:
     that are void because the storage failed or something was paused. A session is not resumed if the servers, the
     settings or the host have changed."""
     shown = Shown(**given)
-    check_json_path(shown.json_to)
     results = expand_path(results).absolute()
     sweep_results(results)
     unfinished = find_unfinished(results, session)
     check_not_running(unfinished)
     if unfinished.has_ended:
-        return _finish_ended_session(unfinished)
+        return _finish_ended_session(unfinished, shown.json_to)
     request = request_to_resume(unfinished)
     return exit_code(request, run_and_show(request, shown, unfinished))
 
@@ -502,7 +490,7 @@ def run_command(ctx: click.Context, /, *, resumed: bool, **given: Any) -> int:
 run_command.params += resume.params
 
 
-def _finish_ended_session(unfinished: Unfinished) -> int:
+def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:
     """Prints that the session has ended, and returns the exit code of its runs.
 
     The reports are written again, because the tool may have been killed while it wrote them."""
@@ -510,4 +498,6 @@ def _finish_ended_session(unfinished: Unfinished) -> int:
     lacking = incomplete_reason(unfinished.session)
     text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
+    if json_to:
+        write_json(json_to, (unfinished.folder / REPORT_FILE).read_text(encoding="utf-8"))
     return 0 if lacking is None else 1

@@ -7,23 +7,42 @@ their names, which a test compares with the table.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from recovery.cli import completion
+from recovery.cli.output import STANDARD_OUTPUT, check_json_target
 from recovery.errors import UsageError
 
 PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
 DEFAULT_STALL_S = 300.0
 AUTO = "auto"
-PATH_TYPE = click.Path(path_type=Path, readable=False)
-"""The type of path options. Paths are checked later, where the error message can say what to do."""
+
+
+class _PathType(click.Path):
+    """The type of path options. Most is checked later, where the error message can say what to do."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from recovery.linux.files import expand_path  # noqa: PLC0415 - most commands have no path
+
+        path = super().convert(value, param, ctx)
+        try:
+            expand_path(Path(os.fsdecode(path)))
+        except UsageError as error:
+            self.fail(error.message, param, ctx)
+        return path
+
+
+PATH_TYPE = _PathType(path_type=Path, readable=False)
 
 
 class Kind(Enum):
@@ -82,14 +101,14 @@ class Option:
 
 OPTIONS = (
     Option(
-        "version", "Servers, like 5.7.22 or mariadb-10.11.5; several separated by spaces.", "VERSION",
+        "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
         values=("quick", "standard", "published"), common=False,
     ),
-    Option("tables", "Tables in each schema. [default: 200000]", "N", Kind.WHOLE, from_environment=True),
+    Option("tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE, from_environment=True),
     Option("schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True),
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
@@ -120,7 +139,7 @@ OPTIONS = (
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"), from_environment=True,
     ),
-    Option("image", "An image of your own that holds the server.", "NAME", from_environment=True),
+    Option("image", "Your own image of a server.", "NAME", from_environment=True),
     Option(
         "registry", "Where images are pulled from, in place of the engine's default.", "HOST", from_environment=True
     ),
@@ -139,12 +158,13 @@ OPTIONS = (
     Option("cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True),
     Option("set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True),
     Option(
-        "defaults_file", "Use the server options of this my.cnf too, but for those that could harm; --set comes first.",
+        "defaults_file", "Use the server options of this my.cnf, too, except harmful ones. --set takes precedence.",
         kind=Kind.PATH,
     ),
     Option(
-        "variant", "Settings to compare under a name, layout=NAME and schemas=N among them; repeated for each. NAME: "
-        "alone is the server as it is.", "NAME:OPTION=VALUE,...", parameter="variants", several=True,
+        "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
+        "possible, too. NAME: without options is the server as it is.", "NAME:OPTION=VALUE,...",
+        parameter="variants", several=True,
     ),
     Option("template", "Your own schema template.", kind=Kind.PATH, common=False),
     Option("insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False),
@@ -167,12 +187,12 @@ OPTIONS = (
         common=False,
     ),
     Option(
-        "floor", "Also read every table's first page with a plain program: what the storage allows.", kind=Kind.FLAG,
-        common=False,
+        "floor", "Also time a plain program that reads every table's first page: what the storage allows.",
+        kind=Kind.FLAG, common=False,
     ),
     Option("baseline", "The version that the others are compared with. [default: the first]", "VERSION"),
     Option(
-        "fail_over", "Exit with 4 where a version is slower than the baseline by more than that, and significantly.",
+        "fail_over", "Exit with 4 if a version is significantly slower than the baseline, by more than this.",
         "PERCENT", common=False,
     ),
     Option(
@@ -186,7 +206,7 @@ OPTIONS = (
     ),
     Option("keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG),
     Option(
-        "stall", "Give up a start when neither log, CPU nor I/O has moved for so long.", "SECONDS", Kind.SECONDS,
+        "stall", "Give up a start after so long without log, CPU or I/O.", "SECONDS", Kind.SECONDS,
         parameter="stall_s", default=DEFAULT_STALL_S,
     ),
     Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
@@ -194,10 +214,11 @@ OPTIONS = (
     Option("verbose", "Print the tables, too.", kind=Kind.FLAG, line_only=True, short="-v"),
     Option("quiet", "Nothing on standard error but errors and warnings.", kind=Kind.FLAG),
     Option(
-        "dry_run", "Print what would be run, and the disk, inodes and time it takes.", kind=Kind.FLAG, line_only=True
+        "dry_run", "Print what would be run, and the disk space and time it needs.", kind=Kind.FLAG, line_only=True
     ),
     Option(
-        "json", "Write report.json there as well; - is standard output.", "FILE", parameter="json_to", line_only=True
+        "json", "Write the result as JSON to FILE, too. Without FILE, or with -, print JSON only.", "[FILE]",
+        parameter="json_to", alone=STANDARD_OUTPUT, line_only=True,
     ),
     # Options of single experiments.
     Option(
@@ -252,6 +273,7 @@ OPTIONS = (
     ),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
+_JSON_FLAG = BY_NAME["json"].flag
 SETTINGS = tuple(option for option in OPTIONS if not option.line_only)
 SETTING_NAMES = tuple(option.name.upper() for option in SETTINGS)
 
@@ -268,10 +290,15 @@ class _WholeText(click.types.StringParamType):
         return (rv,)
 
 
+_TYPES = {Kind.PATH: PATH_TYPE, Kind.SECONDS: click.FloatRange(1, 1e6), Kind.SENTENCE: _WholeText()}
+
+
 def click_option(option: Option, *, environment: bool = True, text: str | None = None) -> click.Option:
     """Returns the click option for a row of the table. With `environment=False` it ignores its variable."""
     given: dict[str, Any] = {"help": text or option.help, "metavar": option.metavar, "multiple": option.several}
     names = [option.flag, *filter(None, (option.short,)), option.key]
+    if option.name in completion.OF_OPTIONS:
+        given["shell_complete"] = completion.OF_OPTIONS[option.name]
     if environment and not option.line_only:
         given["envvar"] = option.variable
     if option.kind is Kind.FLAG:
@@ -282,15 +309,30 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
         given["type"] = click.Choice([*option.values, *(("1",) if option.alone else ())])
         # Users of make write STACKS=1.
         given["callback"] = lambda _, __, value: option.alone if value == "1" else value
-    elif option.kind is Kind.PATH:
-        given["type"] = PATH_TYPE
-    elif option.kind is Kind.SECONDS:
-        given["type"] = click.FloatRange(1, 1e6)
-    elif option.kind is Kind.SENTENCE:
-        given["type"] = _WholeText()
+    elif option.kind in _TYPES:
+        given["type"] = _TYPES[option.kind]
+    elif option.name == "json":
+        given["callback"] = _checked_json_target
     if option.default is not None:
         given |= {"default": option.default, "show_default": True}
     return click.Option(names, **given)
+
+
+def _checked_json_target(_: click.Context, __: click.Parameter, target: str | None) -> str | None:
+    check_json_target(target)
+    return target
+
+
+def mark_json_without_file(words: Sequence[str]) -> list[str]:
+    """Returns the words of a command line with `--json=-` in place of each `--json` that names no file.
+
+    It is for commands with arguments: in `recovery compare --json A B` the word A is a session. After `--json` only `-`
+    and names that end in .json are files; `--json=FILE` can name any file."""
+    found: list[str] = []
+    for word, after in pairwise((*words, "")):
+        is_file = after == STANDARD_OUTPUT or after.endswith(".json")
+        found.append(f"{word}={STANDARD_OUTPUT}" if word == _JSON_FLAG and not is_file else word)
+    return found
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

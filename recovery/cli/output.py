@@ -1,12 +1,65 @@
-"""Prints lines whose text may come from outside the tool."""
+"""Prints lines whose text may come from outside the tool, and writes JSON where `--json` says."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
 import click
 
-from recovery.errors import escape_control
+from recovery.errors import RecoveryError, UsageError, escape_control
+
+STANDARD_OUTPUT = "-"
 
 
 def print_line(line: str, *, err: bool = False) -> None:
     """Prints one line, with each control character replaced by `?`."""
     click.echo(escape_control(line), err=err)
+
+
+def check_json_target(target: str | None) -> None:
+    """Raises UsageError, before hours of measuring, if JSON could not be written to this file."""
+    if target in (None, STANDARD_OUTPUT):
+        return
+    path = _json_path(target)
+    needed = [path] if path.exists() or not _is_replaced(path) else []
+    needed += [path.resolve().parent] if _is_replaced(path) else []
+    if path.is_dir() or not all(os.access(one, os.W_OK) for one in needed):
+        raise UsageError(f"--json={target} cannot be written", "name a file that you may write, in an existing folder")
+
+
+def write_json(target: str, content: str | Any) -> None:
+    """Writes a JSON text, or a value as JSON, to the file, or to standard output if `target` is `-`."""
+    text = content if isinstance(content, str) else json.dumps(content, indent=2) + "\n"
+    data = text.encode("utf-8", errors="replace")  # a file's name may not be valid UTF-8
+    if target == STANDARD_OUTPUT:
+        sys.stdout.write(data.decode("utf-8"))
+        sys.stdout.flush()
+        return
+    from recovery.linux.files import write_atomically  # noqa: PLC0415 - most commands write no JSON
+
+    path = _json_path(target)
+    try:
+        if _is_replaced(path):
+            write_atomically(path.resolve(), data)
+        else:
+            path.write_bytes(data)
+    except OSError as error:
+        raise RecoveryError(
+            f"{target} cannot be written: {error.strerror or error}",
+            "name another file; a session that was measured is stored all the same",
+        ) from error
+
+
+def _json_path(target: str) -> Path:
+    from recovery.linux.files import expand_path  # noqa: PLC0415 - most commands write no JSON
+
+    return expand_path(Path(target)).absolute()
+
+
+def _is_replaced(path: Path) -> bool:
+    """Returns whether a new file takes the place of this one: not of a device, a pipe or an open file (/dev/stdout)."""
+    return path.parts[1:2] not in (("dev",), ("proc",)) and (path.is_file() or not path.exists())

@@ -15,7 +15,8 @@ from typing import Any
 
 from recovery.analysis.statistics import MIN_RUNS, MIN_RUNS_FOR_PRECISION
 from recovery.builds.catalog import DEFAULT_VERSION
-from recovery.builds.resolve import parse_version_option
+from recovery.builds.download import check_url
+from recovery.builds.resolve import check_registry, parse_request, parse_version_option
 from recovery.cli.load_options import (
     complete_load_options,
     experiment_schema,
@@ -140,7 +141,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     given, left_out = _with_defaults_file(given)
     versions = _requested_versions(given)
     if math.isnan(given["stall_s"]):
-        raise UsageError("--stall nan is not valid", "give seconds, like --stall 300")
+        raise UsageError("STALL=nan is not valid", "give seconds, like STALL=300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
     refused = refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])
@@ -169,13 +170,13 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         engine=_checked_engine(given),
         image=given["image"],
         registry=given["registry"],
-        inserts=_parse_count_or_zero("--inserts", given["inserts"] or str(DEFAULT_INSERTS), most=MAX_INSERTS),
+        inserts=_parse_count_or_zero("INSERTS", given["inserts"] or str(DEFAULT_INSERTS), most=MAX_INSERTS),
         as_published=given["as_published"],
         trace=given["trace"],
         stacks=given["stacks"],
         waits=bool(given.get("waits")),
         baseline=_checked_baseline(given["baseline"], versions),
-        fail_over=None if given["fail_over"] is None else parse_share("--fail-over", given["fail_over"]),
+        fail_over=None if given["fail_over"] is None else parse_share("FAIL_OVER", given["fail_over"]),
         floor=given["floor"],
         refused=refused,
         keep=given["keep"],
@@ -214,7 +215,7 @@ def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, .
     try:
         text = read_limited(expand_path(path), _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"--defaults-file {path} cannot be read: {error.strerror}", "check the path") from error
+        raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
     settings, left_out = parse_defaults_file(text)
     by_hand = {base_name(pair.partition("=")[0]) for pair in given["settings"]}
     pairs = tuple(
@@ -228,7 +229,7 @@ def _requested_versions(given: GivenOptions) -> tuple[str, ...]:
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
-            raise UsageError(f"{name.upper()} is one server, but VERSION names several", "name one version or none")
+            raise UsageError(f"--{name} is one server, but --version names several", "name one version or none")
     if not versions and not given["mysqld"] and not given["image"]:
         return (DEFAULT_VERSION,)
     return versions
@@ -263,11 +264,12 @@ def _parse_precision(given: GivenOptions) -> float | None:
     """Returns the precision as a share. Raises UsageError for options that it excludes or needs."""
     if not given.get("precision"):
         if given.get("max_runs"):
-            raise UsageError("MAX_RUNS has no effect without PRECISION", "give PRECISION=5%, or RUNS alone")
+            raise UsageError("--max-runs has no effect without --precision", "give PRECISION=5%, or --runs alone")
         return None
     if given["runs"]:
         raise UsageError(
-            "RUNS is a fixed number of runs, and PRECISION adds runs as they are needed", "give RUNS, or MAX_RUNS"
+            "--runs is a fixed number, and --precision adds runs as they are needed",
+            "give one of them; --max-runs limits --precision",
         )
     share = parse_share("PRECISION", given["precision"])
     if not 0 < share < 1:
@@ -285,16 +287,16 @@ def _check_combinations(request: Request) -> None:
         raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
     if request.precision is not None and request.max_runs < MIN_RUNS_FOR_PRECISION:
         raise UsageError(
-            f"MAX_RUNS={request.max_runs} is too few for PRECISION", f"give {MIN_RUNS_FOR_PRECISION} or more"
+            f"MAX_RUNS={request.max_runs} is too few for --precision", f"give {MIN_RUNS_FOR_PRECISION} or more"
         )
     if request.fail_over is not None and request.runs < MIN_RUNS:
         raise UsageError(
-            f"--fail-over cannot be judged from {request.runs} runs", f"measure with --runs {MIN_RUNS} or more"
+            f"--fail-over cannot be judged from {request.runs} runs", f"measure with RUNS={MIN_RUNS} or more"
         )
     if request.fail_over is not None and len(request.versions) < 2:
         raise UsageError(
             "--fail-over compares versions, and there is only one",
-            "name two (VERSION), or compare two sessions: recovery compare A B --fail-over 10%",
+            "name two with VERSION=, or compare two sessions: `recovery compare A B --fail-over 10%`",
         )
     check_option_clashes(request)
     check_layouts(request)
@@ -329,13 +331,17 @@ def _check_known_versions(request: Request) -> None:
 def _checked_engine(given: GivenOptions) -> str:
     for name in ("image", "registry"):
         if given[name] and given["engine"] == "local":
-            raise UsageError(f"{name.upper()} needs containers, but ENGINE is local", "leave one of them out")
+            raise UsageError(f"--{name} needs containers, and not ENGINE=local", "leave one of them out")
     for other in ("mysqld", "archive"):
         if given["image"] and given[other]:
-            raise UsageError(f"IMAGE and {other.upper()} cannot be combined", "leave one of them out")
+            raise UsageError(f"--image and --{other} cannot be combined", "leave one of them out")
+    if given["archive"]:
+        check_url(given["archive"], "ARCHIVE")
+    if given["registry"]:
+        check_registry(given["registry"])
     if given["image"] and given["registry"]:
         raise UsageError(
-            "REGISTRY does not apply to IMAGE", "write it into the image's name: localhost:5000/my/server:1"
+            "--registry does not apply to --image", "write it into the image's name: localhost:5000/my/server:1"
         )
     return given["engine"] or AUTO
 
@@ -353,9 +359,9 @@ def requested_schema(given: GivenOptions) -> Schema:
     return Schema(
         tables=parse_count("TABLES", given["tables"] or DEFAULT_TABLES, MAX_TABLES),
         databases=parse_count("SCHEMAS", given["schemas"] or 1, MAX_SCHEMAS),
-        columns=_parse_count_or_zero("--columns", given["columns"], most=MAX_COLUMNS),
-        rows=_parse_count_or_zero("--rows", given["rows"], most=10_000_000),
-        database=parse_identifier("--database", given["database"] or "discovery"),
+        columns=_parse_count_or_zero("COLUMNS", given["columns"], most=MAX_COLUMNS),
+        rows=_parse_count_or_zero("ROWS", given["rows"], most=10_000_000),
+        database=parse_identifier("DATABASE", given["database"] or "discovery"),
         template=given["template"] and _absolute_path(given["template"]),
         layout=parse_layout(given["layout"] or Layout.FILES),
     )
@@ -365,11 +371,15 @@ def _checked_baseline(named: str | None, versions: tuple[str, ...]) -> str | Non
     """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server."""
     if named is None:
         return None
+    try:
+        release = parse_request(named).release
+    except UsageError:
+        release = None
     for version in _without_repeats(versions):
-        if named == version or (parse_version_option(named).release or named) == parse_version_option(version).release:
+        if named == version or (release or named) == parse_version_option(version).release:
             return version
     names = " ".join(versions) or "nothing"
-    raise UsageError(f"the baseline {named} is not measured", f"use one of VERSION: {names}")
+    raise UsageError(f"BASELINE={named} is not measured", f"use one of --version: {names}")
 
 
 def _parse_count_or_zero(name: str, text: str | None, *, most: int) -> int:

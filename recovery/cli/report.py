@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import sys
 import webbrowser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
+from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
 from recovery.cli.options import table_option
-from recovery.cli.output import print_line
+from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import requested_schema
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
 from recovery.linux.files import default_data_dir, expand_path
 from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
+from recovery.report.console import ReportConsole
 from recovery.report.exports import FORMATS, render_as, schema_text
 from recovery.report.html.page import PAGE
 from recovery.report.stored_session import find_session, load_session, session_names
@@ -44,9 +46,9 @@ def make_grid(*headers: str) -> Grid:
     return grid
 
 
-def wide_console() -> Console:
+def wide_console() -> ReportConsole:
     """Returns a console as wide as the terminal. In a pipe it has 250 columns, so that each row is one line."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 250)
+    return ReportConsole(width=None if sys.stdout.isatty() else 250)
 
 
 def size_text(count: int | None) -> str:
@@ -56,9 +58,26 @@ def size_text(count: int | None) -> str:
 # --- The commands
 
 
+FORMAT = 1
+"""Format of the JSON of lists."""
+
+
+def refuse_json_before_subcommand(context: click.Context, json_to: str | None) -> None:
+    if json_to is not None:
+        what = f"recovery {context.info_name} {context.invoked_subcommand}"
+        raise UsageError(
+            f"--json has no effect before {context.invoked_subcommand}", f"`{what} --help` has its options"
+        )
+
+
 @click.command()
-def versions() -> int:
+@table_option("json")
+def versions(json_to: str | None) -> int:
     """List the servers that are available, their sources, and which are in the cache."""
+    if json_to:
+        write_json(json_to, {"format": FORMAT, "versions": [asdict(offer) for offer in available_servers()]})
+    if json_to == STANDARD_OUTPUT:
+        return 0
     grid = make_grid("version", "in cache", "size", "source")
     for offer in available_servers():
         grid.add_row(
@@ -81,15 +100,24 @@ def versions() -> int:
 
 @click.group(invoke_without_command=True)
 @table_option("data", "The folder of the data directories.")
+@table_option("json")
 @click.pass_context
-def datadirs(context: click.Context, data: Path | None) -> int:
+def datadirs(context: click.Context, data: Path | None, json_to: str | None) -> int:
     """List the data directories that are kept for the next run, with their sizes."""
     context.obj = DataDirs(expand_path(data or default_data_dir()).absolute())
-    return _list_datadirs(context.obj) if context.invoked_subcommand is None else 0
+    if context.invoked_subcommand is None:
+        return _list_datadirs(context.obj, json_to)
+    refuse_json_before_subcommand(context, json_to)
+    return 0
 
 
-def _list_datadirs(directories: DataDirs) -> int:
+def _list_datadirs(directories: DataDirs, json_to: str | None) -> int:
     found = directories.list()
+    if json_to:
+        rows = [asdict(info) for info in found]
+        write_json(json_to, {"format": FORMAT, "data": str(directories.root), "datadirs": rows})
+    if json_to == STANDARD_OUTPUT:
+        return 0
     console = wide_console()
     if not found:
         console.print(escaped_text(f"no data directories in {directories.root}"), soft_wrap=True)
@@ -105,10 +133,11 @@ def _list_datadirs(directories: DataDirs) -> int:
 
 
 @datadirs.command("list")
+@table_option("json")
 @click.pass_obj
-def datadirs_list(directories: DataDirs) -> int:
+def datadirs_list(directories: DataDirs, json_to: str | None) -> int:
     """List the data directories."""
-    return _list_datadirs(directories)
+    return _list_datadirs(directories, json_to)
 
 
 @datadirs.command("remove")
@@ -133,10 +162,10 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 
 
 @click.command()
-@click.argument("session", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
 @click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it in this format.")
-@click.option("--json", "wanted", flag_value="json", help="The same as --format json: report.json itself.")
+@table_option("json", "Write report.json itself to FILE, too. Without FILE, or with -: the same as --format json.")
 @click.option("--html", "as_html", is_flag=True, help="Print the path of its HTML page.")
 @click.option("--open", "opened", is_flag=True, help="Open its HTML page in a browser.")
 @click.option("--write", is_flag=True, help="Also write the reports in its folder again.")
@@ -146,6 +175,7 @@ def report(
     session: str | None,
     results: Path,
     wanted: str | None,
+    json_to: str | None,
     as_html: bool,
     opened: bool,
     write: bool,
@@ -157,12 +187,16 @@ def report(
     if as_schema:
         sys.stdout.write(schema_text())
         return 0
-    if wanted and (as_html or opened):
-        other = "--html" if as_html else "--open"
+    if json_to == STANDARD_OUTPUT:
+        wanted = wanted or "json"
+    flags = {"--json": json_to == STANDARD_OUTPUT and wanted != "json", "--html": as_html, "--open": opened}
+    if wanted and (other := next((flag for flag, given in flags.items() if given), None)):
         raise UsageError(f"{other} and --format {wanted} cannot be combined", "leave one of them out")
     folder = find_session(expand_path(results), session)
     if write:
         _rewrite_reports(folder)
+    if json_to not in (None, STANDARD_OUTPUT):
+        write_json(json_to, render_as(folder, "json"))
     if wanted:
         # A file name that is not valid UTF-8 must not prevent the output.
         sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
@@ -173,27 +207,34 @@ def report(
         if opened and not webbrowser.open((folder / PAGE).as_uri()):
             raise HostUnfitError("there is no browser on this host", f"copy {folder / PAGE} to a host that has one")
     else:
-        console_report.show(load_session(folder), folder, Console(highlight=False), verbose=verbose)
+        console_report.show(load_session(folder), folder, ReportConsole(), verbose=verbose)
     return 0
 
 
 @click.command()
 @table_option("results")
-def sessions(results: Path) -> int:
+@table_option("json")
+def sessions(results: Path, json_to: str | None) -> int:
     """List the stored sessions, the newest last: name, status, runs and versions."""
     grid = make_grid("session", "status", "runs", "versions")
     folder = expand_path(results)
+    rows: list[dict[str, object]] = []
     for name in session_names(folder):
         try:
             found = load_session(folder / name)
         except RecoveryError as error:
+            rows.append({"session": name, "status": "damaged", "error": error.message})
             grid.add_row(escaped_text(name), "damaged", "", escaped_text(error.message))
             continue
-        runs = f"{len(found.done)} of {found.planned_runs}"
-        grid.add_row(*map(escaped_text, (name, found.status, runs, " ".join(found.versions))))
-    if not grid.row_count:
+        done, planned, versions = len(found.done), found.planned_runs, found.versions
+        rows.append({"session": name, "status": found.status, "done": done, "planned": planned, "versions": versions})
+        grid.add_row(*map(escaped_text, (name, found.status, f"{done} of {planned}", " ".join(versions))))
+    if not rows:
         raise UsageError(f"there is no session in {folder} yet", "measure something first: `make cold-recovery`")
-    wide_console().print(grid)
+    if json_to:
+        write_json(json_to, {"format": FORMAT, "results": str(folder.absolute()), "sessions": rows})
+    if json_to != STANDARD_OUTPUT:
+        wide_console().print(grid)
     return 0
 
 
@@ -231,9 +272,11 @@ def schema(**given: Any) -> int:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
-    """Print the completion script: eval "$(recovery completion bash)"."""
+    """Print the script that lets your shell complete commands, options, versions, sessions and server options.
+
+    Switch it on with: eval "$(recovery completion bash)"."""
     kind = get_completion_class(shell)
     if kind is None:
         raise RecoveryError(f"there is no completion script for {shell}", "use bash, zsh or fish")
-    sys.stdout.write(kind(context.find_root().command, {}, "recovery", "_RECOVERY_COMPLETE").source() + "\n")
+    sys.stdout.write(kind(context.find_root().command, {}, "recovery", COMPLETE_VARIABLE).source() + "\n")
     return 0

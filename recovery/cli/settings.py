@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from recovery.cli.naming import variable_name
 from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind, Option
 from recovery.errors import UsageError
 
@@ -37,10 +38,11 @@ def refuse_empty_and_unknown(environment: Mapping[str, str]) -> None:
         if not name.startswith(PREFIX):
             continue
         short = name.removeprefix(PREFIX)
+        known = (*_TOOL_VARIABLES, *SETTING_NAMES)
         if not value.strip():
-            raise UsageError(f"{short} is set but empty", f"give it a value, or unset {short} (and {name})")
-        if short not in (*_TOOL_VARIABLES, *SETTING_NAMES):
-            raise UsageError(f"{name} is not a setting", _suggestion(short, SETTING_NAMES))
+            raise UsageError(f"{variable_name(name, environment)} is set but empty", "give it a value, or unset it")
+        if short not in known:
+            raise UsageError(f"{name} is not a setting", _suggestion(short, known, prefix=PREFIX))
 
 
 def refuse_empty_words(arguments: Sequence[str]) -> None:
@@ -50,7 +52,8 @@ def refuse_empty_words(arguments: Sequence[str]) -> None:
         if name.startswith("--") and equals and not value.strip():
             raise UsageError(f"{name} is set but empty", "give it a value, or leave it out")
         if not word.strip():
-            raise UsageError(f"{option or 'an argument'} is set but empty", "give it a value, or leave it out")
+            name = f"{option} is set but" if option.startswith("-") else "an argument is"
+            raise UsageError(f"{name} empty", "give it a value, or leave it out")
 
 
 def refuse_replaced_options(arguments: Sequence[str]) -> None:
@@ -61,14 +64,18 @@ def refuse_replaced_options(arguments: Sequence[str]) -> None:
             raise UsageError(f"{flag} was replaced by {REPLACED_FLAGS[flag]}", "recovery COMMAND --help describes it")
 
 
-def _suggestion(name: str, names: Sequence[str]) -> str:
+def _suggestion(name: str, names: Sequence[str], prefix: str = "") -> str:
     replaced = REPLACED_FLAGS.get("--" + name.lower().replace("_", "-"))
     if replaced is not None:
         return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
     if name.upper() == "BUDGET":
         return BUDGET_HINT
-    nearest = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {nearest[0]}?" if nearest else f"the settings are: {', '.join(names)}"
+    nearest = difflib.get_close_matches(name.upper() if prefix else name, names, n=1)
+    return f"did you mean {prefix}{nearest[0]}?" if nearest else f"the settings are: {', '.join(names)}"
+
+
+def config_path() -> Path:
+    return Path(os.environ.get(PREFIX + "CONFIG") or CONFIG_FILE)
 
 
 def load_config() -> dict[str, Any]:
@@ -76,8 +83,7 @@ def load_config() -> dict[str, Any]:
 
     The keys of the result are the names of click's parameters. Raises UsageError if the file cannot be read, has
     unknown or invalid settings, or is a recovery.toml that another user can change."""
-    named = os.environ.get(PREFIX + "CONFIG")
-    path = Path(named or CONFIG_FILE)
+    named, path = PREFIX + "CONFIG" in os.environ, config_path()
     if not path.is_file():
         if named:
             raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")

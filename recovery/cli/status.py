@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from recovery.cli.options import table_option
+from recovery.cli.output import STANDARD_OUTPUT, write_json
 from recovery.cli.progress_view import Line, Screen, status_page
 from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
@@ -36,11 +38,13 @@ class HostStatus:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it for programs, a line each time.")
+@table_option("json")
 @click.option("--watch", is_flag=True, help="Follow it, once a second, until it ends.")
-def status(*, as_json: bool, watch: bool) -> int:
-    """Show the running session, or how the last one ended. The exit code is 0 in both cases."""
+def status(*, json_to: str | None, watch: bool) -> int:
+    """Show the running session, or how the last one ended. The exit code is 0 in both cases. JSON is one line, again at
+    every change with --watch."""
     screen = Screen(sys.stdout)
+    as_json = json_to == STANDARD_OUTPUT
     live = watch and screen.live and not as_json
     before: list[str] = []
     try:
@@ -51,14 +55,22 @@ def status(*, as_json: bool, watch: bool) -> int:
                 screen.draw([Line(escape_control(line)[: columns - 1]) for line in lines[: rows - 1]])
             elif lines != before:
                 _print(lines)
+            if lines != before:
+                _write_file(json_to, seen)
             before = lines
             time.sleep(_INTERVAL_S)
     except KeyboardInterrupt:
         screen.clear()
         return InterruptedByUserError.exit_code
     screen.clear()
+    _write_file(json_to, seen)
     _print(_status_lines(seen, as_json=as_json))
     return 0
+
+
+def _write_file(json_to: str | None, seen: HostStatus) -> None:
+    if json_to not in (None, STANDARD_OUTPUT):
+        write_json(json_to, f"{_status_lines(seen, as_json=True)[0]}\n")
 
 
 def read_host_status() -> HostStatus:

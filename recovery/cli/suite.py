@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from recovery.builds.resolve import parse_version_option
 from recovery.cli.load_options import MAX_SECONDS, parse_optional_count
 from recovery.cli.measure import announce, outline
 from recovery.cli.options import (
@@ -25,12 +28,13 @@ from recovery.cli.options import (
     refuse_unused_variables,
     repeat_command,
 )
-from recovery.cli.output import print_line
+from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.report import escaped_text
 from recovery.cli.scales import QUICK
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
+    RECORD_FILE,
     SUITE_PAGE,
     experiment_sections,
     load_results,
@@ -53,6 +57,7 @@ from recovery.linux.storage import NO_SPACE, free_space
 from recovery.model import MAX_RUNS
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
+from recovery.session.option_checks import check_options_offline
 from recovery.session.request import MAX_TABLES, Request
 
 _SHARED_OPTIONS = tuple(
@@ -75,6 +80,7 @@ _UNREPEATED_OPTIONS = (
     BY_NAME["dry_run"],
     BY_NAME["quiet"],
     BY_NAME["yes"],
+    BY_NAME["json"],
     Option("resume", "Measure what is missing in a folder that ended early.", "FOLDER", Kind.PATH, line_only=True),
     Option("report", "Write the reports of a folder again.", "FOLDER", Kind.PATH, parameter="again", line_only=True),
 )
@@ -110,31 +116,37 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     if given["again"] is not None:
         folder = expand_path(given["again"]).absolute()
         write_suite_reports(folder)
-        _print_answers(folder, ReportConsole())
+        _show_results(folder, given["json_to"])
         say(f"written to {folder}; open its {SUITE_PAGE}")
         return 0
     if given["resume"] is not None:
         runner = SuiteRunner.resume(expand_path(given["resume"]).absolute())
         if pending := runner.pending():
             fetch_prerequisites([one.request for one in pending.values()], say)
-        return _run(runner, say, quiet=quiet)
+        return _run(runner, say, quiet=quiet, json_to=given["json_to"])
     suite = _suite_request(given)
     requests = session_requests(suite)
     command = _command_to_repeat(suite, given)
     say(f"$ {command}")
+    if given["dry_run"] and given["json_to"]:
+        raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if given["dry_run"]:
         _print_plan(suite, requests, ReportConsole())
         return 0
     announce(requests, say, yes=bool(given["yes"]))
     fetch_prerequisites(requests, say)
-    return _run(begin_suite(command, suite, requests, requests[0].results), say, quiet=quiet)
+    runner = begin_suite(command, suite, requests, requests[0].results)
+    return _run(runner, say, quiet=quiet, json_to=given["json_to"])
 
 
-def _run(runner: SuiteRunner, say: Say, *, quiet: bool) -> int:
+def _run(runner: SuiteRunner, say: Say, *, quiet: bool, json_to: str | None) -> int:
+    # Every session prints its results, and only JSON may be on standard output.
+    output = redirect_stdout(sys.stderr) if json_to == STANDARD_OUTPUT else nullcontext()
     try:
-        return runner.run(say, quiet=quiet)
+        with output:
+            return runner.run(say, quiet=quiet)
     finally:
-        _print_answers(runner.folder, ReportConsole())
+        _show_results(runner.folder, json_to)
         say(f"stored in {runner.folder}; open its {SUITE_PAGE}")
         if runner.record.status in ("interrupted", "aborted"):
             say(f"`recovery experiments --resume {shlex.quote(str(runner.folder))}` measures what is missing")
@@ -188,12 +200,18 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
+    known = (parse_version_option(text).release for text in suite.versions)
+    releases = [release for release in known if release is not None]
+    notes: dict[str, None] = {}
+    for request in requests:
+        check_options_offline(request, releases, lambda note: notes.setdefault(note.strip()))
     outlines = list(map(outline, requests))
     total = duration_text(sum(one.seconds for one in outlines))
     need, room = sum((one.need for one in outlines), NO_SPACE), free_space(requests[0].data)
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
         f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",
+        *notes,
     ]
     for request, one in zip(requests, outlines, strict=True):
         lines += ["", f"{labels[request.scenario]}: about {duration_text(one.seconds)}", f"  $ {request.command}"]
@@ -203,6 +221,13 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     ]
     for line in lines:
         console.print(escaped_text(line), soft_wrap=True)
+
+
+def _show_results(folder: Path, json_to: str | None) -> None:
+    if json_to != STANDARD_OUTPUT:
+        _print_answers(folder, ReportConsole())
+    if json_to:
+        write_json(json_to, (folder / RECORD_FILE).read_text(encoding="utf-8"))
 
 
 def _print_answers(folder: Path, console: Console) -> None:

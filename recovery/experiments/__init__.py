@@ -37,19 +37,25 @@ class Entry:
 
 
 EXPERIMENTS = {
-    "cold-recovery": Entry("crash_recovery:COLD", "Startup after SIGKILL, cold.", _STARTS),
-    "warm-recovery": Entry("crash_recovery:WARM", "Startup after SIGKILL, warm.", _STARTS),
-    "crash-recovery": Entry("crash_recovery:BOTH", "Startup after SIGKILL, cold and warm.", _STARTS),
-    "clean-start": Entry("clean_start:CLEAN_START", "Clean start, cold and warm.", _STARTS),
-    "scale": Entry("scale:SCALE", "Cold startup after SIGKILL, by number of tables.", (*_ALL_STARTS, "predict")),
-    "metadata": Entry("metadata:METADATA", "information_schema and dumps.", _METADATA),
-    "interference": Entry("interference:INTERFERENCE", "A load with concurrent information_schema queries.", _POLLED),
-    "table-cache": Entry("table_cache:TABLE_CACHE", "sysbench by table cache instances.", (*_LOADS, *_EXTRAS)),
-    "write-scaling": Entry("write_scaling:WRITE_SCALING", "InnoDB under load.", (*_LOADS, "question", *_EXTRAS)),
-    "crash-matrix": Entry(
-        "crash_matrix:CRASH_MATRIX", "What survives a crash.", ("scale", *_CRASHES, "option", "depth")
+    "cold-recovery": Entry("crash_recovery:COLD", "Time crash recovery with an empty page cache.", _STARTS),
+    "warm-recovery": Entry("crash_recovery:WARM", "Time crash recovery with the files in the cache.", _STARTS),
+    "crash-recovery": Entry("crash_recovery:BOTH", "Time both, over the same data directory.", _STARTS),
+    "clean-start": Entry("clean_start:CLEAN_START", "Time starts after a clean shutdown: the baseline.", _STARTS),
+    "scale": Entry("scale:SCALE", "Time cold crash recovery by number of tables.", (*_ALL_STARTS, "predict")),
+    "metadata": Entry("metadata:METADATA", "Time information_schema queries and dumps.", _METADATA),
+    "interference": Entry("interference:INTERFERENCE", "Measure a load during information_schema queries.", _POLLED),
+    "table-cache": Entry(
+        "table_cache:TABLE_CACHE", "Measure loads by number of table cache instances.", (*_LOADS, *_EXTRAS)
     ),
-    "damage": Entry("damage:DAMAGE", "Damaged files after a SIGKILL.", _CRASHES),
+    "write-scaling": Entry(
+        "write_scaling:WRITE_SCALING", "Measure InnoDB loads by number of clients.", (*_LOADS, "question", *_EXTRAS)
+    ),
+    "crash-matrix": Entry(
+        "crash_matrix:CRASH_MATRIX",
+        "Count what survives kills at random moments.",
+        ("scale", *_CRASHES, "option", "depth"),
+    ),
+    "damage": Entry("damage:DAMAGE", "Start over a full disk and damaged files.", _CRASHES),
 }
 
 

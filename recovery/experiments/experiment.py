@@ -116,7 +116,7 @@ def selected_parts(requested: ExperimentOptions, names: tuple[str, ...], experim
     """Returns the parts of this experiment that the user asked for, or all; raises UsageError for an unknown one."""
     for name in requested.parts:
         if name not in names:
-            raise UsageError(f"{experiment} has no question '{name}'", f"there are: {', '.join(names)}")
+            raise UsageError(f"QUESTION={name}: {experiment} has no such question", f"there are: {', '.join(names)}")
     return requested.parts or names
 
 

@@ -94,7 +94,7 @@ def _check_load_fits(load: Load, host: HostCapacity) -> None:
     needed, limit = _MIN_POOL_FACTOR * data_bytes(load.tables, load.rows), _max_pool_bytes(host)
     if needed > limit:
         fit = int((limit / _MIN_POOL_FACTOR / load.tables - _TABLE_BYTES) / ROW_BYTES)
-        fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES"
+        fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES="
         raise UsageError(
             f"{load.tables:,} tables of {load.rows:,} rows need a buffer pool of {_gib(needed)}: "
             f"{_over_memory_text(limit)}",

@@ -310,7 +310,7 @@ class ControllerSettings:
     """The settings for one controller."""
 
     option: str
-    """The user's option, for error messages: `READ_IOPS`."""
+    """The user's option, for error messages: `--read-iops`."""
     hierarchy: Hierarchy
     controller: str
     settings: tuple[Setting, ...]
@@ -352,7 +352,7 @@ def _settings_for(
 
 
 def _each_controller(limits: Limits, data: Path, found: Sequence[Hierarchy]) -> Iterator[ControllerSettings]:
-    reads = [name for name, value in (("READ_IOPS", limits.read_iops), ("READ_BPS", limits.read_bps)) if value]
+    reads = [name for name, value in (("--read-iops", limits.read_iops), ("--read-bps", limits.read_bps)) if value]
     if reads:
         yield _read_settings(limits, " and ".join(reads), _disk(reads[0], data), found)
     if limits.memory_bytes is not None:
@@ -386,7 +386,7 @@ def _memory_settings(limit: int, found: Sequence[Hierarchy]) -> ControllerSettin
         Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
     )
     new = (Setting("memory.max", str(limit)), Setting("memory.swap.max", "0", vital=False))
-    return _settings_for("MEMORY", found, ("memory", old), ("memory", new))
+    return _settings_for("--memory", found, ("memory", old), ("memory", new))
 
 
 def _cpu_settings(cpus: float, found: Sequence[Hierarchy]) -> ControllerSettings:
@@ -395,7 +395,7 @@ def _cpu_settings(cpus: float, found: Sequence[Hierarchy]) -> ControllerSettings
         raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
     quota = round(cpus * _PERIOD_US)
     old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
-    return _settings_for("CPUS", found, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+    return _settings_for("--cpus", found, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
 def _disk(option: str, data: Path) -> str:

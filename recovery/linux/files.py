@@ -20,13 +20,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import platformdirs
-from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import Layout, Schema
+
+if TYPE_CHECKING:  # most commands read no stored file, and completion must be fast
+    from pydantic import TypeAdapter
 
 # --- Trusted paths
 #
@@ -330,6 +332,8 @@ def _reject_number(text: str) -> NoReturn:
 
 
 def _reason(error: Exception) -> str:
+    from pydantic import ValidationError  # noqa: PLC0415 - see above
+
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -390,6 +394,11 @@ def expand_path(path: Path) -> Path:
 def images_dir() -> Path:
     """Returns the folder for what is remembered of images, and for the files that are made while an image is built."""
     return _trusted_cache_folder("images")
+
+
+def options_dir() -> Path:
+    """Returns the folder for the lists of the options that servers have."""
+    return _trusted_cache_folder("options")
 
 
 def servers_dir() -> Path:

@@ -38,8 +38,8 @@ class ReportConsole(Console):
     """A console on standard output. A reader that closes the pipe early (`| head`) does not change the exit status of
     the measurement."""
 
-    def __init__(self) -> None:
-        super().__init__(highlight=False)
+    def __init__(self, width: int | None = None) -> None:
+        super().__init__(highlight=False, width=width)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import docker
 import requests
@@ -13,6 +13,7 @@ from docker.errors import DockerException
 
 from recovery.builds import executable, image_inspect
 from recovery.builds.image_resolve import resolve_image
+from recovery.builds.option_lists import listed_options
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.linux import docker_engine
@@ -133,7 +134,7 @@ def _local_engine(request: Request, say: Say) -> Engine:
         lambda version: resolve_server(version, sources, say),
         LocalLauncher(),
         lambda _: direct_cache_dropper() or _container_cache_dropper(),
-        cache(executable.query_options),
+        cache(lambda build: listed_options(build, executable.query_options)),
     )
 
 
@@ -161,6 +162,6 @@ def _docker_engine(request: Request, say: Say, client: docker.DockerClient, at: 
         lambda version: resolve_image(version, sources, say, client),
         ContainerLauncher(at.url),
         dropper,
-        cache(lambda build: image_inspect.query_image_options(client, build)),
+        cache(lambda build: listed_options(build, partial(image_inspect.query_image_options, client))),
         docker_engine.engine_facts(client, at),
     )

@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from recovery.errors import OptionConflictError, UsageError
+from recovery.builds.executable import query_options
+from recovery.builds.option_lists import kept_options, listed_options
+from recovery.builds.resolve import Sources, resolve_server
+from recovery.errors import OptionConflictError, RecoveryError, UsageError
 from recovery.experiments.load_plan import POOL_OPTIONS
 from recovery.model import QUESTION_AXIS, Build, Load, NamedSettings, VariantSpec, Version, can
 from recovery.mysqld.launcher import open_files_limit
@@ -38,7 +41,7 @@ class _UserOption:
     name: str
     value: str
     by: str
-    """What precedes its name on the command line, such as `--set `."""
+    """What precedes its name in errors, such as `SET=`."""
 
     @property
     def text(self) -> str:
@@ -109,17 +112,17 @@ def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
 
 
 def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
-    return tuple(_UserOption(name, value, "--set ") for name, value in request.settings)
+    return tuple(_UserOption(name, value, "SET=") for name, value in request.settings)
 
 
 def _axis_options(request: Request) -> tuple[_UserOption, ...]:
     options = () if request.experiment_options is None else request.experiment_options.options
-    return tuple(_UserOption(name, ",".join(values), "--option ") for name, values in options)
+    return tuple(_UserOption(name, ",".join(values), "OPTION=") for name, values in options)
 
 
 def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]:
     for variant in variants:
-        yield from (_UserOption(name, value, f"--variant {variant.label}:") for name, value in variant.settings)
+        yield from (_UserOption(name, value, f"VARIANT={variant.label}:") for name, value in variant.settings)
 
 
 def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
@@ -128,7 +131,7 @@ def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
         name = base_name(one.name)
         if [base_name(other.name) for other in options].count(name) > 1:
             raise OptionConflictError(
-                f"{one.text}: {name} is named twice", f"give all its values at once: --option {name}=A,B"
+                f"{one.text}: {name} is named twice", f"give all its values at once: OPTION={name}=A,B"
             )
         axes = {axis for spec in request.variant_specs for axis, _ in spec.axes}
         if any(base_name(axis) == name for axis in axes - {one.name}):
@@ -269,9 +272,32 @@ def _number(settings: Mapping[str, str], name: str) -> int | None:
 
 def check_options(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> None:
     """Raises UsageError for an option of the user's that a server does not list."""
+    listed = {build.version: engine.options(build) for build in builds}  # completion offers them from now on
     if not user_options(request):
         return
-    listed = {build.version: engine.options(build) for build in builds}
     for version in (version for version, names in listed.items() if not names):
         say(f"warning: {version} does not list its options: their names are not checked")
     check_options_known(request, listed)
+
+
+def check_options_offline(request: Request, versions: Sequence[Version], say: Say) -> None:
+    """Raises UsageError for an option that a server does not list, as far as that is known without fetching it.
+
+    `versions` are those whose release is known."""
+    if not user_options(request):
+        return
+    listed = {version: _known_options(request, version) for version in versions}
+    check_options_known(request, listed)
+    for version in (version for version, names in listed.items() if not names):
+        say(f"  {version} is not in the cache: the names of server options are checked when it is there")
+        for one in user_options(request):
+            if hint := _hint(one, version, kept_options() or {one.name}):
+                say(f"  no server in the cache has the option {one.name}: {hint}")
+
+
+def _known_options(request: Request, version: Version) -> frozenset[str]:
+    try:
+        build = resolve_server(str(version), Sources(mysqld=request.mysqld, offline=True), lambda _: None)
+    except RecoveryError:
+        return kept_options(version)
+    return listed_options(build, query_options)

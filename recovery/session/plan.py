@@ -361,8 +361,8 @@ def check_any_trial_left(versions: Sequence[Version], variants: Sequence[Variant
         )
     if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
-            f"the baseline {baseline} has no trial: it does not support {' or '.join(needs)}",
-            "name another BASELINE, or none",
+            f"BASELINE={baseline} has no trial: it does not support {' or '.join(needs)}",
+            "name another BASELINE=, or none",
         )
 
 

@@ -177,7 +177,7 @@ def parse_share(name: str, text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share <= _MAX_SHARE:
-        raise UsageError(f"{name} {text} is not valid", "give a percentage, like 10%")
+        raise UsageError(f"{name}={text} is not valid", "give a percentage, like 10%")
     return share
 
 
@@ -193,7 +193,7 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     """Joins the texts of `--note "io2, 5000 IOPS"`; raises UsageError for text that a report cannot show."""
     note = "; ".join(filter(None, (text.strip() for text in notes)))
     if len(note) > MAX_NOTE_LENGTH:
-        raise UsageError(f"NOTE is {len(note):,} characters long", f"use at most {MAX_NOTE_LENGTH}")
+        raise UsageError(f"--note is {len(note):,} characters long", f"use at most {MAX_NOTE_LENGTH}")
     if not note.isprintable():
         raise UsageError(f"NOTE={note!r} is not a line of plain text", "leave out line ends and control characters")
     return note or None
@@ -205,7 +205,7 @@ def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     for pair in pairs:
         name, _, value = pair.partition("=")
         if not name.strip():
-            raise UsageError(f"--set '{pair}' names no option", "write it like --set innodb_force_recovery=1")
+            raise UsageError(f"SET={pair} names no option", "write it like SET=innodb_force_recovery=1")
         settings[name] = value.strip()
     checked = check_user_settings(settings)
     for name, value in checked.items():
@@ -233,8 +233,8 @@ def parse_variants(texts: tuple[str, ...]) -> tuple[NamedSettings, ...]:
         label, colon, pairs = text.partition(":")
         if not colon or not _LABEL.fullmatch(label):
             raise UsageError(
-                f"--variant '{text}' has no name",
-                "write NAME:OPTION=VALUE,OPTION=VALUE, like small:innodb_open_files=300",
+                f"VARIANT={text} has no name",
+                "a variant has a name, a colon, and options with commas, like small:innodb_open_files=300",
             )
         if label in found:
             raise UsageError(f"two variants are called '{label}'", "give each a name of its own")
@@ -249,8 +249,8 @@ def _parse_variant(label: str, pairs: str) -> NamedSettings:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(
-                f"'{pair}' in the variant '{label}' is not OPTION=VALUE",
-                "a comma separates options, so a value cannot contain one; options of all variants go to --set",
+                f"'{pair}' in the variant '{label}' has no value",
+                "a comma separates options, so a value cannot contain one; options of all variants go to SET=",
             )
         if canonical_name(name) in _LAYOUT_KEYS:
             words[canonical_name(name)] = value.strip()

@@ -495,7 +495,7 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
         provide_tool(request.stacks, offline=request.offline, say=reporter.warn)
     samplers = usable_programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
-    quoted_value("DATA", str(request.data))
+    quoted_value("DATA=", str(request.data))
     DataDirs(request.data).check()
     return samplers
 

@@ -134,7 +134,7 @@ class DatadirBuilder:
                 self.target.wipe()
                 raise HostUnfitError(
                     f"this build of {self.build.version} has no {plugin}, which encrypted tables take their keys from",
-                    "take a build that has it (MYSQLD=, IMAGE=), or name its folder: --set plugin_dir=FOLDER",
+                    "take a build that has it (MYSQLD=, IMAGE=), or name its folder: SET=plugin_dir=FOLDER",
                 ) from error
             raise
         finally:

@@ -251,7 +251,8 @@ def resolve_script(name: str) -> str:
         return name
     if name not in WORKLOADS:
         raise UsageError(
-            f"no workload is called {name}", f"there are {', '.join(WORKLOADS)}; or give the path of a Lua script"
+            f"WORKLOAD={name}: there is no such workload",
+            f"there are {', '.join(WORKLOADS)}; or give the path of a Lua script",
         )
     return WORKLOADS[name]
 

@@ -200,7 +200,7 @@ def test_without_root_a_limit_is_refused() -> None:
         cwd=HERE.parent.parent, env={"PATH": os.defpath},
     )  # fmt: skip
     assert done.stdout.split() == ["3"] * 3, done.stderr
-    for option in ("READ_IOPS", "MEMORY", "CPUS"):
+    for option in ("--read-iops", "--memory", "--cpus"):
         assert f"error: {option} cannot be set: this user may not create a control group" in done.stderr
     assert done.stderr.count("hint:  run as root, or leave it out") == 3
     assert "Traceback" not in done.stderr

@@ -1,0 +1,74 @@
+"""Completes versions, sessions, layouts and server options in a shell.
+
+Whatever goes wrong here offers nothing and prints nothing: the user is typing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+# Most of what completes needs none of the modules that the functions import.
+# ruff: noqa: PLC0415
+
+COMPLETE_VARIABLE = "_RECOVERY_COMPLETE"
+"""Set by the shell's function: its value names the shell."""
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _completer(find: Callable[[click.Context, str], Iterable[str]]) -> Completer:
+    """Returns the function with click's signature, which offers the names that begin with what was typed."""
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        with suppress(Exception):
+            return [name for name in dict.fromkeys(find(context, incomplete)) if name.startswith(incomplete)]
+        return []
+
+    return complete
+
+
+def _versions(_: click.Context, __: str) -> Iterable[str]:
+    from recovery.builds.catalog import pinned_servers
+    from recovery.linux.files import servers_dir
+
+    yield from (str(row.version) for row in pinned_servers())
+    found = (re.fullmatch(r"([^.].*)-[0-9a-f]{8}", path.name) for path in sorted(servers_dir().iterdir()))
+    yield from (match[1] for match in found if match)
+    yield from ("latest", "lts")
+
+
+def _sessions(context: click.Context, _: str) -> Iterable[str]:
+    from recovery.cli.settings import load_config
+
+    results = context.params.get("results")
+    if context.get_parameter_source("results") in (None, click.core.ParameterSource.DEFAULT):
+        results = load_config().get("results", results)
+    names = (path.parent.name for path in Path(results or "results").expanduser().glob("*/report.json"))
+    return sorted((name for name in names if name != "latest"), reverse=True)  # the newest first
+
+
+def _layouts(_: click.Context, __: str) -> Iterable[str]:
+    from recovery.model import Layout
+
+    return (layout for layout in Layout if layout is not Layout.COMPRESSED)
+
+
+def _server_options(_: click.Context, incomplete: str) -> Iterable[str]:
+    from recovery.builds.option_lists import kept_options
+
+    hyphens = "-" in incomplete
+    return (f"{name.replace('_', '-') if hyphens else name}=" for name in sorted(kept_options()))
+
+
+complete_version, complete_session = _completer(_versions), _completer(_sessions)
+OF_OPTIONS = {
+    "version": complete_version,
+    "baseline": complete_version,
+    "layout": _completer(_layouts),
+    "set": _completer(_server_options),
+    "option": _completer(_server_options),
+}
+"""Completers by the names of options."""
