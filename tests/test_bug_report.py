@@ -54,9 +54,9 @@ def test_the_text_of_two_versions_has_all_that_the_tracker_asks_for(four: Sessio
         "Storage: ext4 on /dev/vda",
     ]
     assert section(text, "Actual behaviour") == [
-        "Startup after SIGKILL, 200,000 tables; mean of 5 runs +- 95 % interval:",
         "5.7.22 recovers 1.19 times faster (1.15-1.23) than 8.0.31, cold.",
         "Why 8.0.31 takes 76.3 s cold: 140.3 kB in 2.9 reads for each table.",
+        "Startup after SIGKILL, 200,000 tables; mean of 5 runs +- 95 % interval:",
         "version  variant       runs  seconds    +-  bytes/table  reads/table",
         "5.7.22   cold             5    64.03  1.42      99.7 kB         2.08",
         "5.7.22   warm             5     6.11  0.28        511 B         0.01",
@@ -139,17 +139,17 @@ def test_a_traced_start_is_compared_with_the_manual(kept_sessions: Path) -> None
     assert "reads/table opened modified" in text
 
 
-def test_a_server_before_the_manual_says_so_is_compared_with_a_faster_one(kept_sessions: Path) -> None:
+def test_a_server_for_which_the_manual_says_nothing_has_no_expectation(kept_sessions: Path) -> None:
     """Up to 5.6 the redo log names no files."""
     old = keep_versions(load_session(kept_sessions / "2026-11-21-seven-versions"), ("5.6.24",))
     (expected,) = section(rendered(old), "Expected behaviour")[:1]
-    assert expected.startswith("The time depends on what was modified")
+    assert expected == "[yours to write]"
 
 
 def test_what_does_not_differ_significantly_is_not_expected_to(four: Session) -> None:
     few = replace(four, runs=tuple(run for run in four.runs if run.repeat < 3))
     (expected,) = section(rendered(few), "Expected behaviour")[:1]
-    assert expected.startswith("The time depends on what was modified")
+    assert expected == "[yours to write]"
 
 
 def test_the_severity_of_lost_data_is_left_to_the_reporter(kept_sessions: Path) -> None:

@@ -100,6 +100,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
         (2, "cold-recovery --tables 10 --variant many:schemas=4", "cannot divide 10 tables among 4 schemas"),
         (2, "cold-recovery --version 5.7.5 --layout general", "5.7.5 has no general tablespaces"),
         (2, "cold-recovery --version mariadb-10.11.5 --variant x:layout=general", "mariadb-10.11.5 has no general"),
+        (2, "cold-recovery --version 10.11.5", "10.11.5: there is no such MySQL"),
         (2, "cold-recovery --version 5.6.24 --layout encrypted", "5.6.24 has no plugin that reads the keys"),
         (2, "cold-recovery --version 8.4.0 --variant x:layout=encrypted", "8.4.0 has no plugin that reads the keys"),
         (2, "cold-recovery --version five", "--version five is not a server version"),

@@ -53,7 +53,7 @@ def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[st
 
 def test_a_trial_is_shown_with_the_results_so_far() -> None:
     assert texts(measuring()) == [
-        "crash-recovery: 4 of 8 trials done, 34 min so far, about 7 min left",
+        "crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left",
         "[5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s",
         "5.7.22 cold  1/2  mean 5.00 s  last 5.00 s",
         "5.7.22 warm  1/2  mean 3.00 s  last 3.00 s",
@@ -102,7 +102,7 @@ def test_the_view_fits_any_terminal(width: int, height: int) -> None:
 def test_a_narrow_view_loses_nothing_and_keeps_numbers_with_their_units() -> None:
     lines = texts(measuring(), 39)
     assert " ".join(" ".join(lines).split()).startswith(
-        "crash-recovery: 4 of 8 trials done, 34 min so far, about 7 min left "
+        "crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left "
         "[5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s 5.7.22 cold 1/2 mean 5.00"
     )
     assert not [line for line in lines if line.split()[0] in ("s", "min")]
@@ -235,7 +235,7 @@ def test_a_quiet_session_prints_failures_and_warnings_alone(
         display.trial_ended(failed)
     assert stream.getvalue().splitlines() == [
         "this is not well",
-        "[2/8] 5.7.22 warm run 1:  FAILED: it did not start",
+        "[2/8] 5.7.22 warm run 1: FAILED: it did not start",
     ]
     assert records, "the state is stored all the same"
 

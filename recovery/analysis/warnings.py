@@ -139,7 +139,8 @@ def cold_but_cached(session: Session) -> Iterator[Finding]:
             yield finding(
                 "cold-was-not", about,
                 f"Only {smallest / 1e6:.0f} MB were read in {runs_text(less)}; {usual / 1e6:.0f} MB are usual.",
-                "Another process read these files meanwhile (a backup, a virus scanner): stop it, and measure again.",
+                "Another process read these files meanwhile, or runs the same server program (a backup, another "
+                "server): stop it, and measure again.",
             )  # fmt: skip
 
 

@@ -133,6 +133,8 @@ def own_image_name(version: Version, fingerprint: str) -> str:
 
 # --- Servers that are known without network access: the catalog and the cache
 
+_NEWEST_MYSQL = 9
+"""First number of the newest MySQL. Larger numbers are those of MariaDB, written without its name."""
 OTHER_SOURCES = "any other MySQL 5.5 to 9.x from the vendor's archive, or your own with MYSQLD="
 
 
@@ -218,12 +220,15 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
 def parse_version_option(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
-        return parse_request(text)
+        found = parse_request(text)
     except UsageError:
         raise UsageError(
             f"VERSION={text} is not a server version",
             f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}",
         ) from None
+    if found.release is not None and found.flavor is Flavor.MYSQL and found.release.numbers[0] > _NEWEST_MYSQL:
+        raise UsageError(f"VERSION={text}: there is no such MySQL", f"did you mean mariadb-{found.release}?")
+    return found
 
 
 def parse_release(text: str) -> Version:

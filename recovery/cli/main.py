@@ -197,7 +197,7 @@ def _report_error(error: BaseException, layers: Layers) -> int:
             )
             code = HostUnfitError.exit_code
         case _:
-            _print_error("interrupted", "what was finished is kept, and no server was left running")
+            _print_error("interrupted", "runs that have ended are stored, and no server was left running")
     return code
 
 

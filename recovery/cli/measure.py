@@ -47,7 +47,7 @@ from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import merge
 from recovery.profiling.samplers import usable_programs
 from recovery.report import console as console_report
-from recovery.report.console import ReportConsole
+from recovery.report.console import ReportConsole, program_name
 from recovery.report.stored_session import REPORT_FILE, load_session
 from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
@@ -373,8 +373,8 @@ def _show_ended_early(folder: Path, shown: Shown, say: Callable[[str], None]) ->
 
 def _resume_hint(folder: Path) -> str:
     results = {} if folder.parent == DEFAULT_RESULTS.absolute() else {"results": folder.parent}
-    command = repeat_command("resume", results, (BY_NAME["results"],))
-    return f"`{command} {shlex.quote(folder.name)}` resumes it and measures the missing runs"
+    command = repeat_command("resume", results, (BY_NAME["results"],)).removeprefix("recovery")
+    return f"`{program_name()}{command} {shlex.quote(folder.name)}` resumes it and measures the missing runs"
 
 
 def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:

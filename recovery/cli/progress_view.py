@@ -70,7 +70,7 @@ def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line
 
 def headline(snapshot: ProgressSnapshot) -> str:
     ended = sum(cell.ended for cell in snapshot.cells)
-    parts = [] if snapshot.planned_runs is None else [f"{ended} of {snapshot.planned_runs} trials done"]
+    parts = [] if snapshot.planned_runs is None else [f"{ended} of {snapshot.planned_runs} runs done"]
     parts.append(f"{duration_words(snapshot.elapsed_s)} so far")
     if snapshot.left_s is not None and snapshot.status is Status.RUNNING:
         parts.append(f"about {duration_words(snapshot.left_s)} left" if snapshot.left_s >= 1 else "nearly done")
@@ -107,7 +107,10 @@ def status_page(snapshot: ProgressSnapshot, *, running: bool) -> Iterator[str]:
         yield f"  $ {snapshot.command}"
     for row in _cell_rows(snapshot):
         yield f"  {row}"
-    yield f"  results {'go to' if running else 'are in'} {snapshot.results}"
+    if running or snapshot.cells:
+        yield f"  results {'go to' if running else 'are in'} {snapshot.results}"
+    else:
+        yield "  no run was stored"
 
 
 def _build_text(build: BuildProgress) -> str:
@@ -461,7 +464,7 @@ class ProgressDisplay:
         if run.verdict.as_asked:
             self.say(line)
         else:
-            self.warn(f"{line} {run.verdict.value.upper()}: {run.reason}")
+            self.warn(f"{line.rstrip()} {run.verdict.value.upper()}: {run.reason}")
 
     def _refresh_until_over(self) -> None:
         while not self._over.wait(REFRESH_EVERY_S):

@@ -319,7 +319,10 @@ class Bench:
         try:
             self._start(log_name or f"untimed-{self._untimed}.err")
         except ServerFailedError as error:
-            error.hint = error.hint or f"if its files are damaged, {removal_hint(self.datadir.path)}"
+            error.hint = error.hint or (
+                f"check the server options, if you gave any; only if its files are damaged: "
+                f"{removal_hint(self.datadir.path)}"
+            )
             raise
         if self._variant.task is not None and self._variant.settings:
             self.describe()

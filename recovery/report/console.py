@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shutil import which
 from textwrap import shorten
 
 from rich import box
@@ -46,6 +47,12 @@ class ReportConsole(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def program_name() -> str:
+    """Returns the command of this tool as the user can call it: with its path if the PATH does not find it."""
+    called = Path(sys.argv[0])
+    return os.path.relpath(called) if called.name == "recovery" and which("recovery") is None else "recovery"
+
+
 def show(session: Session, folder: Path, console: Console, *, verbose: bool) -> None:
     if verbose:
         render(session, console)
@@ -61,7 +68,10 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     warning = (shorten(line, 2 * console.width - _MAX_WORD, placeholder=" ...") for line in findings_line(session))
     for paragraph in (*answers(session), *state, *warning):
         console.print(Text(fmt.printable(paragraph)))
-    further = "next: recovery report -v (tables), recovery bundle (bug report), recovery compare A B"
+    products = dict.fromkeys(run.flavor for run in session.runs)
+    only = f" --for {next(iter(products))}" if len(products) > 1 else ""
+    program = program_name()
+    further = f"next: {program} report -v (tables), {program} bundle{only} (bug report), {program} compare A B"
     for line in (f"report: {folder / 'report.html'}", further):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
 

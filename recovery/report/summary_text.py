@@ -355,14 +355,18 @@ _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on."""
 _MAX_PHASES = 2
 _SIGNIFICANCE = 0.05
+_MANY_TABLES = 5000
+"""Number of tables from which on reads are given for each table. With fewer, most reads are of other files."""
+_NOT_WARM = " (not proved warm)"
 
 
 def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
     """Yields what the figures are, a line for each version, one comparison, and what takes the time."""
     session = context.session
     measured = [one for one in context.summaries if one.count]
-    if measured:
-        yield f"{session.title}{_conditions(context, measured)}"
+    conditions = f"{session.title}{_conditions(context, measured)}"
+    if measured and each_version:
+        yield conditions
     versions = [version for version in session.versions if each_version or not _measured(context, version)]
     shown = len(versions) if len(versions) <= _MAX_VERSIONS else _MAX_VERSIONS - 1
     yield from (_version_line(context, version) for version in versions[:shown])
@@ -370,13 +374,17 @@ def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
         yield f"and {len(versions) - shown} more versions in the tables."
     yield from _start_comparison(context, measured)
     yield from _reason(context, measured)
+    if measured and not each_version:  # a table follows
+        yield conditions
 
 
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     """Returns the number of tables and of runs behind the figures, where they are the same for all of them."""
     tables = {run.tables for one in measured for run in context.measured[one.version, one.variant]}
-    counts = {one.count for one in measured}
+    counts = {one.count for one in measured if not is_second_start(one.variant)} or {one.count for one in measured}
     number = tables.pop() if len(tables) == 1 else None
+    if not counts:
+        return ""
     runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     error = " +- 95 % interval" if any(one.interval is not None for one in measured) else ""
     return f"{'' if number is None else f', {number:,} tables'}; mean of {runs} run{'' if runs == '1' else 's'}{error}:"
@@ -386,7 +394,11 @@ def _version_line(context: _Context, version: str) -> str:
     mine = _measured(context, version)
     if not mine:
         return _nothing(context.session, version)
-    clauses = [f"{one.variant} {seconds_with_error(one.mean or 0.0, one.interval)}" for one in mine[:_MAX_CLAUSES]]
+    clauses = [
+        f"{one.variant}{_NOT_WARM if is_second_start(one.variant) else ''} "
+        f"{seconds_with_error(one.mean or 0.0, one.interval)}"
+        for one in mine[:_MAX_CLAUSES]
+    ]
     if len(mine) > _MAX_CLAUSES:
         clauses.append(f"and {len(mine) - _MAX_CLAUSES} more in the tables")
     counts = tuple(sum(getattr(one, name) for one in context.of(version)) for name in ("failed", "void"))
@@ -452,6 +464,9 @@ def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:
         mean(getattr(run, name) for run in runs) for name in ("tables", "read_bytes", "read_requests")
     )
     if not tables or size is None:
+        return
+    if tables < _MANY_TABLES:
+        yield f"{fmt.size(round(size))} read" + ("" if requests is None else f" in {requests:,.0f} requests")
         return
     reads = "" if requests is None else f" in {requests / tables:.2g} reads"
     yield f"{fmt.size(round(size / tables))}{reads} for each table"

@@ -302,7 +302,7 @@ class DatadirPool:
             server.follower, bench.on_step = self.reporter.follow, self.reporter.doing
             if bench.claim_and_recount():
                 self.reporter.say(
-                    f"{requirement.build.version}: an earlier run ended within a trial; the rows were counted again"
+                    f"{requirement.build.version}: an earlier session was interrupted; the rows were counted again"
                 )
             undo.pop_all()
         return bench
@@ -400,7 +400,7 @@ class DatadirPool:
 
 
 def data_size_text(data_bytes: int, memory: int) -> str:
-    text = f"about {data_bytes / 1e9:.1f} GB of data, {memory / 1e9:.1f} GB of memory"
+    text = f"about {data_bytes / 1e9:.1f} GB of data; this host has {memory / 1e9:.1f} GB of memory"
     return text if data_bytes < memory else f"{text}: more than can stay in the cache, so a warm start is partly cold"
 
 

@@ -88,7 +88,8 @@ def find_unfinished(results: Path, name: str | None) -> Unfinished:
     found = next((unfinished for unfinished in _all_sessions(results) if not unfinished.has_ended), None)
     if found is None:
         raise UsageError(
-            f"{results} has no session that can be resumed", "name the folder with RESULTS=, or measure again"
+            f"{results} has no session that can be resumed",
+            "run the same command again, or name another folder with RESULTS=",
         )
     return found
 

@@ -273,6 +273,7 @@ class TrialLoop:
         self.session = replace(self.session, planned_runs=len(self.setup.plan.trials) - len(self._left_out))
         self.store.update(self.session)
         self.reporter.trials_left_out(self._left_out)
+        self.reporter.say(f"{spec.version}: every interval is within +- {100 * (self.request.precision or 0):g} %")
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""

@@ -35,6 +35,7 @@ from recovery.linux.files import (
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
     Axis,
+    Cache,
     Load,
     OpenedFiles,
     ReadFloor,
@@ -370,13 +371,13 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
     if request.precision is not None:
         notes.append(
             f"PRECISION={100 * request.precision:g}%: runs are added until every interval is that narrow "
-            f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). Intervals are {PRECISION_FACTOR - 1:.0%} wider "
-            "than with a fixed number of runs, because runs that agree by chance end a session early."
+            f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). To make up for that choice, all intervals are "
+            f"{PRECISION_FACTOR - 1:.0%} wider than with a fixed number of runs."
         )
     reclaimed = environment.get("idle_pageout")
-    if reclaimed is not None:
+    if reclaimed is not None and any(variant.cache is Cache.WARM for variant in request.all_variants):
         notes.append(
-            f"No cache stays warm for long on this host: {reclaimed}. Compare the bytes read by the warm starts."
+            f"No cache stays warm for long on this host: {reclaimed}. Warm starts that read much are partly cold."
         )
     return tuple(notes)
 

@@ -281,7 +281,7 @@ def test_files_that_only_the_server_finds_damaged(
     assert run(over_few(data, tmp_path)) == 1
     (failed,) = stored(tmp_path)["runs"]
     assert failed["verdict"] == "failed"
-    assert f"if its files are damaged, `recovery datadirs --data {data} remove {folder.name}`" in failed["reason"]
+    assert f"if its files are damaged: `recovery datadirs --data {data} remove {folder.name}`" in failed["reason"]
     capsys.readouterr()
     assert run(over_few(data, tmp_path)) == 1, "the failed trial left it in use: it is checked before the first trial"
     assert f"remove {folder.name}`" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_se
     screen = terminal.screen()
     assert screen.cursor_shown
     left = "\n".join(screen.lines)
-    assert "trials done" not in left, "the view is removed"
+    assert "runs done" not in left, "the view is removed"
     assert "[1/1] 5.7.22 cold run 1: " in left
     assert "stored in" in left
     watched, _, _ = terminal.output.rpartition("\x1b[?25h")
@@ -79,7 +79,7 @@ def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_p
 
         until(phase_is_shown, "a phase as the log shows it")
         terminal.read_until("\x1b[J", after=len(terminal.output))  # it is drawn again
-        assert " of 50 trials done" in terminal.output
+        assert " of 50 runs done" in terminal.output
 
         terminal.suspend()
         assert terminal.screen().cursor_shown
@@ -92,7 +92,7 @@ def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_p
         screen = terminal.screen()
         assert screen.cursor_shown
         left = "\n".join(screen.lines)
-        assert "trials done" not in left, "the view is removed"
+        assert "runs done" not in left, "the view is removed"
         assert "error: interrupted" in left
         assert status()["session"]["status"] == "interrupted"
 
