@@ -84,7 +84,7 @@ def test_a_full_disk_under_a_server_ends_the_session_and_keeps_finished_runs(
 ) -> None:
     assert interrupted.code == 3
     assert "is full (0.0 MB free)" in interrupted.error
-    assert "or name another disk with DATA=" in interrupted.error
+    assert "or name another disk with --data" in interrupted.error
     assert "recovery resume" in interrupted.said
     session = load_session(find_session(interrupted.results, None))
     assert session.status == "aborted"
@@ -109,7 +109,7 @@ def test_other_faults_under_a_server_end_the_session_too(
     with failing(measuring(data, results, runs=1), fault_of(disk, fault), once=once) as ended:
         assert ended.code == 3
         assert words in ended.error
-        assert "or name another disk with DATA=" in ended.error
+        assert "or name another disk with --data" in ended.error
         session = load_session(find_session(results, None))
         assert run(["report", "--results", str(results)]) == 0
     assert session.status == "aborted"
@@ -143,7 +143,7 @@ def test_a_full_disk_under_the_results_costs_no_stored_run(disk: Disk, small: Di
     with failing(measuring(disk.place / "data", results), small.full, once="cold run 1:") as ended:
         assert ended.code == 3
         assert "is full (0.0 MB free)" in ended.error
-        assert "RESULTS=" in ended.error
+        assert "--results" in ended.error
         assert "cold run 2: " in ended.said, "the run that could not be stored is shown"
     session = load_session(find_session(results, None))
     assert session.runs[0].verdict is Verdict.MEASURED
