@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from recovery.cli.measure import announce, request_from_arguments
 from recovery.cli.options import mark_json_without_file
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS
+from recovery.mysqld.datadir import DataDirInfo
 
 MAX_LINE_LENGTH = 2100
 Refused = Callable[..., tuple[int, str]]
@@ -350,6 +352,35 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(
     text = "".join(printed(*shlex.split(command), "--data", "data", "--dry-run"))
     assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
     assert list(empty_folder.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class KeptDatadirs:
+    """In place of DataDirs: one directory of 5.7.22 and one of another version."""
+
+    root: Path
+
+    def list(self) -> list[DataDirInfo]:
+        keys = ("5.7.22-discovery-20-a", "5.7.2-discovery-20-b", "mariadb-10.11.5-discovery-20-c")
+        return [DataDirInfo(key, "whole", 1, 20, None) for key in keys]
+
+
+def test_a_long_plan_is_cut_and_lists_only_directories_of_its_versions(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECOVERY_ENGINE", "local")
+    monkeypatch.setattr("recovery.cli.measure.DataDirs", KeptDatadirs)
+    plan = printed("cold-recovery", "--version", "5.7.22", "--runs", "21", "--dry-run")[0].splitlines()
+    assert plan[-3].split() == ["10", "5.7.22", "cold", "run", "10"]
+    assert plan[-2] == "  and 11 more"
+    assert [line for line in plan if "there already" in line] == ["  there already: 5.7.22-discovery-20-a (whole)"]
+    assert not any("built already" in line for line in plan), "one version has no order"
+    whole = printed("cold-recovery", "--version", "5.7.22", "--runs", "20", "--dry-run")[0].splitlines()
+    assert whole[-2].split()[0] == "20"
+    assert any(line.endswith("tables; 20 runs") for line in whole)
+    two = printed("cold-recovery", "--version", "5.7.22 8.0.31", "--runs", "1", "--dry-run")[0]
+    assert "tables; 1 run of each version" in two
+    assert "versions alternate, block by block, unless some are built already" in two
 
 
 # --- What other commands print

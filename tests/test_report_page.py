@@ -13,6 +13,7 @@ from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_
 from html_page import HtmlPage, check_page
 
 from recovery.analysis.summary import groups, measured_runs_by_cell
+from recovery.analysis.warnings import findings
 from recovery.model import Axis, LoadTimeline, Series, Session
 from recovery.report.fmt import rounded_axis
 from recovery.report.html.cell_bars import cell_bars
@@ -20,7 +21,7 @@ from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
 from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import render
-from recovery.report.html.read_charts import floor_chart
+from recovery.report.html.read_charts import floor_chart, reads_chart
 from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.svg import START, Chart, FoldedParts, Panels, flame_graph, tick_label
 from recovery.report.html.timelines import rates
@@ -97,9 +98,28 @@ def test_a_server_that_does_not_read_every_file_has_no_bar_over_the_floor() -> N
     assert chart is not None
     assert "mariadb" not in chart.svg
     assert chart.svg.count('class="bar') == 4
-    assert chart.notes == ("No floor for mariadb-10.11.5 cold: it does not read every file, or it was shorter.",)
+    assert chart.notes == ("No floor for mariadb-10.11.5 cold: the start does not read every file.",)
     (floor, *_) = everything().floors
     assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
+
+
+def test_a_version_has_the_same_colour_in_the_charts_of_seconds_and_of_reads() -> None:
+    seconds, reads = cell_bars(everything(), groups(everything())[0], "k"), reads_chart(everything())
+    assert seconds is not None
+    assert reads is not None
+    used = set(re.findall(r'class="bar (v\d)"', seconds.svg))
+    assert set(re.findall(r'class="bar (v\d)"', reads.svg)) == used == {"v0", "v1", "v2"}
+
+
+def test_the_first_screen_has_the_number_of_warnings_and_the_most_important_one(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-21-scale")
+    number = len(findings(session))
+    first, _, rest = render(session).partition("<nav")
+    assert number > 1
+    assert f"{number} warnings, the most important about {findings(session)[0].about}" in first
+    assert f'<a href="#warnings">Warnings ({number})</a>' in rest
+    first, _, rest = render(a_session(())).partition("<nav")
+    assert ('href="#warnings"' in first, '<a href="#warnings">Warnings</a>' in rest) == (False, True)
 
 
 # --- Growth

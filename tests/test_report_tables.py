@@ -20,7 +20,7 @@ from recovery.linux.cgroups import limits_to_settings
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
 from recovery.report.html.svg import flame_graph
-from recovery.report.metric_tables import clients_table
+from recovery.report.metric_tables import clients_table, pair_tables
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.startup_tables import (
     FAILS,
@@ -55,6 +55,31 @@ def test_what_was_not_measured_has_no_table() -> None:
     assert [phase_table(SESSION), touched_table(SESSION), floor_table(SESSION)] == [None, None, None]
     assert [stacks_tables(SESSION), scale_tables(SESSION), growth_curves(SESSION)] == [(), (), ()]
     assert json.loads(to_json(SESSION))["fits"] == []
+
+
+def test_a_start_without_a_floor_has_its_own_reason_and_no_ratio() -> None:
+    session = everything()
+    (old, new, maria) = session.floors
+    table = floor_table(replace(session, floors=(old, replace(new, many_threads_s=900.0), maria)))
+    assert table is not None
+    assert table.notes[1:] == (
+        "No floor for 8.0.31 cold: the start was shorter than the reads by 16 threads.",
+        "No floor for mariadb-10.11.5 cold: the start does not read every file.",
+    )
+    assert [fmt.ABSENT in row[-2:] for row in table.rows] == [False, True, True]
+    assert [row[-2] == row[-1] for row in table.rows] == [False, True, True]
+
+
+@pytest.mark.parametrize(("step", "sign"), [(0.0, True), (10.0, False)])
+def test_the_sign_for_not_significant_is_explained_only_where_it_stands(step: float, sign: bool) -> None:
+    cells = [(version, repeat) for version in ("5.7.22", "8.0.31", "8.4.0") for repeat in range(3)]
+    runs = (
+        a_run(number, (version, "cold"), 20.0 + step * (number // 3) + 0.1 * repeat)
+        for number, (version, repeat) in enumerate(cells)
+    )
+    (table,) = pair_tables(a_session(tuple(runs)))
+    assert any("(=)" in cell for row in table.rows for cell in row) == sign
+    assert any("(=): not significant" in note for note in table.notes) == sign
 
 
 def test_a_clean_start_is_not_called_a_crash() -> None:
@@ -167,7 +192,8 @@ def test_single_runs_give_no_line() -> None:
     session = growing(1_000_000)
     growth, *more = scale_tables(replace(session, runs=tuple(run for run in session.runs if run.repeat == 1)))
     assert more == [], "a table of dashes"
-    assert growth.notes[-1] == "5.7.22 cold, 8.0.31 cold: a line needs at least 2 numbers of tables and 4 runs."
+    too_few = "too few runs for a trend, which needs at least 2 numbers of tables and 4 runs in all"
+    assert growth.notes[-1] == f"5.7.22 cold, 8.0.31 cold: {too_few}."
 
 
 # --- Stacks of sampled runs

@@ -236,7 +236,8 @@ def _stdev(values: tuple[float, ...]) -> float:
 
 MIN_POINTS = 2
 MIN_RUNS_FOR_A_FIT = 4
-LINE_NEEDS = f"a line needs at least {MIN_POINTS} numbers of tables and {MIN_RUNS_FOR_A_FIT} runs"
+_LEAST = f"{MIN_POINTS} numbers of tables and {MIN_RUNS_FOR_A_FIT} runs in all"
+LINE_NEEDS = f"too few runs for a trend, which needs at least {_LEAST}"
 LACK_OF_FIT_NEEDS = "the test of its fit needs at least 3 numbers of tables, one of them with 2 runs"
 LINE, PIECEWISE = "straight line", "piecewise"
 _SIGNIFICANT = 0.05

@@ -6,12 +6,13 @@ server and steps that need root are looked up, not tried."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -442,11 +443,14 @@ _STATUS_LABELS = {True: "ok", False: "BAD", None: "note"}
 _WIDTH = 80
 _INDENT = " " * 6
 _SUMMARY_LINES = 12
+_BUSY_CHECKS = ("other servers", "load")
+"""Checks that have a note while something else uses the host."""
 _KEY_CHECKS = (
     "data folder", "device", "disk", "memory", "4 KiB reads, 1 at once", "drop_caches", "container engine",
-    "other servers", "load",
+    "page cache", *_BUSY_CHECKS,
 )  # fmt: skip
 """Checks that the summary shows even if they are fine."""
+_CLAUSE_END = re.compile(r"[.;] | \(")
 
 
 @click.command()
@@ -478,14 +482,29 @@ def summary_lines(found: Mapping[str, tuple[Check, ...]]) -> list[str]:
     lines: list[str] = []
     for check in bad:
         lines += _check_lines(check, why="")
-    for check in checks:
-        if check.name in _KEY_CHECKS and check.ok is not False:
-            text = f"{_STATUS_LABELS[check.ok]:<{len(_INDENT)}}{check.name}: {check.detail}"
-            lines.append(text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ...")
+    key_checks = [check for check in checks if check.name in _KEY_CHECKS and check.ok is not False]
+    for check in sorted(key_checks, key=lambda check: check.ok is True):  # notes first
+        lines += _check_lines(replace(check, detail=_shorten(check), hint=""), why="")
     notes = sum(check.ok is None for check in checks)
     counted = f"{len(checks)} checks: {len(bad)} BAD, {notes} notes. `recovery doctor -v` shows all of them."
-    verdict = f"This host is not fit for measurements: {len(bad)} BAD." if bad else "This host is fit for measurements."
+    busy = [check.name for check in checks if check.name in _BUSY_CHECKS and check.ok is not True]
+    verdict = "This host is fit for measurements."
+    if bad:
+        verdict = f"This host is not fit for measurements: {len(bad)} BAD."
+    elif busy:
+        verdict = f"This host is fit for measurements, but busy now: see {', '.join(busy)}."
     return [verdict, *lines[: _SUMMARY_LINES - 2], counted]
+
+
+def _shorten(check: Check) -> str:
+    """Returns the detail of a check up to the last end of a sentence, clause or pair of brackets that fits in its line;
+    all of it if there is none."""
+    text = check.detail
+    room = _WIDTH - len(f"{_INDENT}{check.name}: ")
+    if len(text) <= room:
+        return text
+    ends = [end.start() for end in _CLAUSE_END.finditer(text) if end.start() <= room]
+    return next((text[:end] for end in reversed(ends) if text[:end].count("(") == text[:end].count(")")), text)
 
 
 def detail_lines(found: Mapping[str, tuple[Check, ...]]) -> Iterator[str]:

@@ -42,7 +42,7 @@ from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
-from recovery.model import NO_LIMITS, ExtraRun, Layout, Load, Schema, Session, Status, Version
+from recovery.model import NO_LIMITS, ExtraRun, Layout, Load, Schema, Session, Status, Trial, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import merge
 from recovery.profiling.samplers import usable_programs
@@ -64,6 +64,8 @@ from recovery.workload.schema import checked_script_size, disk_need
 
 # --- The plan that --dry-run prints
 
+_MAX_TRIALS, _FIRST_TRIALS = 20, 10
+"""The plan lists at most so many trials; of more, it lists the first."""
 _EXTRA_RUN_NOTES = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
 
 
@@ -175,19 +177,34 @@ def _plan_lines(request: Request, found: Outline) -> Iterator[str]:
         tables, time = _tables_text(one.schema), duration_text(one.seconds)
         yield f"  {one.name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
-    for info in DataDirs(request.data).list():
-        yield f"  there already: {info.key} ({info.status})"
+    yield from _existing_lines(request, found.versions)
     if request.limits:
         yield f"  the measured server is limited to {limits_text(request.limits)}"
     alternating = can_alternate([one.need for one in found.datadirs], room, growing=bool(request.points))
     plan = request.plan(found.versions, request.all_variants, alternating=alternating)
-    yield f"  order: {plan.order}, if nothing is built yet"
-    for trial in plan.trials:
-        name = found.names.get(trial.version, str(trial.version))
-        extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
-        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
+    if len(plan.specs) > 1:
+        yield f"  {plan.order}, unless some are built already"
+    yield from _trial_lines(plan.trials, found.names)
     about = "About" if request.precision is None else "At most about"
     yield f"{about} {duration_text(found.seconds)} in all. Times are rough: the rates of a 2-core machine."
+
+
+def _trial_lines(trials: Sequence[Trial], names: Mapping[Version, str]) -> Iterator[str]:
+    shown = trials if len(trials) <= _MAX_TRIALS else trials[:_FIRST_TRIALS]
+    for trial in shown:
+        name = names.get(trial.version, str(trial.version))
+        extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
+        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
+    if len(shown) < len(trials):
+        yield f"  and {len(trials) - len(shown):,} more"
+
+
+def _existing_lines(request: Request, versions: Sequence[Version]) -> Iterator[str]:
+    """Yields the data directories of these versions that exist already."""
+    names = tuple(f"{version}-" for version in versions)
+    for info in DataDirs(request.data).list():
+        if info.key.startswith(names):
+            yield f"  there already: {info.key} ({info.status})"
 
 
 def _sizes_text(request: Request) -> str:
@@ -197,9 +214,9 @@ def _sizes_text(request: Request) -> str:
     if schema.rows:
         parts.append(f"{schema.rows:,} rows in each")
     at_most = "" if request.precision is None else "at most "
-    parts.append(
-        f"{count_text(len(request.all_variants), 'variant')}, {at_most}{count_text(request.repeats, 'run')} each"
-    )
+    variants, runs = len(request.all_variants), f"{at_most}{count_text(request.repeats, 'run')}"
+    versions = " of each version" if len(request.versions) > 1 else ""
+    parts.append(f"{variants} variants, {runs} of each" if variants > 1 else f"{runs}{versions}")
     if loads := {(one.task.seconds, one.task.warmup_s) for one in request.all_variants if isinstance(one.task, Load)}:
         parts += [f"loads of {seconds:,} s after {warmup:,} s" for seconds, warmup in sorted(loads)]
     return "; ".join(parts)
@@ -248,7 +265,7 @@ def _local_server_version(mysqld: str | None) -> list[Version]:
 
 def _server_source(version: Version, *, in_images: bool) -> str:
     if in_images:
-        return "an image"
+        return "in an image"
     cached = {offer.version for offer in available_servers() if offer.cached}
     return "in the cache" if str(version) in cached else "to be fetched"
 

@@ -72,18 +72,20 @@ def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str
         ),
         numeric=(*(fmt.numeric_columns(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
-            _ratio_note(about, "the earlier version", errors=any(one.differs is not None for one in found.values())),
+            _ratio_note(about, "the earlier version", [one.differs for one in found.values()]),
             *fmt.chance_notes([one.differs for one in found.values()]),
         ),
         keys=len(named),
     )
 
 
-def _ratio_note(about: Metric, base: str, *, errors: bool = True) -> str:
-    """Returns the note on a column of ratios of means, with their 95 % intervals where there are any."""
+def _ratio_note(about: Metric, base: str, differs: Sequence[bool | None] = (True,)) -> str:
+    """Returns the note on columns of ratios of means. `differs` has for each of them whether it is significant, or None
+    if it has no interval. The sign (=) is explained only if a ratio has it."""
     better = "" if about.more_is_better is None else f"; {'above' if about.more_is_better else 'below'} 1 is better"
-    interval = ", with its 95 % interval. (=): not significant, the interval contains 1" if errors else ""
-    return f"Ratio of the mean to that of {base}{better}{interval}."
+    interval = ", with its 95 % interval" if any(one is not None for one in differs) else ""
+    sign = " (=): not significant, the interval contains 1." if False in differs else ""
+    return f"Ratio of the mean to that of {base}{better}{interval}.{sign}"
 
 
 def _cell_keys(session: Session, group: Group, variant: str) -> tuple[str, ...]:
@@ -258,7 +260,7 @@ def _axis_factor_table(session: Session, group: Group, axis: Axis, ratios: Seque
             for row in rows
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
-        notes=(_ratio_note(about, f"{axis.name} {axis.base}"),),
+        notes=(_ratio_note(about, f"{axis.name} {axis.base}", [one.differs for one in ratios]),),
         keys=len(named),
     )
 
@@ -461,7 +463,7 @@ def _metric_notes(session: Session, group: Group) -> Iterator[str]:
     better = fmt.which_is_better(main)
     yield f"{main.label}: {main.note or main.unit}.{f' {better}.' if better else ''}"
     if more := explanations(related):
-        yield f"Means: {more}"
+        yield f"Means. {more}"
 
 
 def _left_out_notes(rows: Sequence[Summary]) -> Iterator[str]:

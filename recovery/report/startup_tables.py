@@ -56,9 +56,17 @@ class FloorComparison:
         return self._over(self.floor.many_threads_s)
 
     @property
+    def no_floor_reason(self) -> str | None:
+        """Why the reads are no floor for this start; None if they are one or there is nothing to compare."""
+        if self.over_many is None:
+            return None
+        if self.reads_all is False:
+            return "the start does not read every file"
+        return f"the start was shorter than the reads by {self.floor.threads} threads" if self.over_many < 1 else None
+
+    @property
     def is_floor(self) -> bool:
-        """Whether the reads are a floor for this start. They are not if it was shorter or does not read every file."""
-        return self.over_many is not None and self.over_many >= 1 and self.reads_all is not False
+        return self.over_many is not None and self.no_floor_reason is None
 
     def _over(self, floor_s: float) -> float | None:
         """Returns the ratio of the startup time to `floor_s`. It is None for a single file: one page of a general
@@ -115,9 +123,12 @@ def floor_table(session: Session) -> Table | None:
 
 
 def no_floor_notes(found: Iterable[FloorComparison]) -> tuple[str, ...]:
-    """Returns a note that names the measured starts for which the reads are no floor."""
-    names = [f"{one.floor.version} {one.variant}" for one in found if one.over_many is not None and not one.is_floor]
-    return (f"No floor for {', '.join(names)}: it does not read every file, or it was shorter.",) if names else ()
+    """Returns a note for each reason why the reads are no floor, with the starts that it applies to."""
+    names: dict[str, list[str]] = {}
+    for one in found:
+        if (reason := one.no_floor_reason) is not None:
+            names.setdefault(reason, []).append(f"{one.floor.version} {one.variant}")
+    return tuple(f"No floor for {', '.join(starts)}: {reason}." for reason, starts in names.items())
 
 
 def _times(session: Session) -> str:
@@ -135,8 +146,7 @@ def _floor_row(one: FloorComparison) -> tuple[str, ...]:
         fmt.seconds(floor.many_threads_s),
         fmt.seconds(floor.open_s),
         fmt.seconds(one.startup_s),
-        fmt.ratio(one.over_one),
-        fmt.ratio(one.over_many),
+        *((fmt.ratio(one.over_one), fmt.ratio(one.over_many)) if one.is_floor else (fmt.ABSENT, fmt.ABSENT)),
     )
 
 

@@ -140,7 +140,7 @@ def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     first = page.run("view.focused()")
     assert first["css"] == "skip"
     assert first["top"] >= 0, "visible with the focus"
-    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a, button').length")
+    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a, .note a, button').length")
     reached = []
     for _ in range(wanted + 1):
         page.press("Tab", TAB)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recovery.analysis.summary import mean, measured_runs_by_cell
-from recovery.model import Cache, Run, Session
+from recovery.model import Run, Session
 from recovery.report import fmt
-from recovery.report.html.svg import BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
+from recovery.report.html.svg import COLOURS, BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
 from recovery.report.startup_tables import FloorComparison, floor_comparisons, no_floor_notes
 
 _FLOOR_END = 55.0
@@ -26,7 +26,7 @@ def _read_rows(session: Session) -> Iterator[BarRow]:
         size = mean(_per_table(run, run.read_bytes) for run in runs)
         if requests is not None:
             text = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
-            yield BarRow(f"{version} {variant}", requests, text, "v0" if Cache.COLD.begins(variant) else "v1")
+            yield BarRow(f"{version} {variant}", requests, text, f"v{session.versions.index(version) % COLOURS}")
 
 
 def _per_table(run: Run, total: int | None) -> float | None:
