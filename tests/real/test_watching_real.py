@@ -86,7 +86,7 @@ def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_p
         assert status()["suspended"]
         before = len(terminal.output)
         os.kill(terminal.pid, signal.SIGCONT)
-        terminal.read_until("trials", after=before)  # the view comes back
+        terminal.read_until("runs done", after=before)  # the view comes back
         terminal.type(b"\x03")
         assert terminal.wait() == 130
         screen = terminal.screen()
