@@ -103,11 +103,10 @@ def test_no_difference_is_claimed_that_many_versions_would_show_by_chance() -> N
     assert "5.6.24 and 5.7.22 do not differ significantly, cold." in of_versions({**two, **others})
 
 
-def test_of_many_versions_the_first_have_a_line() -> None:
-    found = of_versions({f"5.7.{number}": (4.0,) for number in range(1, 9)})
-    assert "5.7.3: cold" in found
-    assert "5.7.4: cold" not in found
-    assert "\nand 5 more versions in the tables.\n" in found
+def test_of_many_versions_the_first_the_fastest_and_the_slowest_have_a_line() -> None:
+    found = of_versions({f"5.7.{number}": ({6: 3.0, 8: 5.0}.get(number, 4.0),) for number in range(1, 10)})
+    assert [line.partition(":")[0] for line in found.splitlines() if ": cold" in line] == ["5.7.1", "5.7.6", "5.7.8"]
+    assert "\nand 6 more versions in the tables.\n" in found
 
 
 @pytest.mark.parametrize("name", [*KEPT_SESSIONS])

@@ -224,7 +224,8 @@ def parse_version_option(text: str) -> ServerRequest:
     except UsageError:
         raise UsageError(
             f"VERSION={text} is not a server version",
-            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; {OTHER_SOURCES}",
+            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; a series such as 8.0, latest, lts, "
+            f"mariadb-lts; {OTHER_SOURCES}",
         ) from None
     if found.release is not None and found.flavor is Flavor.MYSQL and found.release.numbers[0] > _NEWEST_MYSQL:
         raise UsageError(f"VERSION={text}: there is no such MySQL", f"did you mean mariadb-{found.release}?")

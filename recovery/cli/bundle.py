@@ -186,12 +186,16 @@ def keep_versions(session: Session, versions: Sequence[str]) -> Session:
         variants=tuple(variant for variant in session.variants if variant not in others),
         planned_runs=session.planned_runs * len(versions) // len(session.versions),
         servers={name: facts for name, facts in session.servers.items() if name.partition(" ")[0] in versions},
-        notes=tuple(note for note in session.notes if not any(version in note for version in dropped)),
+        notes=tuple(note for note in session.notes if not any(_names(note, version) for version in dropped)),
         floors=tuple(floor for floor in session.floors if floor.version in versions),
         runs=runs,
         settings=settings,
         command=_command_for(session.command, versions),
     )
+
+
+def _names(note: str, version: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(version)}(?![\w-]|\.\d)", note) is not None
 
 
 def _command_for(command: str, versions: Sequence[str]) -> str:

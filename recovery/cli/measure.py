@@ -236,7 +236,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
     about = "about" if all(request.precision is None for request in requests) else "at most about"
     say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk, less for data directories that exist already")
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    if seconds > LONG_S and asks and not yes and not click.confirm("Begin?", default=True, err=True):
+    if seconds > LONG_S and asks and not yes and not click.confirm("Begin?", default=False, err=True):
         raise UsageError(
             "nothing was measured", "give SCALE=quick, or fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
         )
@@ -420,7 +420,8 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
             console_report.show(session, folder, ReportConsole(), verbose=shown.verbose)
         if shown.json_to:
             write_json(shown.json_to, (folder / REPORT_FILE).read_text(encoding="utf-8"))
-        say(f"stored in {folder}")
+        if shown.json_to == STANDARD_OUTPUT or shown.verbose:
+            say(f"stored in {folder}")
     return session
 
 

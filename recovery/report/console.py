@@ -6,6 +6,7 @@ The report files have the host and the servers in full.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -70,10 +71,16 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
         console.print(Text(fmt.printable(paragraph)))
     products = dict.fromkeys(run.flavor for run in session.runs)
     only = f" --for {next(iter(products))}" if len(products) > 1 else ""
-    program = program_name()
-    further = f"next: {program} report -v (tables), {program} bundle{only} (bug report), {program} compare A B"
+    program, which_one = program_name(), _session_argument(folder)
+    further = f"next: {program} report -v{which_one} (tables), {program} bundle{only}{which_one} (bug report)"
     for line in (f"report: {folder / 'report.html'}", further):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
+
+
+def _session_argument(folder: Path) -> str:
+    """Returns the argument that names a session to a command; none if it is in the folder `results` of this folder."""
+    here = folder.absolute().parent == Path("results").absolute()
+    return "" if here else f" {shlex.quote(str(folder))}"
 
 
 def render(session: Session, console: Console) -> None:

@@ -368,14 +368,24 @@ def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
     if measured and each_version:
         yield conditions
     versions = [version for version in session.versions if each_version or not _measured(context, version)]
-    shown = len(versions) if len(versions) <= _MAX_VERSIONS else _MAX_VERSIONS - 1
-    yield from (_version_line(context, version) for version in versions[:shown])
-    if shown < len(versions):
-        yield f"and {len(versions) - shown} more versions in the tables."
-    yield from _start_comparison(context, measured)
+    shown = versions if len(versions) <= _MAX_VERSIONS else _first_versions(context, versions)
+    yield from (_version_line(context, version) for version in shown)
+    if len(shown) < len(versions):
+        yield f"and {len(versions) - len(shown)} more versions in the tables."
+    if each_version or len(session.versions) > 1:
+        yield from _start_comparison(context, measured)
     yield from _reason(context, measured)
     if measured and not each_version:  # a table follows
         yield conditions
+
+
+def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
+    """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
+    compared = sorted((one for one in context.summaries if one.count and not is_second_start(one.variant)
+                       and one.variant == context.session.variants[0]), key=lambda one: one.mean or 0.0)  # fmt: skip
+    ends = [one.version for one in (compared[:1] + compared[-1:]) if one.version in versions]
+    chosen = tuple(dict.fromkeys((*ends, *versions)))[: _MAX_VERSIONS - 1]
+    return [version for version in versions if version in chosen]
 
 
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
@@ -415,7 +425,7 @@ def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterato
         if len(same) > 1:
             yield from _faster(context, same, lambda one: one.version, f", {variant}")
             return
-    yield from _faster(context, proper, lambda one: f"the {one.variant} start", "")
+    yield from _faster(context, proper, lambda one: f"The {one.variant} start", "")
 
 
 def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:
@@ -430,11 +440,16 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
     if effect is None or effect.luck is None:
         yield f"Not compared: {MIN_RUNS} runs of each are needed."
     elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
-        yield f"{name(fast)} and {name(slow)} do not differ significantly{where}."
+        yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:
         times = fmt.effect(effect).replace(" (", " times faster (", 1)
         verb = "recovers" if any(run.crash_proof for run in context.measured[fast.version, fast.variant]) else "starts"
-        yield f"{name(fast)} {verb} {times} than {name(slow)}{where}."
+        yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}."
+
+
+def _inside(name: str) -> str:
+    """Returns a name as it is written inside a sentence."""
+    return name.replace("The ", "the ", 1)
 
 
 def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:

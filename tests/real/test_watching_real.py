@@ -47,7 +47,7 @@ def test_a_narrow_terminal_without_colours_keeps_only_the_lines_of_a_finished_se
     left = "\n".join(screen.lines)
     assert "runs done" not in left, "the view is removed"
     assert "[1/1] 5.7.22 cold run 1: " in left
-    assert "stored in" in left
+    assert "report: " in left
     watched, _, _ = terminal.output.rpartition("\x1b[?25h")
     assert watched
     assert not STYLES.search(watched)
