@@ -50,7 +50,7 @@ def verdicts(report: dict[str, Any]) -> list[str]:
 
 def test_runs_with_a_stopped_server_or_tool_are_void(at: list[str], tmp_path: Path) -> None:
     with InTerminal(*MEASURE, "--runs", "3", *at) as terminal:
-        terminal.read_until("1 of 3 trials")
+        terminal.read_until("1 of 3 runs")
         stop_for_a_moment(next_server(terminal.pid))
         terminal.read_until("[3/3] 5.7.22 cold run 3: ")  # after a void run a server is started between two runs, too
         next_server(terminal.pid, of_all=True)
