@@ -86,7 +86,7 @@ def test_a_stored_command_of_an_older_version_keeps_its_sizes() -> None:
 
 def test_a_dry_run_prints_the_sizes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     print_plan(asked("table-cache", scale="quick", threads="2", data=tmp_path), ReportConsole())
-    line = "sizes: 8 tables; 10,000 rows in each; 3 variants, 1 run each; loads of 5 s after 2 s"
+    line = "sizes: 8 tables; 10,000 rows in each; 3 variants, 1 run of each; loads of 5 s after 2 s"
     assert line in " ".join(capsys.readouterr().out.split())
 
 
