@@ -166,8 +166,9 @@ def _description(session: Session, product: Flavor) -> Iterator[str]:
     if product is Flavor.MYSQL:
         yield f"Host: {_host(session)}"
         yield f"Storage: {_storage(session)}"
-    if given := " ".join(str(session.settings[name]) for name in ("set", "variants") if session.settings.get(name)):
-        yield f"Options other than the defaults: {given}"
+    for name, what in (("set", "Options other than the defaults"), ("variants", "Variants")):
+        if given := session.settings.get(name):
+            yield f"{what}: {given}"
 
 
 def _startup_table(session: Session) -> Table:

@@ -453,6 +453,22 @@ def list_files(files: Sequence[BundledFile]) -> Iterator[str]:
         yield f"{file.name:{width}}  {file.size_bytes:>11,}  {file.replaced:>8,}"
 
 
+def _by_folder(files: Sequence[BundledFile]) -> list[BundledFile]:
+    """Returns the files with one line for all of a folder."""
+    found: dict[str, list[BundledFile]] = {}
+    for file in files:
+        folder, slash, _ = file.name.partition("/")
+        found.setdefault(f"{folder}/" if slash else file.name, []).append(file)
+    return [
+        BundledFile(
+            f"{name} ({len(own)} files)" if len(own) > 1 else own[0].name,
+            sum(one.size_bytes for one in own),
+            sum(one.replaced for one in own),
+        )
+        for name, own in found.items()
+    ]
+
+
 @click.command()
 @click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
@@ -474,7 +490,7 @@ def bundle(session: str | None, results: Path, product: str | None, output: Path
     attach. Known private texts are replaced."""
     made = make_bundle(find_session(expand_path(results), session), product)
     packed, text, script = output_paths(made, output and expand_path(output))
-    for line in list_files(made.files):
+    for line in list_files(made.files if dry_run else _by_folder(made.files)):
         print_line(line)
     if dry_run:
         print_line("Nothing was written.", err=True)

@@ -6,12 +6,11 @@ The report files have the host and the servers in full.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from shutil import which
-from textwrap import shorten
+from textwrap import wrap
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -22,12 +21,13 @@ from recovery.model import Session, Status, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import findings_line
 from recovery.report.summary_text import answers
-from recovery.report.tables import heading, status_line, terminal_tables
+from recovery.report.tables import heading, is_judged, status_line, terminal_tables
 
 _MIN_WIDTH = 60
 """Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
-_MAX_WORD = 16
-"""Room at the end of a line for a word that does not fit there."""
+_MAX_LINES = 12
+"""Of the answer, with where the report is and the next commands."""
+_USUAL_WIDTH = 80
 _STYLES = {
     Verdict.FAILED.value: "red",
     Verdict.VOID.value: "yellow",
@@ -63,24 +63,39 @@ def show(session: Session, folder: Path, console: Console, *, verbose: bool) -> 
 
 def print_answer(session: Session, folder: Path, console: Console) -> None:
     """Prints the answer, the most important warning, where the report is, and the next commands."""
-    console.print(Text(fmt.printable(heading(session)), style="bold"))
+    head = wrap(fmt.printable(heading(session)), console.width)
+    further = _next_commands(session, folder)
+    count = _MAX_LINES - len(head) - len(wrap(further, console.width)) - 1
     state = () if session.status == Status.FINISHED else (status_line(session),)
-    # At most two lines.
-    warning = (shorten(line, 2 * console.width - _MAX_WORD, placeholder=" ...") for line in findings_line(session))
-    for paragraph in (*answers(session), *state, *warning):
-        console.print(Text(fmt.printable(paragraph)))
-    products = dict.fromkeys(run.flavor for run in session.runs)
-    only = f" --for {next(iter(products))}" if len(products) > 1 else ""
-    program, which_one = program_name(), _session_argument(folder)
-    further = f"next: {program} report -v{which_one} (tables), {program} bundle{only}{which_one} (bug report)"
+    paragraphs = [fmt.printable(text) for text in (*answers(session), *state)]
+    warning = [fmt.printable(text) for text in findings_line(session)]
+    lines = _fitted(paragraphs, warning, console.width, count, keep=is_judged(session))
+    for number, line in enumerate((*head, *lines)):
+        console.print(Text(line, style="bold" if number < len(head) else ""))
     for line in (f"report: {folder / 'report.html'}", further):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
 
 
-def _session_argument(folder: Path) -> str:
-    """Returns the argument that names a session to a command; none if it is in the folder `results` of this folder."""
-    here = folder.absolute().parent == Path("results").absolute()
-    return "" if here else f" {shlex.quote(str(folder))}"
+def _fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
+    """Yields the paragraphs and the warning as lines, at most so many: the warning is cut first, then the longest
+    paragraphs. There may be more lines on a narrow terminal, and with `keep`, which cuts no paragraph."""
+    texts = [*paragraphs, *warning]
+    rows = [len(wrap(text, width)) for text in texts]
+    if warning:
+        rows[-1] = min(rows[-1], max(1, min(2, count - sum(rows[:-1]))))
+    while not keep and width >= _USUAL_WIDTH and sum(rows) > count and max(rows) > 1:
+        rows[rows.index(max(rows))] -= 1
+    for text, most in zip(texts, rows, strict=True):
+        yield from wrap(text, width, max_lines=most, placeholder=" ...")
+
+
+def _next_commands(session: Session, folder: Path) -> str:
+    """Returns the next commands. They name the newest session without its folder if it is in `results` here."""
+    products = dict.fromkeys(run.flavor for run in session.runs)
+    only = f" --for {next(iter(products))}" if len(products) > 1 else ""
+    named = "" if folder.absolute().parent == Path("results").absolute() else " FOLDER"
+    program = program_name()
+    return f"next: {program} report -v{named} (tables), {program} bundle{only}{named} (bug report)"
 
 
 def render(session: Session, console: Console) -> None:
