@@ -13,13 +13,11 @@ from recovery.builds.resolve import Sources
 from recovery.cli.completion import complete_version
 from recovery.cli.options import BY_NAME, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
-from recovery.cli.report import escaped_text, make_grid, refuse_json_before_subcommand, size_text, wide_console
+from recovery.cli.report import FORMAT, escaped_text, make_grid, refuse_json_before_subcommand, size_text, wide_console
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.session.request import split_versions
-
-FORMAT = 1
 
 
 @click.group(invoke_without_command=True)

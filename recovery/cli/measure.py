@@ -53,7 +53,7 @@ from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
 from recovery.session.datadirs import can_alternate, check_schema_supported
 from recovery.session.engine import IN_CONTAINERS, LOCAL, choose_engine, describe_engine
-from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, duration_text, version_seconds
+from recovery.session.estimate import SESSION_OVERHEAD_S, duration_text, saved_by_growth_s, version_seconds
 from recovery.session.option_checks import check_options_offline, check_table_open_cache
 from recovery.session.plan import DatadirSpec, datadir_specs, is_measured_over, unsupported_questions
 from recovery.session.progress import Progress
@@ -152,8 +152,8 @@ def outline(request: Request) -> Outline:
         )
         name = " ".join((names.get(spec.version, str(spec.version)), *spec.words))
         planned = _PlannedDatadir(name, spec, schema, need, seconds)
-        smaller = (build_seconds(spec.version, one.schema) for one in datadirs if one.grows_into(planned))
-        datadirs.append(replace(planned, seconds=seconds - max(smaller, default=0.0)))
+        smaller = [one.schema for one in datadirs if one.grows_into(planned)]
+        datadirs.append(replace(planned, seconds=seconds - saved_by_growth_s(spec.version, smaller)))
     return Outline(tuple(versions), names, tuple(datadirs))
 
 
@@ -427,9 +427,6 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
 
 # --- Requests from stored commands
 
-_OUTPUT_OPTIONS = ("dry_run", "json_to", "quiet", "verbose", "yes", "wait")
-"""Options that do not change what is measured."""
-
 
 def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     """Returns the request of the measuring command `name` with these arguments.
@@ -438,7 +435,7 @@ def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     session. A stored command without a scale is of an older version, which had the published sizes only."""
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
-    for beside in _OUTPUT_OPTIONS:
+    for beside in ("dry_run", *(one.name for one in fields(Shown))):
         given.pop(beside, None)
     given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)

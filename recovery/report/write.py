@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 from recovery.analysis.phase_names import sorted_phases
@@ -17,12 +18,13 @@ from recovery.report.stored_session import STACKS_FOLDER, load_stacks, writing_r
 def write_reports(folder: Path, session: Session) -> tuple[Path, ...]:
     """Writes report.txt, report.md and report.html of a session into its folder, and returns the paths of all files
     written. It adds a flame graph for each run with sampled stacks."""
+    flames = _flames(folder, session)
     rendered = {
         "report.txt": text.render(session),
         "report.md": markdown.render(session),
-        page.PAGE: render_page(folder, session),
+        page.PAGE: _page(session, flames),
     }
-    rendered |= dict(_flames(folder, session).values())
+    rendered |= dict(flames.values())
     paths = []
     with writing_results(folder):
         for name, content in rendered.items():
@@ -33,7 +35,11 @@ def write_reports(folder: Path, session: Session) -> tuple[Path, ...]:
 
 def render_page(folder: Path, session: Session) -> str:
     """Returns the HTML report, including the flame graphs of the stacks stored with the session."""
-    return page.render(session, {number: drawing for number, (_, drawing) in _flames(folder, session).items()})
+    return _page(session, _flames(folder, session))
+
+
+def _page(session: Session, flames: Mapping[int, tuple[str, str]]) -> str:
+    return page.render(session, {number: drawing for number, (_, drawing) in flames.items()})
 
 
 def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:

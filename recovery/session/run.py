@@ -251,7 +251,8 @@ class TrialLoop:
 
     def _is_unnecessary(self, trial: Trial, spec: DatadirSpec) -> bool:
         """Returns whether all cells of the trial's data directory had the requested precision before its block."""
-        if self.request.precision is None or trial.extra is not None:
+        precision = self.request.precision
+        if precision is None or trial.extra is not None:
             return False
         if trial.number not in self._left_out:
             before = tuple(run for run in self.store.session.runs if run.repeat < trial.repeat)
@@ -261,19 +262,19 @@ class TrialLoop:
                 # Of warm starts either the warm ones or the second starts count: the larger number of them.
                 names = (variant, second_start_name(variant))
                 runs = max((cells.get((str(spec.version), name), ()) for name in names), key=len)
-                if not is_precise(main_values(session, runs), self.request.precision):
+                if not is_precise(main_values(session, runs), precision):
                     return False
-            self._leave_out(spec)
+            self._leave_out(spec, precision)
         return True
 
-    def _leave_out(self, spec: DatadirSpec) -> None:
+    def _leave_out(self, spec: DatadirSpec, precision: float) -> None:
         """Removes the trials over this data directory that are not done from those that are planned."""
         done = self.store.session.done
         self._left_out |= {one.number for one in self.setup.plan.over(spec) if one.extra is None} - done
         self.session = replace(self.session, planned_runs=len(self.setup.plan.trials) - len(self._left_out))
         self.store.update(self.session)
         self.reporter.trials_left_out(self._left_out)
-        self.reporter.say(f"{spec.version}: every interval is within +- {100 * (self.request.precision or 0):g} %")
+        self.reporter.say(f"{spec.version}: every interval is within +- {100 * precision:g} %")
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
