@@ -169,9 +169,20 @@ class ClockGuard:
 
 def _asleep_s() -> float:
     """Returns the seconds that the host has slept since boot."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    return _ahead_s(lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def _wall_s() -> float:
     """Returns the difference between the wall clock and the monotonic clock, which changes when the clock is set."""
-    return time.time() - time.monotonic()
+    return _ahead_s(lambda: time.time())
+
+
+def _ahead_s(clock: Callable[[], float]) -> float:
+    """Returns by how many seconds the clock is ahead of the monotonic one. Of three readings the shortest counts,
+    because a busy host may stop this process between two clocks."""
+    readings = []
+    for _ in range(3):
+        before = time.monotonic()
+        ahead_s = clock() - before
+        readings.append((time.monotonic() - before, ahead_s))
+    return min(readings)[1]
