@@ -73,11 +73,12 @@ class StallDetector:
         return full if now_s - self._had_space_at >= min(stall_s, _DISK_FULL_S) else None
 
     def idle_for_s(self) -> float:
+        # Read first: a busy host may stop this process at any point, and then nothing counts as idle.
+        now_s = time.monotonic()
         activity = self._read_activity(self._pid)
-        if self._is_active(activity, time.monotonic() - self._active_at):
-            self._last = activity
-            self.record_activity()
-        return time.monotonic() - self._active_at
+        if self._is_active(activity, now_s - self._active_at):
+            self._last, self._active_at = activity, now_s
+        return now_s - self._active_at
 
     def _is_active(self, now: ProcessActivity | None, within_s: float) -> bool:
         before = self._last
