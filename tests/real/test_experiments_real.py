@@ -203,7 +203,7 @@ def test_unanswered_polls_and_an_option_out_of_reach_are_reported(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = tmp_path / "slow.sql"
-    slow.write_text("-- slow\nSELECT SLEEP(3);\n")
+    slow.write_text("-- slow\nSELECT SLEEP(600);\n")
     sizes = ["--load-tables", "4", "--threads", "1", "--seconds", "1", "--warmup", "0"]
     options = ["--option", "table_open_cache=1000000", "--queries", str(slow)]
     assert run([*INTERFERENCE, "--version", USUAL, *sizes, *options, *at]) == 0

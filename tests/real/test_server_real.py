@@ -128,7 +128,7 @@ def test_a_server_that_hangs_during_a_query_is_given_up(made: tuple[Build, Path]
         server.start()
         server.stall_s = 1.0
         os.kill(server.process.pid, signal.SIGSTOP)
-        with pytest.raises(ServerFailedError, match="hangs: nothing moved for 1 s"):
+        with pytest.raises(ServerFailedError, match=r"hangs: nothing moved for \d+ s"):
             server.variables(["port"])
     assert not server.alive
 
