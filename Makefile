@@ -144,8 +144,7 @@ bundle: env ## a text, a script and an archive for a bug tracker, known private 
 test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
-	$(if $(ARGS),$(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
+	$(if $(ARGS),$(VENV)/bin/mypy && $(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
 
 $(ON_DEMAND:%=test-%): test-%: env-test
 	sh scripts/tests.sh $(VENV) --on-demand=$* $(ARGS)

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Runs the tests: `tests.sh VENV` all but those on demand, `tests.sh VENV --on-demand=GROUP` those of one group.
-# Programs are installed and an engine is started first. Two workers run at once: one tests of local servers, the other
-# those of containers, the rest of local servers, and the pure ones. Then those run alone that empty the host's caches.
+# Runs the tests: `tests.sh VENV` checks types and runs all but those on demand, `tests.sh VENV --on-demand=GROUP` runs
+# those of one group. Programs are installed and an engine is started first. Three workers run at once, because servers
+# wait more than they compute: the first tests local servers, the second containers and then more local servers, the
+# third the rest. Then those run alone that empty the host's caches.
 set -u
 here=$(dirname "$0")
+mypy=$1/bin/mypy
 pytest="$1/bin/python -m pytest"
 shift
 folder=$(mktemp -d)
@@ -88,24 +90,39 @@ case ${1:-} in
         ;;
 esac
 
+# To collect all tests for a few of them takes longer than the few.
+marked() { grep -rl --include='test_*.py' "mark\.$1\>" tests | sort; }
+
+show() { # NAME TITLE
+    printf '\n%s:\n' "$2"
+    cat "$folder/$1"
+}
+
 sh "$here/test_programs.sh"
+"$mypy" >"$folder/types" 2>&1 &
+running=$!
+pid_types=$!
 start_engine
 local="real and not containers and not alone"
-# What one worker drops from the cache the other would read again, and what is warm there would never stay warm.
+# How the names of files in tests/real begin, so that the workers end at about the same time. The third has all others.
+first="[a-d] ex [f-l] sc"
+second="en sy [t-z]"
+# What one worker drops from the cache the others would read again, and what is warm there would never stay warm.
 export TESTS_KEEP_CACHES=1
-start_tests first "$isolated" -m "$local" tests/real/test_[a-r]*.py tests/real/test_s[a-t]*.py >"$folder/first"
-start_tests containers "" -m "containers and not alone"
+start_tests first "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $first) >"$folder/first"
+start_tests third "$isolated" -m "not containers and not alone" \
+    $(printf -- '--ignore-glob=tests/real/test_%s* ' $first $second) >"$folder/third"
+start_tests containers "" -m "containers and not alone" $(marked containers)
 wait_for containers
-start_tests second "$isolated" -m "$local" --ignore-glob='tests/real/test_[a-r]*' --ignore-glob='tests/real/test_s[a-t]*'
+start_tests second "$isolated" -m "$local" $(printf 'tests/real/test_%s*.py ' $second)
 wait_for second
 unset TESTS_KEEP_CACHES
-start_tests pure "$isolated" -m "not real and not containers and not alone"
-wait_for pure
-wait_for first
-printf '\nTests of the first worker:\n'
-cat "$folder/first"
+for name in types first third; do wait_for "$name"; done
+show types "Types"
+show first "Tests of the first worker"
+show third "Tests of the third worker"
 printf '\nTests that run alone:\n'
 running=
-start_tests alone "" -m alone
+start_tests alone "" -m alone $(marked alone)
 wait_for alone
 exit "$failed"

@@ -47,7 +47,7 @@ def pytest_configure() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path) -> None:
+def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path, node: pytest.Item | pytest.Module) -> None:
     """The cache of downloads is shared with the user's; everything else is the test's own."""
     for name in os.environ:
         if name.startswith("RECOVERY_") and name != "RECOVERY_CACHE":
@@ -57,20 +57,21 @@ def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path) -> None:
     patch.setenv("RECOVERY_HOST_LOCK", str(lock))
     # What a host's engine does is tested apart, where one is asked for.
     patch.setenv("RECOVERY_ENGINE", "local")
-    if os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
+    starts_servers = any(map(node.get_closest_marker, ("real", "containers")))
+    if starts_servers and os.environ.get("TESTS_KEEP_CACHES"):  # others run at the same time
         patch.setenv("RECOVERY_NO_DROP_CACHES", "1")
 
 
 @pytest.fixture(autouse=True)
-def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _isolate_settings(monkeypatch, tmp_path / "host.lock")
+def own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _isolate_settings(monkeypatch, tmp_path / "host.lock", request.node)
 
 
 @pytest.fixture(scope="module")
-def module_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def module_settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The same for fixtures that run the command once for a file of tests."""
     with pytest.MonkeyPatch.context() as patch:
-        _isolate_settings(patch, tmp_path_factory.mktemp("lock") / "host.lock")
+        _isolate_settings(patch, tmp_path_factory.mktemp("lock") / "host.lock", request.node)
         yield
 
 

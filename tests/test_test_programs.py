@@ -80,6 +80,7 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monk
     (venv / "bin").mkdir(parents=True)
     programs.mkdir()
     program(venv / "bin", "python", TEST_RUN)
+    program(venv / "bin", "mypy", 'echo "types $*" >>"$RECORD"')
     program(programs, "docker", "exit 0")
     if not is_allowed:
         program(programs, "unshare", "exit 1")
@@ -90,6 +91,12 @@ def test_tests_that_fail_fail_all_of_them(is_allowed: bool, tmp_path: Path, monk
     program(tmp_path, "test_programs.sh", "exit 0")
     done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
-    assert len((tmp_path / "record").read_text().splitlines()) == 5
+    assert sorted(line.split()[0] for line in (tmp_path / "record").read_text().splitlines()) == ["tests"] * 5 + [
+        "types"
+    ]
     program(venv / "bin", "python", 'echo "tests $*" >>"$RECORD"')
     assert subprocess.run(["sh", tmp_path / "tests.sh", venv], check=False, capture_output=True).returncode == 0
+    program(venv / "bin", "mypy", "echo wrong types; exit 1")
+    done = subprocess.run(["sh", tmp_path / "tests.sh", venv], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "wrong types" in done.stdout
