@@ -145,6 +145,28 @@ def test_an_hour_by_every_clock_is_no_pause(monkeypatch: pytest.MonkeyPatch) -> 
     assert found == (None, None)
 
 
+@pytest.mark.parametrize("name", ["time", "clock_gettime"])
+def test_a_process_that_waits_for_a_cpu_between_two_clocks_is_not_paused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, monotonic, waited_s = getattr(time, name), time.monotonic, 0.0
+
+    def read_and_wait(*which: int) -> float:
+        nonlocal waited_s
+        now_s = clock(*which) + waited_s
+        waited_s = 5.0
+        return float(now_s)
+
+    monkeypatch.setattr(time, name, read_and_wait)
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + waited_s)
+    guard = ClockGuard()
+    assert waited_s
+    if name == "time":
+        assert guard.clock_set_s() is None
+    else:
+        assert guard.pause() is None
+
+
 def test_a_process_notices_that_it_was_stopped() -> None:
     def stop_and_continue() -> str:
         count_resumes()

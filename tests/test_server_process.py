@@ -9,7 +9,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_build, fake_launch, shell_script
@@ -19,13 +21,13 @@ from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError,
 from recovery.linux.cgroups import GroupUsage, LimitGroup
 from recovery.linux.procfs import ProcessActivity
 from recovery.model import NO_LIMITS, Limits, parse_version
-from recovery.mysqld import log_tail
+from recovery.mysqld import log_tail, startup
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.container import ExecBarrier
 from recovery.mysqld.launcher import Exit, Launch, open_files_limit
 from recovery.mysqld.local import LocalLauncher, LocalProcess, spawn_in_cgroup
 from recovery.mysqld.log_tail import LogLine, LogTail
-from recovery.mysqld.startup import Ready, describe_exit, server_failure, wait_until_ready
+from recovery.mysqld.startup import Ready, StallDetector, describe_exit, server_failure, wait_until_ready
 
 # -- local processes
 
@@ -247,6 +249,16 @@ def test_a_silent_server_hangs_unless_it_works(
     refused = pytest.raises(ServerFailedError, match="nothing moved") if hangs else nullcontext()
     with playing(tmp_path) as process, refused:
         wait_until_ready(process, version=parse_version("5.7.22"), stall_s=0.2, read_activity=read_activity)
+
+
+def test_a_server_at_work_is_not_idle_however_long_the_tool_waits_for_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, polls = count(step=10), count()
+    monkeypatch.setattr(startup, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+    with playing(tmp_path) as process:
+        stall = StallDetector(process, lambda _: ProcessActivity(5.0 * next(polls), (0,)))
+        assert stall.idle_for_s() == 0
 
 
 def test_waiting_is_not_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

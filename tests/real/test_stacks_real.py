@@ -22,7 +22,7 @@ TABLES = 300
 SHARES_DATA = True
 TABLES_FOR_PERF = "3000"
 """perf sees only a server that computes: with few tables its few samples may all be of another thread."""
-TRIES = 3
+TRIES = 10
 """A start is short: no sample may have come while InnoDB started, or none at all, which makes the run void."""
 STARTS_INNODB = "innobase_start_or_create_for_mysql"
 
