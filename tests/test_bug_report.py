@@ -157,6 +157,16 @@ def test_the_severity_of_lost_data_is_left_to_the_reporter(kept_sessions: Path) 
     assert "\nSeverity: [S1 to S3: yours to choose]\n" in text
 
 
+def test_a_load_has_a_table_of_its_first_cells(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-22-write-scaling")
+    lines = section(rendered(session), "Actual behaviour")
+    head = next(number for number, line in enumerate(lines) if line.startswith("version "))
+    first, *_, last = lines[head + 1 :]
+    assert first.split() == ["5.7.22", "scaling,", "point-select,", "threads", "1", "3", "13,014", "queries/s", "4,830"]
+    assert last == "58 more rows are in report.txt in the archive."
+    assert len(lines[head:]) == 14
+
+
 def test_sampled_stacks_add_the_most_frequent_one(kept_sessions: Path) -> None:
     text = rendered(load_session(kept_sessions / "2026-11-21-stacks"))
     heading, *frames = section(text, "Top stack")

@@ -21,6 +21,7 @@ from recovery.model import Phase, Run, Session, Verdict
 from recovery.report.exports import FORMATS, render_as, render_csv
 from recovery.report.html.page import PAGE
 from recovery.report.stored_session import load_session, to_json
+from recovery.report.summary_text import answers
 
 ROOT = Path(__file__).parent.parent
 STORED = FIXTURES / "sessions" / "three-versions"
@@ -175,6 +176,12 @@ def test_no_format_prints_control_characters_of_a_session(name: str, tmp_path: P
     assert not set(printed.replace("\r\n", "\n")) & set(CONTROLS)
     if name == "json":
         assert json.loads(printed) == stored
+
+
+def test_json_has_the_answer_of_the_other_formats() -> None:
+    lines = json.loads(to_json(SESSION))["answer"]
+    assert lines == list(answers(SESSION))
+    assert all(line in render_as(STORED, "markdown").replace("\\", "") for line in lines)
 
 
 def test_control_characters_are_stored_escaped() -> None:

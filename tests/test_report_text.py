@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from recovery.model import ReadFloor, Run, Session, Table, Verdict, metric
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
+from recovery.report.html import page as html_page
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.startup_tables import floor_table
 from recovery.report.stored_session import load_session
@@ -222,6 +224,24 @@ def on_console(session: Session, width: int) -> str:
     return console.file.getvalue()
 
 
+ORDERS = {
+    text.render: ("Warnings", "Settings", "Host", "To repeat it:"),
+    markdown.render: ("## Warnings", "## Settings", "## Host", "To repeat it:"),
+    partial(on_console, width=200): ("Warnings", "repeat:"),
+    html_page.render: ('id="warnings"', ">Settings<", ">Host<", 'id="repeat"'),
+}
+
+
+@pytest.mark.parametrize(("render", "rest"), ORDERS.items())
+def test_every_format_has_the_answer_then_figures_warnings_settings_and_host(
+    render: Callable[[Session], str], rest: tuple[str, ...]
+) -> None:
+    found = render(replace(SESSION, notes=("A note about the session.",)))
+    places = [found.index(words) for words in ("Startup after SIGKILL, ", "Startup after SIGKILL: seconds", *rest)]
+    assert places == sorted(places)
+    assert found.index("A note about the session.") > found.index(rest[0])
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=120) | st.text("ab |`<>\\\"'[/]\u00e9\u00d7\n\t\x1b\u202e\ud800", max_size=200))
 def test_any_text_leaves_every_form_intact(outside: str) -> None:
@@ -258,7 +278,7 @@ def assert_cells_are_kept(page: str) -> None:
 def test_markdown_is_escaped() -> None:
     session = replace(SESSION, notes=("a|b `c` <b>x</b> *y* [z](u) _q_ innodb_page_size \\ &amp;",), command="a ``` b")
     page = markdown.render(session)
-    assert "- a\\|b \\`c\\` &lt;b&gt;x&lt;/b&gt; \\*y\\* \\[z\\](u) \\_q\\_ innodb_page_size \\\\ &amp;amp;\n" in page
+    assert "a\\|b \\`c\\` &lt;b&gt;x&lt;/b&gt; \\*y\\* \\[z\\](u) \\_q\\_ innodb_page_size \\\\ &amp;amp; |\n" in page
     assert "````sh\na ``` b\n````\n" in page
 
 

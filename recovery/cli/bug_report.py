@@ -18,15 +18,17 @@ from recovery.analysis.summary import (
     measured_runs_by_cell,
     summarise,
 )
-from recovery.model import CallChain, Flavor, Run, Session, Table, can, parse_version
+from recovery.model import CallChain, Flavor, Run, Session, Table, can, metric, parse_version
 from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
 from recovery.report import fmt
 from recovery.report.startup_tables import CLAIM, MAX_SHOWN_FRAMES
-from recovery.report.summary_text import answers, seconds_with_error
+from recovery.report.summary_text import answers, cell_without_base, seconds_with_error
 from recovery.report.tables import is_judged
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
 _MAX_LOG_LINES = 6
+_MAX_CELLS = 12
+"""Most rows of the table of a load."""
 _YOURS = "[yours to write]"
 _NEEDED = "Crash recovery needs only the files that were modified since the last checkpoint."
 
@@ -143,9 +145,11 @@ def _sections(
     session: Session, product: Flavor, slow: Summary | None, script: str | None, log: str | None
 ) -> Iterator[Section]:
     yield "Description", tuple(_description(session, product))
-    figures = () if slow is None else (_startup_table(session),)
-    more = () if figures else ("The tables are in report.txt in the archive.",)
-    yield "Actual behaviour", (*answers(session, each_version=slow is None), *figures, *more)
+    if is_judged(session):
+        figures: Table | str = "The tables are in report.txt in the archive."
+    else:
+        figures = _load_table(session) if slow is None else _startup_table(session)
+    yield "Actual behaviour", (*answers(session, each_version=slow is None), figures)
     yield "Expected behaviour", (_YOURS if slow is None else _expected(session, product, slow),)
     run = slowest_run(session, slow)
     if run is not None:
@@ -185,6 +189,27 @@ def _startup_table(session: Session) -> Table:
         rows=tuple((*_figures(one, runs), *(_files(runs) if traced else ())) for one, runs in rows),
         numeric=(False, False, *(True,) * (7 if traced else 5)),
         keys=2,
+    )
+
+
+def _load_table(session: Session) -> Table:
+    """Returns the means of the first cells, each with those of all versions."""
+    found = [one for one in summarise(session) if one.count]
+    found.sort(key=lambda one: session.variants.index(one.variant))
+    rows = []
+    for one in found[:_MAX_CELLS]:
+        about = metric(session.figure_of(one.variant))
+        error = fmt.ABSENT if one.interval is None else fmt.column(about, one.interval)
+        where = cell_without_base(session, one.variant)
+        rows.append((one.version, where, str(one.count), fmt.with_unit(about, one.mean or 0.0), error))
+    left_out = f"{len(found) - _MAX_CELLS} more rows are in report.txt in the archive."
+    return Table(
+        title="",
+        headers=("version", "what", "runs", "mean", "+-"),
+        rows=tuple(rows),
+        numeric=(False, False, True, True, True),
+        keys=2,
+        notes=(left_out,) if len(found) > _MAX_CELLS else (),
     )
 
 

@@ -102,12 +102,13 @@ def render(session: Session, console: Console) -> None:
     """Prints the answer and the tables. Every string is wrapped in Text, so that text from a server or user is never
     interpreted as markup."""
     console.print(Text(fmt.printable(heading(session)), style="bold"))
-    for paragraph in (*answers(session), status_line(session), *session.notes):
+    for paragraph in (*answers(session), status_line(session)):
         console.print(Text(fmt.printable(paragraph)))
+    print_tables(terminal_tables(session), console)
+    console.print()
     # A single line, so that it can be copied. It is wrapped if the output is recorded for a picture, which would cut it
     # off.
     console.print(Text(f"repeat: {fmt.printable(session.command)}"), soft_wrap=not console.record)
-    print_tables(terminal_tables(session), console)
 
 
 def print_tables(tables: Iterable[Table], console: Console) -> None:

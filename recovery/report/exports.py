@@ -114,6 +114,8 @@ class Report(model.Session):
     format: Literal[1]
     """Format version of this file. It increases when a key is removed or changes its meaning or unit; new keys leave it
     unchanged."""
+    answer: tuple[str, ...] = ()
+    """The lines at the top of every report: what was measured, the comparison and the reason."""
     summaries: tuple[StartupSummary, ...] = ()
     """Summary of the startup time, one for each version in each variant. It is computed from the runs whenever the file
     is written, and is empty if another metric was measured."""

@@ -22,14 +22,12 @@ def render(session: Session) -> str:
     lines = [f"# {escaped(heading(session))}"]
     for paragraph in (session.question, *answers(session), status_line(session)):
         lines += ["", escaped(paragraph)]
-    if session.notes:
-        lines += ["", *(f"- {escaped(note)}" for note in session.notes)]
-    lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
     for table in all_tables(session):
         lines += ["", *table_lines(table)]
     for run in session.runs:
         if run.stacks and _SAFE_FILE_NAME.fullmatch(run.stacks):
             lines += ["", f"![Flame graph of run {run.number}]({flame_graph_path(run.stacks)})"]
+    lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
     return "\n".join(lines) + "\n"
 
 

@@ -106,15 +106,16 @@ def _short(fingerprint: str) -> str:
 
 
 def findings_tables(session: Session) -> tuple[Table, ...]:
-    """Returns the table of findings, or nothing if there are none."""
-    found = findings_by_hint(session)
-    if not found:
+    """Returns the table of findings and of the session's notes, or nothing if there are none."""
+    rows = [row for hint, group in findings_by_hint(session) for row in _rows(hint, group)]
+    rows += [("this session", note) for note in session.notes]
+    if not rows:
         return ()
     return (
         Table(
             title="Warnings",
             headers=("about", "warning, and what to do"),
-            rows=tuple(row for hint, group in found for row in _rows(hint, group)),
+            rows=tuple(rows),
             numeric=(False, False),
         ),
     )

@@ -27,6 +27,7 @@ from recovery.linux import locks
 from recovery.linux.files import STORED_FORMAT, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
 from recovery.model import STARTUP_METRIC, Run, Session, Status, exceeded_limit
+from recovery.report.summary_text import answers
 
 REPORT_FILE = "report.json"
 LATEST_LINK = "latest"
@@ -43,11 +44,12 @@ RUN_TYPE = TypeAdapter(Run)
 
 
 def to_json(session: Session) -> bytes:
-    """Returns the contents of report.json: the session with its summaries, fits and findings."""
+    """Returns the contents of report.json: the session with its answer, summaries, fits and findings."""
     session = rename_second_starts(with_tool_version(session))
     body = _SESSION.dump_python(session, mode="json")
     runs = body.pop("runs")
-    stored = {"format": STORED_FORMAT, "tool_version": body.pop("tool_version"), **body, "runs": runs}
+    head = {"format": STORED_FORMAT, "tool_version": body.pop("tool_version"), "answer": answers(session)}
+    stored = {**head, **body, "runs": runs}
     # Summaries of startups have a format of their own; those of all other metrics are under `measures`.
     if session.figure == STARTUP_METRIC:
         stored["summaries"] = stored_startup_summaries(session)

@@ -283,7 +283,7 @@ def _largest_value_clauses(context: _Context, version: str) -> Iterator[str]:
         able = [one for one in _measured(context, version) if one.variant in group.variants and one.mean]
         if able:
             best = max(able, key=lambda one: one.mean or 0.0)
-            where = _where(context.session, best.variant)
+            where = cell_without_base(context.session, best.variant)
             value = fmt.with_unit(context.about(best.variant), best.mean or 0.0)
             yield f"{verb}{value}{f' with {where}' if where else ''}{_over_base(context, best)}"
             verb = ""
@@ -293,7 +293,7 @@ def _measured(context: _Context, version: str) -> list[Summary]:
     return [one for one in context.of(version) if one.count]
 
 
-def _where(session: Session, variant: str, *, without: str = "") -> str:
+def cell_without_base(session: Session, variant: str, *, without: str = "") -> str:
     """Returns the cell in words, without the axes that are at their base."""
     cell = session.cells.get(variant, {})
     at_base = {axis.name for axis in session.axes if axis.base is not None and cell.get(axis.name) == axis.base}
@@ -334,7 +334,7 @@ def _effect_size(one: VariantRatio) -> float:
 
 
 def _axis_effect(session: Session, axis: Axis, one: VariantRatio, *, alone: bool) -> str:
-    where = _where(session, one.variant, without=axis.name)
+    where = cell_without_base(session, one.variant, without=axis.name)
     named = value_words(axis, _axis_value(session, axis, one))
     if one.ratio is None:
         return f"{named} changes it by {fmt.effect(one)}" + (f" ({where})" if where else "")

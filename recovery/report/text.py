@@ -20,25 +20,18 @@ _ASCII_SPELLINGS = str.maketrans(
 
 def render(session: Session) -> str:
     """Returns the whole report, which ends with a newline."""
-    lines = [*_head(session)]
+    lines = [*_opening(session)]
     for table in all_tables(session):
         lines += ["", *_table(_ascii_table(table))]
+    lines += ["", "To repeat it:", *command_lines(session.command)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _head(session: Session) -> Iterator[str]:
-    yield from opening(session)
-    yield ""
-    yield "To repeat it:"
-    yield from command_lines(session.command)
-
-
-def opening(session: Session) -> Iterator[str]:
-    """Yields the opening lines: title, question, answers, state and notes."""
+def _opening(session: Session) -> Iterator[str]:
     title = fmt.wrap_text(_ascii(heading(session)), WIDTH)
     yield from title
     yield "=" * max(map(len, title))
-    for words in (session.question, *answers(session), status_line(session), *session.notes):
+    for words in (session.question, *answers(session), status_line(session)):
         yield from paragraph(words)
 
 
