@@ -102,3 +102,20 @@ def test_settings_in_a_text_are_renamed(layers: Layers, text: str, renamed: str)
 def test_every_setting_is_tested_or_known_to_be_unchecked() -> None:
     texts = {one.name for one in SETTINGS if one.kind is Kind.TEXT}
     assert texts == {*BAD_TEXT, *UNCHECKED} & set(BY_NAME) - {"read_bps"}
+
+
+@pytest.mark.parametrize(
+    ("words", "written", "hint"),
+    [
+        (["crash-recovery", "--engine", "dokcer", "--dry-run"], "--engine dokcer", "did you mean docker?"),
+        (["crash-recovery", "--stacks=gdb", "--dry-run"], "--stacks=gdb", "give auto, eu-stack or perf"),
+        (["report", "--format", "jsn"], "--format=jsn", "did you mean json?"),
+        (["bundle", "--for", "oracle"], "--for=oracle", "give mysql, mariadb or percona"),
+        (["completion", "bsh"], "'bsh'", "did you mean bash?"),
+    ],
+)
+def test_an_unknown_value_gets_the_nearest_or_all(
+    words: list[str], written: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert capsys.readouterr().err.splitlines()[-2:] == [f"error: {written} is not valid", f"hint:  {hint}"]

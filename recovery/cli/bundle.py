@@ -39,7 +39,7 @@ from recovery.cli.mask import (
     session_literals,
     split_words,
 )
-from recovery.cli.options import PATH_TYPE, table_option
+from recovery.cli.options import PATH_TYPE, Choice, table_option
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cleanup, locks
@@ -475,7 +475,7 @@ def _by_folder(files: Sequence[BundledFile]) -> list[BundledFile]:
 @click.option(
     "--for",
     "product",
-    type=click.Choice([flavor.value for flavor in Flavor]),
+    type=Choice(flavor.value for flavor in Flavor),
     help="The product whose tracker the text is for, with its versions only. [default: that of the session's servers]",
 )
 @click.option(

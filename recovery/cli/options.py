@@ -7,6 +7,7 @@ their names, which a test compares with the table.
 
 from __future__ import annotations
 
+import difflib
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -290,6 +291,25 @@ class _WholeText(click.types.StringParamType):
         return (rv,)
 
 
+class Choice(click.Choice[str]):
+    """The type of an option with a fixed set of values. `1` means `alone`: users of make write STACKS=1."""
+
+    def __init__(self, choices: Iterable[str], alone: str | None = None) -> None:
+        super().__init__(tuple(choices))
+        self.alone = alone
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if self.alone is not None and value == "1":
+            return self.alone
+        if value not in self.choices:
+            nearest = difflib.get_close_matches(value.lower(), self.choices, n=1)
+            written = f"{max(param.opts, key=len)}={value}" if isinstance(param, click.Option) else f"'{value}'"
+            *most, last = self.choices
+            hint = f"did you mean {nearest[0]}?" if nearest else f"give {', '.join(most)} or {last}"
+            raise UsageError(f"{written} is not valid", hint)
+        return super().convert(value, param, ctx)
+
+
 _TYPES = {Kind.PATH: PATH_TYPE, Kind.SECONDS: click.FloatRange(1, 1e6), Kind.SENTENCE: _WholeText()}
 
 
@@ -306,9 +326,7 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
     if option.alone is not None:
         given |= {"is_flag": False, "flag_value": option.alone}
     if option.values:
-        given["type"] = click.Choice([*option.values, *(("1",) if option.alone else ())])
-        # Users of make write STACKS=1.
-        given["callback"] = lambda _, __, value: option.alone if value == "1" else value
+        given["type"] = Choice(option.values, alone=option.alone)
     elif option.kind in _TYPES:
         given["type"] = _TYPES[option.kind]
     elif option.name == "json":

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
-from recovery.cli.options import table_option
+from recovery.cli.options import Choice, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import requested_schema
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
@@ -164,7 +164,7 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.command()
 @click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
-@click.option("--format", "wanted", type=click.Choice(FORMATS), help="Print it in this format.")
+@click.option("--format", "wanted", type=Choice(FORMATS), help="Print it in this format.")
 @table_option("json", "Write report.json itself to FILE, too. Without FILE, or with -: the same as --format json.")
 @click.option("--html", "as_html", is_flag=True, help="Print the path of its HTML page.")
 @click.option("--open", "opened", is_flag=True, help="Open its HTML page in a browser.")
@@ -269,7 +269,7 @@ def schema(**given: Any) -> int:
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:
     """Print the script that lets your shell complete commands, options, versions, sessions and server options.

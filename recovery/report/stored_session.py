@@ -6,6 +6,7 @@ the tool.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -137,7 +138,7 @@ def find_session(results: Path, name: str | None) -> Path:
         for folder in (results / name, Path(name)):
             if name and (folder / REPORT_FILE).is_file():
                 return folder.resolve()
-        raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results))
+        raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results, name))
     if (results / LATEST_LINK / REPORT_FILE).is_file():
         return (results / LATEST_LINK).resolve()
     # A copied results folder may have lost the link `latest`; the names sort by time.
@@ -167,8 +168,10 @@ def session_names(results: Path) -> list[str]:
     return sorted(path.parent.name for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK)
 
 
-def _known_sessions(results: Path) -> str:
+def _known_sessions(results: Path, name: str) -> str:
     names = session_names(results)
+    if nearest := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean {nearest[0]}?"
     return f"the newest ones: {', '.join(names[-3:])}" if names else "there are none yet: `make cold-recovery`"
 
 
