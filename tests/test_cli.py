@@ -662,6 +662,11 @@ def test_a_dry_run_says_that_options_of_a_server_that_is_not_there_are_not_check
             "did you mean --tables?",
         ),
         ("images build --oflin", "recovery images build has no option --oflin", "did you mean --offline?"),
+        (
+            "scale --precision 5",
+            "recovery scale has no option --precision",
+            "`recovery scale --help` lists its options",
+        ),
         ("versions --zzz", "recovery versions has no option --zzz", "`recovery versions --help` lists its options"),
         ("cold-recvery", "there is no command cold-recvery", "did you mean cold-recovery?"),
         ("sesions", "there is no command sesions", "did you mean sessions?"),

@@ -22,7 +22,7 @@ import recovery
 from recovery.cli.commands import MEASURING_COMMANDS, RecoveryGroup
 from recovery.cli.completion import COMPLETE_VARIABLE
 from recovery.cli.naming import Layers, variable_name
-from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES
+from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES
 from recovery.cli.output import print_line
 from recovery.cli.settings import (
     CONFIG_FILE,
@@ -181,7 +181,8 @@ def _report_error(error: BaseException, layers: Layers) -> int:
             click.echo(error.format_message())
             code = UsageError.exit_code
         case click.NoSuchOption():
-            near = error.possibilities
+            is_known = error.option_name in (option.flag for option in OPTIONS)  # of other commands
+            near = () if is_known else error.possibilities
             hint = f"did you mean {near[0]}?" if near else f"`{_command_path(error)} --help` lists its options"
             _print_error(f"{_command_path(error)} has no option {error.option_name}", hint)
             code = UsageError.exit_code
