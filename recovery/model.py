@@ -605,51 +605,40 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Startup:
-    """One timed start of a server, measured from just before exec. The values are raw, neither judged nor averaged."""
+    """One timed start of a server, measured from just before exec. The values are raw, neither judged nor averaged.
+    `Run` describes the fields."""
 
     startup_s: float
-    """Time until the server's own ready line."""
     first_query_s: float
-    """Time until the first answered query."""
     crash_proof: str | None
-    """The log line that proves a crash recovery; None if there was none."""
+    """None if the log has no line that proves a crash recovery."""
     usage: ResourceUsage
     log: Path
     ready_lag_s: float | None = None
-    """Arrival of the ready line minus the server's own timestamp on it; None if the timestamp is too coarse."""
+    """None if the server's timestamp is too coarse."""
     start_error_s: float | None = None
-    """How much later than assumed the exec may have happened; None if this tool itself called exec."""
     engine_overhead_s: float | None = None
-    """Time from the call of the container engine until its process was ready for the exec; None without an engine."""
     phases: tuple[Phase, ...] = ()
-    """The parts of the time until the first answered query."""
     background_phases: tuple[Phase, ...] = ()
-    """Work of the server's background threads meanwhile. A phase that ends with the startup was not over by then."""
+    """`beside` in `Run`. A phase that ends with the startup was not over by then."""
     log_held_s: float | None = None
-    """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed."""
     scan_threads: int | None = None
-    """Number of threads that scanned the files, according to the server's log; None if the log does not say so."""
     around: HostActivity | None = None
     timeline: Timeline | None = None
 
 
 @dataclass(frozen=True)
 class OpenedFiles:
-    """The files of the tested tables that a traced start opened until its first answer."""
+    """The files of the tested tables that a traced start opened until its first answer. `Run` describes the fields."""
 
-    opened: int
-    """Number of distinct files."""
-    opens: int
-    modified: int
-    """Number of files modified since the last checkpoint before the start."""
+    tablespaces_opened: int
+    tablespace_opens: int
+    tablespaces_modified: int
     opened_unmodified: int
-    read: int
-    """Number of files of which contents were read."""
+    tablespaces_read: int
     read_unmodified: int
-    means: str
-    """Method of tracing: `fanotify` or `inotify`."""
+    traced_by: str
     resident_after_bytes: int | None
-    """Bytes of the data directory in the page cache after the start."""
 
 
 @dataclass(frozen=True)
@@ -665,14 +654,12 @@ class ColdProof:
 
 @dataclass(frozen=True)
 class WarmProof:
-    """What was in the page cache before a warm start. Shares are of the tables' files; a file counts if any of its
-    pages is in the cache. None if the host does not provide them."""
+    """What was in the page cache before a warm start. `Run` describes the fields; a share is None if the host does not
+    provide it."""
 
     warmups: int
-    """Number of starts before it that are not counted."""
     resident_share: float | None = None
     resident_share_after: float | None = None
-    """The share after the start: the files that such a start leaves in the cache."""
 
 
 @dataclass(frozen=True)
@@ -1121,13 +1108,7 @@ METRICS: dict[str, Metric] = {
         Metric("server_cpu_s", "server CPU s", "s", False),
         Metric("tables_per_s", "tables/s", "/s", True),
         Metric("tables_made", "tables", "", None, "created"),
-        Metric(
-            "threads_running",
-            "running",
-            "",
-            None,
-            "threads, according to the server, this tool's included",
-        ),
+        Metric("threads_running", "running", "", None, "threads, according to the server, this tool's included"),
     )
 }
 

@@ -401,4 +401,4 @@ def test_a_run_of_an_older_tool_cannot_be_repeated(kept_sessions: Path) -> None:
 
 
 def test_kills_at_different_moments_give_no_warning_about_spread(session: Session) -> None:
-    assert "wide-spread" not in {one.kind for one in findings(session)}
+    assert "wide-interval" not in {one.kind for one in findings(session)}

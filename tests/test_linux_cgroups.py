@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ from recovery.linux.cgroups import (
     limit_exceeded,
     limits_from_settings,
     limits_text,
-    limits_to_settings,
     parse_limits,
     read_group_memory,
     read_oom_kills,
@@ -91,10 +91,10 @@ def test_invalid_limits_are_refused(given: tuple[object, object, object, object]
 @pytest.mark.parametrize(
     ("settings", "limits"),
     [
-        (limits_to_settings(ALL), ALL),
+        (asdict(ALL), ALL),
         ({"tables": 3}, NO_LIMITS),
         ({"cpus": 2}, Limits(cpus=2.0)),
-        *((dict.fromkeys(limits_to_settings(ALL), wrong), NO_LIMITS) for wrong in ("many", True)),
+        *((dict.fromkeys(asdict(ALL), wrong), NO_LIMITS) for wrong in ("many", True)),
     ],
 )
 def test_a_stored_session_keeps_its_limits(settings: dict[str, str | int | float | None], limits: Limits) -> None:

@@ -48,11 +48,11 @@ from recovery.workload.build import BuildInterruptedError
 # --- The device
 
 
-def test_the_device_is_the_one_that_findmnt_names(tmp_path: Path) -> None:
-    command = ["findmnt", "-no", "FSTYPE,TARGET", "-T", str(tmp_path)]
-    expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+def test_the_filesystem_is_the_one_that_findmnt_names(tmp_path: Path) -> None:
+    command = ["findmnt", "-no", "FSTYPE", "-T", str(tmp_path)]
+    expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     device = device_of(tmp_path / "not/there/yet")
-    assert [device.filesystem, device.mount_point] == expected
+    assert device.filesystem == expected
     assert "rw" in str(device.mount_options).split(",")
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import xml.etree.ElementTree as ET
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from sessions import FIXTURES
 
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
-from recovery.linux.cgroups import limits_to_settings
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
 from recovery.report.html.svg import flame_graph
@@ -113,7 +112,7 @@ def test_a_limit_adds_its_column_to_the_runs(limits: Limits, columns: dict[str, 
     run = replace(
         SESSION.runs[0], reads_per_s=4987.6, read_bytes=50_000_000, first_query_s=2.0, group_memory_bytes=10**9
     )
-    session = replace(SESSION, settings={**SESSION.settings, **limits_to_settings(limits)}, runs=(run,))
+    session = replace(SESSION, settings={**SESSION.settings, **asdict(limits)}, runs=(run,))
     table = titled(session, "Every run")
     shown = rows(table)[0]
     assert {name: shown[name] for name in ("reads/s", "read/s", "memory") if name in shown} == columns

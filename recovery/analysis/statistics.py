@@ -68,12 +68,6 @@ def _away_from_zero(value: float) -> float:
     return value if abs(value) > 1e-300 else 1e-300
 
 
-def interval_95(values: Sequence[float]) -> tuple[float, float]:
-    half = half_interval_95(values)
-    mean = statistics.mean(values)
-    return mean - half, mean + half
-
-
 def half_interval_95(values: Sequence[float], *, factor: float = 1.0) -> float:
     """Returns half of the mean's 95 % interval, multiplied by `factor`."""
     return factor * t975(len(values) - 1) * _standard_error(values)
@@ -247,8 +241,6 @@ _ROUNDING = 1e-18
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted startup for a number of tables."""
-
     seconds: float
     """Expected duration of one more run."""
     low_s: float | None = None

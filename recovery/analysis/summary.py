@@ -89,7 +89,6 @@ def metric_names(session: Session) -> tuple[str, ...]:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Returns the mean of the values that are not None, or None if there are none."""
     taken = [value for value in values if value is not None]
     return statistics.fmean(taken) if taken else None
 

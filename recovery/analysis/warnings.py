@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, median
@@ -131,14 +130,14 @@ def cold_but_cached(session: Session) -> Iterator[Finding]:
     for about, runs in timed_starts(session):
         if not is_cold(runs[0]) or len(runs) < 2:
             continue
-        usual = statistics.median(_read_bytes(runs) or [0])
-        read = [(run, run.read_bytes) for run in runs if run.read_bytes is not None]
-        less = [run for run, count in read if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)]
+        read = {run: run.read_bytes for run in runs if run.read_bytes is not None}
+        usual = median(read.values() or [0])
+        less = {run: count for run, count in read.items() if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)}
         if less:
-            smallest = min(run.read_bytes or 0 for run in less)
             yield finding(
                 "cold-was-not", about,
-                f"Only {smallest / 1e6:.0f} MB were read in {runs_text(less)}; {usual / 1e6:.0f} MB are usual.",
+                f"Only {min(less.values()) / 1e6:.0f} MB were read in {runs_text(list(less))}; "
+                f"{usual / 1e6:.0f} MB are usual.",
                 "Another process read these files meanwhile, or runs the same server program (a backup, another "
                 "server): stop it, and measure again.",
             )  # fmt: skip
@@ -197,10 +196,6 @@ def _drop_caches_hint(session: Session) -> str:
     if session.environment.get("root") == "yes":
         return "Allow writing to /proc/sys/vm/drop_caches (an unprivileged container does not)."
     return "Run as root, which may drop the host's caches."
-
-
-def _read_bytes(runs: Sequence[Run]) -> list[int]:
-    return [run.read_bytes for run in runs if run.read_bytes is not None]
 
 
 # --- Predictions: whether the smaller numbers of tables predict the largest one
@@ -314,14 +309,13 @@ def _time_share_findings(
 ) -> Iterator[Finding]:
     for about, runs in cells(session):
         shares = {run: _time_share(run.around, seconds) for run in runs}
-        over = [run for run, share in shares.items() if share > min_share and share * _observed_s(run) > _MIN_CPU_S]
+        over = [
+            run for run, share in shares.items()
+            if run.around is not None and share > min_share and share * run.around.seconds > _MIN_CPU_S
+        ]  # fmt: skip
         if over:
             largest = max(shares[run] for run in over)
             yield finding(kind, about, text.format(largest=largest, runs=runs_text(over)), hint)
-
-
-def _observed_s(run: Run) -> float:
-    return run.around.seconds if run.around else 0.0
 
 
 def _time_share(around: HostActivity | None, seconds: Callable[[HostActivity], float | None]) -> float:
@@ -449,16 +443,20 @@ def unstable_rate(session: Session) -> Iterator[Finding]:
 def _rate_change(run: Run) -> float | None:
     """Returns the change of the rate from the first third of the measured time to the last, or None if there are too
     few samples."""
-    if run.watched is None:
-        return None
-    series = next((one.values for one in run.watched.series if one.name == "qps"), ())
-    samples = zip(run.watched.at_s, series, strict=False)
-    # The first sample covers the last second of the warm-up.
-    values = [value for at_s, value in samples if at_s > 0.5 and value is not None]
+    values = _measured_series(run, "qps")
     third = len(values) // 3
     if len(values) < _MIN_SAMPLES or not fmean(values[:third]):
         return None
     return fmean(values[-third:]) / fmean(values[:third]) - 1
+
+
+def _measured_series(run: Run, name: str) -> list[float]:
+    """Returns the sampled values of the measured time. The first sample covers the last second of the warm-up."""
+    if run.watched is None:
+        return []
+    series = next((one.values for one in run.watched.series if one.name == name), ())
+    samples = zip(run.watched.at_s, series, strict=False)
+    return [value for at_s, value in samples if at_s > 0.5 and value is not None]
 
 
 def short_run(session: Session) -> Iterator[Finding]:
@@ -490,7 +488,7 @@ def missing_polls(session: Session) -> Iterator[Finding]:
 
 def client_errors(session: Session) -> Iterator[Finding]:
     for about, runs in cells(session):
-        shares = runs_above(runs, _error_share, _MAX_ERROR_SHARE)
+        shares = runs_above(runs, lambda run: metric_value(run, "errors_per_transaction"), _MAX_ERROR_SHARE)
         if shares:
             yield finding(
                 "errors", about,
@@ -499,10 +497,6 @@ def client_errors(session: Session) -> Iterator[Finding]:
                 "Deadlocks are part of some workloads: compare cells with similar numbers of them. Other errors are in "
                 "the output of the clients.",
             )  # fmt: skip
-
-
-def _error_share(run: Run) -> float | None:
-    return metric_value(run, "errors_per_transaction") or None
 
 
 # --- Memory: whether the buffer pool held the data
@@ -575,7 +569,6 @@ def _used_data_bytes(known: ServerFacts, cell: Mapping[str, str]) -> float | Non
 
 # --- Redo log: whether a write load continued until the log was full and had to be flushed
 
-_CHECKPOINT_AGE = "checkpoint_age_bytes"
 _MIN_RISE = 0.05
 """Least rise of the checkpoint age, as a share of its largest value before."""
 _IGNORED_LOG_BYTES = MIB
@@ -601,12 +594,7 @@ def redo_log_still_filling(session: Session) -> Iterator[Finding]:
 def _grown_checkpoint_age(run: Run) -> float | None:
     """Returns the largest checkpoint age in the last third of the run. None if it did not exceed all earlier ones,
     because waves rise and fall."""
-    if run.watched is None:
-        return None
-    series = next((one.values for one in run.watched.series if one.name == _CHECKPOINT_AGE), ())
-    samples = zip(run.watched.at_s, series, strict=False)
-    # The first sample is from the end of the warm-up.
-    values = [value for at_s, value in samples if at_s > 0.5 and value is not None]
+    values = _measured_series(run, "checkpoint_age_bytes")
     if len(values) < _MIN_SAMPLES:
         return None
     third = len(values) // 3
@@ -753,8 +741,8 @@ def outliers(session: Session) -> Iterator[Finding]:
         times = [run.startup_s or 0.0 for run in runs]
         if len(times) < _MIN_RUNS_FOR_TREND:
             continue
-        middle = statistics.median(times)
-        deviation = _MAD_TO_STDEV * statistics.median(abs(time - middle) for time in times)
+        middle = median(times)
+        deviation = _MAD_TO_STDEV * median(abs(time - middle) for time in times)
         far = [
             run for run, time in zip(runs, times, strict=True)
             if abs(time - middle) > max(_OUTLIER_DEVIATIONS * deviation, _MIN_OUTLIER_SHARE * middle)
@@ -771,9 +759,9 @@ def outliers(session: Session) -> Iterator[Finding]:
 def drift(session: Session) -> Iterator[Finding]:
     for about, runs in timed_starts(session):
         times = [run.startup_s or 0.0 for run in runs]
-        change = _time_change(times)
-        if len(times) < _MIN_RUNS_FOR_TREND or _first_is_slow(times):
+        if len(times) < _MIN_RUNS_FOR_TREND or _first_is_slow(times) or not times[0]:
             continue
+        change = times[-1] / times[0] - 1
         if abs(change) > _MIN_DRIFT and _kendall_deviations(times) >= _MIN_KENDALL:
             yield finding(
                 "drift", about,
@@ -797,10 +785,6 @@ def wide_interval(session: Session) -> Iterator[Finding]:
                 f"The 95 % interval of the mean is +- {one.interval / one.mean:.0%}.",
                 f"State the mean with its interval. {more} narrow{'s' if asked else ''} it.",
             )  # fmt: skip
-
-
-def _time_change(times: Sequence[float]) -> float:
-    return times[-1] / times[0] - 1 if times and times[0] else 0.0
 
 
 def _kendall_deviations(times: Sequence[float]) -> float:

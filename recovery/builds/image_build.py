@@ -65,7 +65,6 @@ def file_name_slug(name: str) -> str:
 
 
 def _remove_parts(client: docker.DockerClient, name: str) -> None:
-    """Removes the unnamed parts of an image."""
     for image in client.api.images(quiet=True, filters={"label": [f"{IMAGE_NAME}={name}"], "dangling": True}):
         with suppress(APIError):  # a container uses it, or it was already removed
             client.images.remove(image)
@@ -129,7 +128,6 @@ _SERVER_PATTERNS = ("share/mysql*", "share/mariadb*", "lib/mysql", "lib64/mysql"
 
 
 def place_inside(build: Build, path: Path) -> PurePosixPath:
-    """Returns where a path of the server is in the image."""
     return SERVER_ROOT / path.relative_to(build.basedir)
 
 
@@ -222,7 +220,6 @@ def build_debian_part(client: docker.DockerClient, recipe: DebianRecipe, sources
 
 
 def _install_packages(client: docker.DockerClient, recipe: DebianRecipe, origin: str) -> str:
-    """Installs the packages into Debian's own image and returns the id of the result."""
     mirror = packages.debian_mirror(recipe.suite) or ""
     arguments = {
         "FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages),
@@ -273,7 +270,6 @@ def _debootstrap(program: str, recipe: DebianRecipe, tree: Path) -> None:
 
 
 def _import_folder(client: docker.DockerClient, tree: Path, name: str) -> str:
-    """Imports a root filesystem as an image and returns its id."""
     without = [f"--exclude=./{folder}/*" for folder in ("dev", "proc", "sys", "run", "tmp")]
     command = ("tar", "-C", str(tree), "--numeric-owner", *without, "-c", ".")
     changes = [f"LABEL {PURPOSE}=part {IMAGE_NAME}={name}", 'CMD ["/bin/sh"]']

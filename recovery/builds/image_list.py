@@ -36,8 +36,6 @@ _SERVERS = ("mysql", "mariadb", "percona", "mariadb/server", "percona/percona-se
 
 @dataclass(frozen=True)
 class ImageRow:
-    """A row in the list of images."""
-
     name: str
     version: str | None
     """None if the image holds no server: the base image, the image of the tool."""

@@ -83,8 +83,6 @@ class FoundServer:
 
 @dataclass(frozen=True)
 class InstalledServer:
-    """A server in the cache."""
-
     folder: Path
     origin: Origin
     tree_sha256: str | None = None

@@ -140,8 +140,6 @@ OTHER_SOURCES = "any other MySQL 5.5 to 9.x from the vendor's archive, or your o
 
 @dataclass(frozen=True)
 class AvailableServer:
-    """A server in the catalog or in the cache."""
-
     version: str
     source: str
     cached: bool
@@ -182,8 +180,6 @@ def _release_names(*, cached_only: bool = False) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources that a server may come from."""
-
     archive: str | None = None
     """A mirror that replaces the vendor's hosts (ARCHIVE); it takes precedence over the catalog."""
     offline: bool = False

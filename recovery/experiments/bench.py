@@ -234,13 +234,13 @@ class OpenedFilesTracer:
         checkpoint, began_s = self._before
         modified = modified_since(self._files, checkpoint, written_after_s=began_s)
         return OpenedFiles(
-            opened=len(self._opens.files),
-            opens=self._opens.count,
-            modified=len(modified),
+            tablespaces_opened=len(self._opens.files),
+            tablespace_opens=self._opens.count,
+            tablespaces_modified=len(modified),
             opened_unmodified=len(self._opens.files - modified),
-            read=len(self._opens.read),
+            tablespaces_read=len(self._opens.read),
             read_unmodified=len(self._opens.read - modified),
-            means=self._opens.means,
+            traced_by=self._opens.means,
             resident_after_bytes=self._resident_bytes,
         )
 
@@ -304,7 +304,6 @@ class Bench:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Options for every start of the current variant."""
         return every_start_settings(dict(self._variant.settings))
 
     @property
@@ -329,7 +328,6 @@ class Bench:
             check_differs(self._variant.label, self._described)
 
     def timed_start(self, log_name: str) -> Startup:
-        """Starts the server with the settings of the timed start, and measures it."""
         sampling = self.stack_sampler()
 
         def start() -> Startup:
@@ -462,7 +460,6 @@ class Bench:
             self._described[self._variant.label] = describe_options(self.server, given)
 
     def count_contents(self) -> Contents:
-        """Counts tables and rows and returns them with the expected numbers."""
         self.on_step("counting rows and tables")
         state = self.datadir.state
         tables = tuple(state.rows)

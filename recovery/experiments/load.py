@@ -167,7 +167,6 @@ class TaskMonitor:
         self.sampler = Sampler(connect, self._server.process.pid, self._server.device, clients=self.cpu_of_clients)
 
     def cpu_of_clients(self) -> float:
-        """Returns the CPU seconds that all clients have used so far."""
         return sum(client.cpu_s() or 0.0 for client in tuple(self.clients))
 
     @contextmanager
@@ -203,7 +202,6 @@ class TaskMonitor:
     def client(
         self, name: str, command: list[str], *, cpus: frozenset[int] | None = None, only_count: bool = False
     ) -> Iterator[Client]:
-        """Runs a client program, whose CPU time is counted."""
         with Client(name, command, cpus=cpus, only_count=only_count) as client:
             self.clients.append(client)
             yield client

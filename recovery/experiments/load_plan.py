@@ -258,5 +258,4 @@ def check_clients(variants: Iterable[VariantSpec], host: HostCapacity) -> None:
 
 
 def powers_of_two(limit: int) -> tuple[int, ...]:
-    """Returns 1, 2, 4 … up to `limit`."""
     return tuple(1 << exponent for exponent in range(limit.bit_length()))

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -29,8 +29,6 @@ GroupReader = Callable[[Path], int | None]
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A mounted cgroup hierarchy."""
-
     version: int
     root: Path
     """The mount point. Groups are made directly below it: version 2 allows controllers only where no group above
@@ -181,7 +179,6 @@ READ_SLICE_S = 0.2
 
 
 def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: object) -> Limits:
-    """Returns the limits from the user's texts; None means no limit."""
     return Limits(
         read_iops=None if read_iops is None else _iops(str(read_iops)),
         read_bps=None if read_bps is None else _size("READ_BPS", str(read_bps), minimum=_MIN_BPS, example="100m"),
@@ -229,11 +226,6 @@ def format_bytes(count: int) -> str:
     """Returns the number as a user would write it: 2147483648 is `2g`."""
     unit = next(unit for unit in reversed(_UNITS) if count % _UNITS[unit] == 0)
     return f"{count // _UNITS[unit]}{unit}"
-
-
-def limits_to_settings(limits: Limits) -> dict[str, int | float | None]:
-    """Returns the limits in the form that a session stores among its settings."""
-    return asdict(limits)
 
 
 def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
@@ -307,8 +299,6 @@ class Setting:
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """The settings for one controller."""
-
     option: str
     """The user's option, for error messages: `--read-iops`."""
     hierarchy: Hierarchy
@@ -321,7 +311,15 @@ class ControllerSettings:
 def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was asked for."""
-    return tuple(_each_controller(limits, data, hierarchies(mounts)))
+    found, settings = hierarchies(mounts), []
+    reads = [name for name, value in (("--read-iops", limits.read_iops), ("--read-bps", limits.read_bps)) if value]
+    if reads:
+        settings.append(_read_settings(limits, " and ".join(reads), _disk(reads[0], data), found))
+    if limits.memory_bytes is not None:
+        settings.append(_memory_settings(limits.memory_bytes, found))
+    if limits.cpus is not None:
+        settings.append(_cpu_settings(limits.cpus, found))
+    return tuple(settings)
 
 
 def _settings_for(
@@ -349,16 +347,6 @@ def _settings_for(
             f"{'run it on the host, not in a container' if os.geteuid() == 0 else 'run as root'}, {_LEAVE_OUT}",
         )
     return ControllerSettings(option, hierarchy, controller, tuple(settings), disk)
-
-
-def _each_controller(limits: Limits, data: Path, found: Sequence[Hierarchy]) -> Iterator[ControllerSettings]:
-    reads = [name for name, value in (("--read-iops", limits.read_iops), ("--read-bps", limits.read_bps)) if value]
-    if reads:
-        yield _read_settings(limits, " and ".join(reads), _disk(reads[0], data), found)
-    if limits.memory_bytes is not None:
-        yield _memory_settings(limits.memory_bytes, found)
-    if limits.cpus is not None:
-        yield _cpu_settings(limits.cpus, found)
 
 
 def _read_settings(limits: Limits, option: str, disk: str, found: Sequence[Hierarchy]) -> ControllerSettings:
@@ -431,7 +419,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class GroupUsage:
-    """What the group has used; None is a value that its controllers do not count."""
+    """What the group has used; None is a value that its controllers do not count or that cannot be read."""
 
     read_requests: int | None = None
     """Reads since the group was created, before adjacent ones are merged, which is how the limit counts them."""
@@ -488,7 +476,6 @@ class LimitGroup:
                 ) from error
 
     def counted(self) -> GroupUsage:
-        """Returns what the group has used. Never raises an error: a value that cannot be read is None."""
         folders = self.folders
         return GroupUsage(
             read_requests=_first(folders, self._reads),

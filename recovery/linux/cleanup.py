@@ -56,7 +56,6 @@ def make_temp_folder(base: str | None = None) -> Path:
 
 @contextmanager
 def temp_folder() -> Iterator[Path]:
-    """Yields a temporary folder, and removes it at the end of the block."""
     made = make_temp_folder()
     try:
         yield made

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Protocol, Self
 
 from inotify_simple import INotify, parse_events
@@ -246,9 +245,7 @@ class OpenTrace:
                     read.add(name)
         return TracedOpens(frozenset(files), frozenset(read), count, self._source.means)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self._source.close()
         self._spool.close()

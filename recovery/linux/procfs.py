@@ -162,7 +162,6 @@ def process_cpu_ticks(pid: int) -> int | None:
 
 
 def process_cpu_s(pid: int) -> float | None:
-    """Returns the CPU time of the process since it was created."""
     ticks = process_cpu_ticks(pid)
     return None if ticks is None else ticks / TICKS_PER_S
 
@@ -175,7 +174,6 @@ def process_io_bytes(pid: int) -> tuple[int, int] | None:
 
 
 def process_resident_bytes(pid: int) -> int | None:
-    """Returns how much of the process's memory is resident."""
     pages = (read_text(Path(f"/proc/{pid}/statm")) or "").split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else None
 
@@ -203,7 +201,6 @@ def _io(pid: int) -> dict[str, int] | None:
 
 
 def peak_memory_bytes() -> int:
-    """Returns the peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -248,7 +245,6 @@ def is_orphan(name: str) -> bool:
 
 
 def boot_id() -> str:
-    """Returns the id of the host's current boot, which changes with every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -276,8 +272,6 @@ _CLIENTS_SHARE = 4
 
 @dataclass(frozen=True)
 class Core:
-    """A physical core."""
-
     cpus: frozenset[int]
     """Those of its hardware threads that may be used."""
     node: int = 0
@@ -358,7 +352,6 @@ _SIBLINGS = ("core_cpus_list", "thread_siblings_list")
 
 
 def own_cpus() -> frozenset[int]:
-    """Returns the CPUs that this process may use."""
     return frozenset(os.sched_getaffinity(0))
 
 
@@ -433,7 +426,6 @@ class HostCpuTime:
 
 
 def host_cpu_time(stat: Path = STAT) -> HostCpuTime | None:
-    """Returns the CPU time of the host, or None if /proc/stat cannot be read."""
     try:
         with stat.open() as file:
             return _parse_cpu_line(file.readline())

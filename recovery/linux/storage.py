@@ -44,7 +44,6 @@ class Device:
     device: str | None = None
     """`/dev/nvme1n1p1`; None if no single block device is behind the path (overlay, tmpfs, btrfs, a network)."""
     filesystem: str | None = None
-    mount_point: str | None = None
     mount_options: str | None = None
     model: str | None = None
     serial: str | None = None
@@ -85,7 +84,7 @@ def device_of(path: Path) -> Device:
     known = _block_device(_BLOCK / name)
     if mount is None:
         return known
-    return replace(known, filesystem=mount.filesystem, mount_point=mount.point, mount_options=mount.options)
+    return replace(known, filesystem=mount.filesystem, mount_options=mount.options)
 
 
 def _mount_of(place: Path, number: str) -> Mount | None:
@@ -162,13 +161,12 @@ def read_device_counters(device: Device) -> DeviceCounters | None:
 
 
 def completed_reads(device: Device) -> int | None:
-    """Returns the number of reads that the device has completed since it was attached, for all processes."""
     counted = read_device_counters(device)
     return None if counted is None else counted.reads
 
 
 def device_io_bytes(device: Device) -> tuple[int, int] | None:
-    """Returns the bytes read from and written to the device since it was attached, for all processes."""
+    """Returns the bytes read and the bytes written."""
     counted = read_device_counters(device)
     return None if counted is None else (counted.read_bytes, counted.written_bytes)
 
@@ -219,8 +217,6 @@ class WritableFolder:
 
 @dataclass(frozen=True)
 class StorageProblem:
-    """A storage error and its remedy."""
-
     what: str
     remedy: str
 

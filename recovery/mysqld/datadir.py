@@ -496,7 +496,6 @@ def _refuse_other_users(key: str, uid: int) -> None:
 
 
 def lock_path(folder: Path) -> Path:
-    """Returns the path of the lock file of a data directory."""
     return folder.with_name(f"{folder.name}.lock")
 
 

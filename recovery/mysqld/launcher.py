@@ -36,8 +36,6 @@ class Exit:
 
 @dataclass(frozen=True)
 class Launch:
-    """Everything that one start needs."""
-
     build: Build
     datadir: Path
     """The server's own data directory."""

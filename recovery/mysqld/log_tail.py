@@ -10,7 +10,6 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from inotify_simple import INotify, flags
 
@@ -87,9 +86,7 @@ class LogTail:
     def __enter__(self) -> LogTail:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _discard_events(self) -> None:
@@ -105,12 +102,15 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", errors="replace").rstrip("\r")
 
 
-def last_lines(path: Path, count: int = 15, *, max_bytes: int = 65536) -> tuple[str, ...]:
+_TAIL_BYTES = 65536
+
+
+def last_lines(path: Path, count: int = 15) -> tuple[str, ...]:
     """Returns the last lines of a log without reading the rest of it; empty if the log cannot be read."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
-            log.seek(max(0, size - max_bytes))
+            log.seek(max(0, size - _TAIL_BYTES))
             return tuple(_text(raw) for raw in log.read().splitlines()[-count:])
     except OSError:
         return ()

@@ -343,7 +343,7 @@ class PhaseTracker:
         return latest_s if latest_s > HELD_BACK_S else None
 
     def phases(self, startup_s: float, *, ready: bool = True) -> tuple[Phase, ...]:
-        """Returns the phases. They add up to the startup time."""
+        """The phases add up to the startup time."""
         return phases_of(self._since_start(), (0.0, startup_s), server=self.context, ready=ready)
 
     def background_phases(self, until_s: float | None = None) -> tuple[Phase, ...]:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -52,7 +51,6 @@ StartCompanion = Callable[[int], AbstractContextManager[None]]
 
 
 def no_companion(_: int) -> AbstractContextManager[None]:
-    """Returns a context that does nothing, for a start without a companion."""
     return nullcontext()
 
 
@@ -229,7 +227,6 @@ class Server:
             watcher.join()
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
-        """Returns the effective values of variables, as the server reports them."""
         with self.session() as connection:
             return client.variables(connection, names)
 
@@ -278,9 +275,7 @@ class Server:
     def __enter__(self) -> Server:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _end(self) -> None:

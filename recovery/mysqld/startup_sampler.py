@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from recovery.linux import cgroups, procfs
@@ -223,9 +222,7 @@ class StartupSampler:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Reads the totals if the start succeeded, stops the thread, and takes a last sample."""
         if kind is None:
             self.usage, self.background = self._meter.read(), self._background.read()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError, UsageError
@@ -249,9 +248,7 @@ class DatadirPool:
     def __enter__(self) -> DatadirPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes all servers, then releases all directories, even if one of these steps fails.
 
         A second Ctrl-C is deferred until this is done."""

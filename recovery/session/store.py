@@ -21,7 +21,7 @@ from recovery.errors import PausedError, RecoveryError, ServerKilledError, Stora
 from recovery.experiments.bench import Contents
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
 from recovery.linux import locks
-from recovery.linux.cgroups import limits_text, limits_to_settings
+from recovery.linux.cgroups import limits_text
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
     STORED_FORMAT,
@@ -255,9 +255,9 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
         told=dict(measured.observations),
         **_startup_fields(measured.startup, timeline=not measured.metrics),
         **_load_fields(measured.load),
-        **_warm_fields(measured.warm),
+        **_same_fields(measured.warm),
         **_contents_fields(measured.contents),
-        **_opened_file_fields(measured.opened_files),
+        **_same_fields(measured.opened_files),
         **_sample_fields(measured.samples),
     )
 
@@ -308,8 +308,8 @@ def _usage_fields(usage: ResourceUsage, *, seconds: float) -> dict[str, Any]:
     }
 
 
-def _warm_fields(warm: WarmProof | None) -> dict[str, Any]:
-    return {} if warm is None else asdict(warm)
+def _same_fields(found: WarmProof | OpenedFiles | None) -> dict[str, Any]:
+    return {} if found is None else asdict(found)
 
 
 def _contents_fields(contents: Contents | None) -> dict[str, Any]:
@@ -319,21 +319,6 @@ def _contents_fields(contents: Contents | None) -> dict[str, Any]:
         "tables": contents.tables_found,
         "rows_expected": contents.rows_expected,
         "rows_found": contents.rows_found,
-    }
-
-
-def _opened_file_fields(found: OpenedFiles | None) -> dict[str, Any]:
-    if found is None:
-        return {}
-    return {
-        "tablespaces_opened": found.opened,
-        "tablespaces_modified": found.modified,
-        "tablespace_opens": found.opens,
-        "opened_unmodified": found.opened_unmodified,
-        "tablespaces_read": found.read,
-        "read_unmodified": found.read_unmodified,
-        "traced_by": found.means,
-        "resident_after_bytes": found.resident_after_bytes,
     }
 
 
@@ -424,7 +409,7 @@ def session_from_request(
             "points": " ".join(map(str, request.points)) or None,
             "predict": request.predict,
             "variants": shlex.join(map(variant_text, request.named_settings)) or None,
-            **limits_to_settings(request.limits),
+            **asdict(request.limits),
             "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
             "note": request.note,
             **_work_settings(request, plan),

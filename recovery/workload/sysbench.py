@@ -113,8 +113,6 @@ class Interval:
     """Seconds since the start of the measurement; negative during the warm-up."""
     qps: float
     tps: float
-    latency_ms: float
-    """Latency at the requested percentile: 99, unless changed by a user's option."""
     errors: float
     """Ignored errors per second."""
 
@@ -129,7 +127,6 @@ class Report:
     seconds: float
     errors: int
     """Number of ignored errors, which are mostly deadlocks."""
-    reconnects: int
     latency_mean_ms: float | None
     """Mean latency of a transaction. None if there was no transaction."""
     latency_p50_ms: float | None
@@ -162,7 +159,6 @@ _HISTOGRAM_LINE = re.compile(rf"^ *(\d{{1,20}}\.\d{{1,20}}) \|\** +({_COUNT})$",
 _QUERIES = re.compile(rf"^ +total: +({_COUNT})$", _PLAIN)
 _TRANSACTIONS = re.compile(rf"^ +transactions: +({_COUNT}) ", _PLAIN)
 _ERRORS = re.compile(rf"^ +ignored errors: +({_COUNT}) ", _PLAIN)
-_RECONNECTS = re.compile(rf"^ +reconnects: +({_COUNT}) ", _PLAIN)
 _SECONDS = re.compile(rf"^ +total time: +({_FIGURE})s$", _PLAIN)
 _MEAN = re.compile(rf"^ +avg: +({_FIGURE})$", _PLAIN)
 _MAX = re.compile(rf"^ +max: +({_FIGURE})$", _PLAIN)
@@ -183,7 +179,6 @@ def parse_report(text: str) -> Report:
         transactions=transactions,
         seconds=max(ends_s[-1] - began_s, _TIME_RESOLUTION_S),
         errors=int(_last_match(_ERRORS, text)),
-        reconnects=int(_last_match(_RECONNECTS, text)),
         latency_mean_ms=float(_last_match(_MEAN, text)) if transactions else None,
         latency_p50_ms=p50,
         latency_p95_ms=p95,
@@ -217,7 +212,6 @@ def _interval(match: re.Match[str], began_s: float) -> Interval:
         at_s=float(match["at"]) - round(began_s),
         qps=float(match["qps"]),
         tps=float(match["tps"]),
-        latency_ms=float(match["latency"]),
         errors=float(match["errors"]),
     )
 
@@ -357,7 +351,6 @@ class Client:
         return self._ended
 
     def _end(self) -> None:
-        """Ends the program if it is running."""
         with defer_signals():
             if self._running is not None and self._ended is None:
                 self._ended = self._running.end()
@@ -404,7 +397,6 @@ class _ChildProcess:
         return self._process.pid
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Returns whether the process ends within that time."""
         return has_process_ended(self._pidfd, timeout_s)
 
     def has_written(self, words: bytes, timeout_s: float) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.building import Built
 from bench.starts import Start
-from recovery.analysis.statistics import MIN_RUNS, compare_means, interval_95
+from recovery.analysis.statistics import MIN_RUNS, compare_means, half_interval_95
 
 Found = dict[str, Any]
 """Content of bench.json: facts about the host, and for each measured part its builds or starts."""
@@ -75,7 +75,8 @@ def _starts(found: list[Start]) -> str:
     differences = [one.ready_s - start.ready_s for start, one in zip(base, other, strict=True)]
     mean, interval = statistics.fmean(differences), "too few pairs for an interval"
     if len(differences) >= MIN_RUNS:
-        low, high = interval_95(differences)
+        half = half_interval_95(differences)
+        low, high = mean - half, mean + half
         interval = f"95 % interval {low:+.4f} to {high:+.4f} s, {low / ready_s:+.2%} to {high / ready_s:+.2%}"
     lines = [
         f"{first.cache} crash recovery of {first.version}, {first.tables:,} tables, {len(differences)} pairs: "

@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,7 +26,7 @@ from recovery.cli.parse import make_request
 from recovery.cli.settings import refuse_empty_words
 from recovery.errors import RecoveryError
 from recovery.experiments import EXPERIMENTS
-from recovery.linux.cgroups import format_bytes, limits_from_settings, limits_text, limits_to_settings, parse_limits
+from recovery.linux.cgroups import format_bytes, limits_from_settings, limits_text, parse_limits
 from recovery.linux.privileges import EVERY_STEP, refuse_steps
 from recovery.model import CAPABILITIES, can, crashes_with_tables, parse_version
 from recovery.mysqld.options import base_settings, canonical_name, merge
@@ -110,7 +110,7 @@ def _limits(read_iops: str | None, read_bps: str | None, memory: str | None, cpu
     found = parse_limits(read_iops, read_bps, memory, cpus)
     read_bps, memory = (None if size is None else format_bytes(size) for size in (found.read_bps, found.memory_bytes))
     assert parse_limits(found.read_iops, read_bps, memory, found.cpus) == found
-    assert limits_from_settings(limits_to_settings(found)) == found
+    assert limits_from_settings(asdict(found)) == found
     assert limits_text(found)
 
 

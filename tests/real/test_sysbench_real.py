@@ -149,7 +149,6 @@ def test_all_workloads_run_at_once(server: Server, tool: Tool) -> None:
         reports = [parse_report(client.wait(DEADLINE_S).text) for client in clients]
     for report in reports:
         assert report.transactions > 0
-        assert report.reconnects == 0
         assert report.seconds >= 2
         assert len(report.intervals) >= 1
         assert sum(look.qps for look in report.intervals) > 0
