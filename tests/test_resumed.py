@@ -34,7 +34,6 @@ from recovery.session.plan import (
     build_variants,
     differences,
     make_plan,
-    settings_of,
     stored_trials,
 )
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, open_resumed, sweep_results
@@ -246,7 +245,8 @@ def planned(**changed: Any) -> StoredPlan:
     ).trials
     usual = StoredPlan(
         command="recovery crash-recovery", folder="/", boot="b", alternating=False, trials=stored_trials(trials),
-        settings=settings_of(trials), servers={"5.7.22": "a" * 64}, directories=("k",), inserts="i",
+        settings={one.variant.name: dict(one.variant.settings) for one in trials},
+        servers={"5.7.22": "a" * 64}, directories=("k",), inserts="i",
     )  # fmt: skip
     return replace(usual, **changed)
 

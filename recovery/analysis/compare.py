@@ -5,7 +5,7 @@ It also decides whether a result is worse than an allowed limit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -157,38 +157,21 @@ def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
     yield from _differing_facts("", {"scenario": one.scenario}, {"scenario": other.scenario})
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
-    yield from _differing_facts("host: ", _stable_host_facts(one.environment), _stable_host_facts(other.environment))
-    yield from _differing_settings(_compared_settings(one.settings), _compared_settings(other.settings))
+    volatile = _VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(_PROBE_PREFIX)}
+    yield from _differing_facts("host: ", one.environment, other.environment, ignored=volatile)
+    yield from _differing_settings(one.settings, other.settings)
     for name, facts in one.servers.items():
         if name in other.servers:
-            yield from _differing_facts(
-                f"{name}: ", _compared_server_facts(facts), _compared_server_facts(other.servers[name])
-            )
+            yield from _differing_facts(f"{name}: ", facts, other.servers[name], ignored=_BUILD_FACTS)
         elif len(one.servers) == len(other.servers) == 1:
             (its,) = other.servers.values()
-            yield from _differing_facts("server: ", _compared_server_facts(facts), _compared_server_facts(its))
-
-
-def _stable_host_facts(host: Facts) -> Facts:
-    return {
-        name: value
-        for name, value in host.items()
-        if name not in _VOLATILE_HOST_FACTS and not name.startswith(_PROBE_PREFIX) and name != "tool"
-    }
-
-
-def _compared_settings(settings: Facts) -> Facts:
-    return {name: value for name, value in settings.items() if name not in _IGNORED_SETTINGS}
-
-
-def _compared_server_facts(server: Facts) -> Facts:
-    return {name: value for name, value in server.items() if name not in _BUILD_FACTS}
+            yield from _differing_facts("server: ", facts, its, ignored=_BUILD_FACTS)
 
 
 def _differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
     """Yields the settings that differ. A setting that was not given counts as a value, also if an older tool did
     not have it."""
-    for name in dict.fromkeys((*one, *other)):
+    for name in dict.fromkeys(name for name in (*one, *other) if name not in _IGNORED_SETTINGS):
         values = [
             _UNSET_TEXT if settings.get(name) in _UNSET_VALUES else str(settings[name]) for settings in (one, other)
         ]
@@ -196,10 +179,10 @@ def _differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
             yield Difference(_words(name), *values)
 
 
-def _differing_facts(prefix: str, one: Facts, other: Facts) -> Iterator[Difference]:
+def _differing_facts(prefix: str, one: Facts, other: Facts, *, ignored: Collection[str] = ()) -> Iterator[Difference]:
     """Yields the facts that differ. A fact that only one session has is skipped: the other tool did not record it."""
     for name in one:
-        if name in other and one[name] != other[name] and None not in (one[name], other[name]):
+        if name in other and name not in ignored and one[name] != other[name] and None not in (one[name], other[name]):
             yield Difference(prefix + _words(name), str(one[name]) or _EMPTY_TEXT, str(other[name]) or _EMPTY_TEXT)
 
 

@@ -110,8 +110,9 @@ def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
             cold.setdefault((run.version, run.variant), []).append(run.read_bytes)
     means = {key: statistics.fmean(read) for key, read in cold.items()}
     for run in session.runs:
-        if run.verdict.as_asked and _is_planned_warm(run.variant):
-            variant = _planned_name(run.variant).replace(Cache.WARM, Cache.COLD, 1)
+        variant = _planned_name(run.variant)
+        if run.verdict.as_asked and Cache.WARM.begins(variant):
+            variant = variant.replace(Cache.WARM, Cache.COLD, 1)
             data_bytes = stored_number(server_of(session, run.version).get("data_bytes"))
             yield WarmEvidence(run, means.get((run.version, variant)), data_bytes)
 
@@ -119,10 +120,6 @@ def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
 def _renamed(run: Run, is_warm: bool) -> Run:
     planned = _planned_name(run.variant)
     return replace(run, variant=planned if is_warm else second_start_name(planned))
-
-
-def _is_planned_warm(variant: str) -> bool:
-    return Cache.WARM.begins(variant) or is_second_start(variant)
 
 
 def second_start_name(planned: str) -> str:

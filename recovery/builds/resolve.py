@@ -65,7 +65,8 @@ class ServerRequest:
             is_lts = version.numbers[:2] in _LTS_SERIES[self.flavor]
             return version.flavor is self.flavor and (self.alias == "latest" or is_lts)
         # Debian's 9.7.4-2 is MySQL's 9.7.4: between MySQL and Percona, the flavor that the server reports counts.
-        return self.release is not None and version.numbers == self.release.numbers and self._same_house(version)
+        is_same_flavor = self.flavor is version.flavor or Flavor.MARIADB not in (self.flavor, version.flavor)
+        return self.release is not None and version.numbers == self.release.numbers and is_same_flavor
 
     @property
     def like(self) -> Version:
@@ -75,9 +76,6 @@ class ServerRequest:
         newest = self.series or _LTS_SERIES[self.flavor][-1]
         flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, newest))
         return Version(flavor, (*numbers, 0))
-
-    def _same_house(self, version: Version) -> bool:
-        return self.flavor is version.flavor or Flavor.MARIADB not in (self.flavor, version.flavor)
 
 
 def parse_request(text: str) -> ServerRequest:

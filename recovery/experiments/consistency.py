@@ -62,7 +62,7 @@ def first_damage_message(lines: Sequence[str]) -> str | None:
 
     Servers report damage as errors and as warnings; 5.6 writes some of it without either label, in sentences of several
     lines. An error without details is returned only if there is no other."""
-    for matches in (_reports_damage, _is_detailed_error, is_error, _reports_crash):
+    for matches in (_reports_damage, _is_detailed_error, is_error, _SERVER_CRASH.search):
         for number, line in enumerate(lines):
             if matches(line[:MAX_SEARCHED_CHARS]):
                 return _message_at(lines, number)
@@ -75,10 +75,6 @@ def _reports_damage(line: str) -> bool:
 
 def _is_detailed_error(line: str) -> bool:
     return is_error(line) and not _NO_DETAILS.search(line)
-
-
-def _reports_crash(line: str) -> bool:
-    return _SERVER_CRASH.search(line) is not None
 
 
 def _message_at(lines: Sequence[str], number: int) -> str:
@@ -111,7 +107,9 @@ def compare_dictionary(
     missing: list[str] = []
     for database in databases:
         known = set(_dictionary_tables(connection, version, database))
-        spaces, definitions = (_tables_with_file(datadir / database, end) for end in (_SPACE, _DEFINITION))
+        folder = datadir / database
+        spaces = {file.name.removesuffix(_SPACE) for file in folder.glob(f"*{_SPACE}")}
+        definitions = {file.name.removesuffix(_DEFINITION) for file in folder.glob(f"*{_DEFINITION}")}
         orphans += [f"{database}/{name}{_SPACE}" for name in spaces - known]
         missing += [f"{database}/{name}{_SPACE}" for name in known - spaces]
         if can(version, "frm_files"):
@@ -130,10 +128,6 @@ def _dictionary_tables(connection: Connection[Cursor], version: Version, databas
         cursor.execute(statement, (f"{database}/%",))
         for (name,) in cursor.fetchall():
             yield str(name).partition("/")[2]
-
-
-def _tables_with_file(folder: Path, end: str) -> set[str]:
-    return {file.name.removesuffix(end) for file in folder.glob(f"*{end}")}
 
 
 def read_catalogue(connection: Connection[Cursor], database: str) -> dict[str, Table]:

@@ -63,7 +63,6 @@ class ExperimentOptions:
     published_build: int | None = None
     """Number of tables to create additionally in the published way; None skips this."""
     seed: int = 1
-    """Seed of all random choices."""
     depth: int = 3
     """Largest number of kills during the recoveries of one run."""
     only: int | None = None
@@ -213,12 +212,10 @@ class Experiment:
 
     @property
     def figure(self) -> str:
-        """Name of the main metric."""
         return STARTUP_METRIC if self.load is None else self.load.figure
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Names of client programs that must be available."""
         return () if self.load is None else self.load.programs
 
 

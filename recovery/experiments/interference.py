@@ -62,6 +62,7 @@ def _variants(requested: ExperimentOptions, schema: Schema, room: _CacheLimits) 
     clients = requested.threads or (_THREADS,)
     used = requested.load_tables or (min(_default_tables(clients, room), schema.tables),)
     caches = dict(requested.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
+    statements = tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
     crossed = product(
         requested.workloads or (_WORKLOAD,),
         clients,
@@ -70,7 +71,7 @@ def _variants(requested: ExperimentOptions, schema: Schema, room: _CacheLimits) 
         (OFF, ON),
     )
     for workload, threads, tables, options, poll in crossed:
-        polls = Poll(requested.pollers if poll == ON else 0, requested.every_s, _poll_statements(requested))
+        polls = Poll(requested.pollers if poll == ON else 0, requested.every_s, statements)
         load = make_load(requested, workload, threads=threads, tables=tables, rows=schema.rows, poll=polls)
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
         yield load_variant(load, axes, options)
@@ -101,10 +102,6 @@ def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, st
 def _max_threads(threads: int, room: _CacheLimits) -> int:
     """Returns the largest possible number of clients over one table, up to `threads`."""
     return next(filter(room.fits, range(threads, 1, -1)), 1)
-
-
-def _poll_statements(requested: ExperimentOptions) -> tuple[str, ...]:
-    return tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
 
 
 INTERFERENCE = load_experiment(

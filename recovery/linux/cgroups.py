@@ -478,13 +478,10 @@ class LimitGroup:
     def counted(self) -> GroupUsage:
         folders = self.folders
         return GroupUsage(
-            read_requests=_first(folders, self._reads),
+            read_requests=_first(folders, lambda folder: read_requests(folder, self._disk) if self._disk else None),
             memory_bytes=_first(folders, read_group_memory),
             oom_kills=_first(folders, read_oom_kills),
         )
-
-    def _reads(self, folder: Path) -> int | None:
-        return read_requests(folder, self._disk) if self._disk else None
 
     def lost(self) -> str | None:
         """Returns which limit is no longer set because another program has removed it, or None if all are set."""

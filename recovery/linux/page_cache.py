@@ -86,14 +86,7 @@ _FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int64,
-)
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_int64)
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
@@ -187,10 +180,12 @@ class Residency:
 
 def measure_residency(folder: Path) -> Residency:
     """Measures every file below the folder. This opens the files, and so brings their inodes into memory."""
-    return _measure_files(tree_files.walk_files(folder), filesystem=device_of(folder).filesystem)
+    return _measure_files(folder, tree_files.walk_files(folder))
 
 
-def _measure_files(found: Iterable[tuple[int, str]], *, filesystem: str | None) -> Residency:
+def _measure_files(folder: Path, found: Iterable[tuple[int, str]]) -> Residency:
+    """Measures these files below the folder."""
+    filesystem = device_of(folder).filesystem
     # On an overlay cachestat always reports 0, while mincore reports on the file in the layer below.
     probe = ResidencyProbe(cachestat=filesystem != "overlay")
     resident, total, files, some, unknown = 0, 0, 0, 0, filesystem in _CACHED_ELSEWHERE
@@ -216,7 +211,7 @@ def _measure_files(found: Iterable[tuple[int, str]], *, filesystem: str | None) 
 def resident_share(data: Path, tables: TableFiles) -> float | None:
     """Returns the share of the tables' files that have at least one page in the cache, or None if that is unknown. No
     page is touched."""
-    found = _measure_files(_tables(tables), filesystem=device_of(data).filesystem)
+    found = _measure_files(data, _tables(tables))
     return found.resident_files / found.files if found.files and found.resident_bytes is not None else None
 
 
@@ -248,7 +243,6 @@ def check_can_be_cold(folder: Path) -> None:
 def make_cold(folder: Path, dropper: CacheDropper | None) -> ColdProof:
     """Removes the folder from the page cache, and proves it. Every process that writes there must have ended before."""
     started = time.monotonic()
-    filesystem = device_of(folder).filesystem
     check_can_be_cold(folder)
     # Only the page cache is dropped first: the proof opens every file, and takes half the time while the inodes are
     # still in memory.
@@ -257,7 +251,7 @@ def make_cold(folder: Path, dropper: CacheDropper | None) -> ColdProof:
     _require_cold(folder, left)
     if dropper is not None and means == dropper.means:
         dropper.drop(CacheKind.EVERYTHING)
-        _require_cold(folder, _measure_files(_server_files(folder), filesystem=filesystem))
+        _require_cold(folder, _measure_files(folder, _server_files(folder)))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
 
 
@@ -268,11 +262,10 @@ def make_tables_cold(data: Path, tables: TableFiles, dropper: CacheDropper | Non
     Tables and dictionary are checked separately: compared with very many tables, a warm dictionary would be too small
     to notice. The redo log is not checked, since the server may write to it at any time."""
     started = time.monotonic()
-    filesystem = device_of(data).filesystem
     means = _drop_or_evict(data, dropper, CacheKind.PAGES)
-    of_tables = _measure_files(_tables(tables), filesystem=filesystem)
+    of_tables = _measure_files(data, _tables(tables))
     _require_cold(data, of_tables)
-    dictionary = _measure_files(_dictionary(data), filesystem=filesystem)
+    dictionary = _measure_files(data, _dictionary(data))
     tolerated = max(_BYTES_OF_A_DICTIONARY, _SHARE_OF_A_DICTIONARY * dictionary.total_bytes)
     _require_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
     if dropper is not None and means == dropper.means:

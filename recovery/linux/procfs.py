@@ -428,13 +428,9 @@ class HostCpuTime:
 def host_cpu_time(stat: Path = STAT) -> HostCpuTime | None:
     try:
         with stat.open() as file:
-            return _parse_cpu_line(file.readline())
-    except (OSError, ValueError, IndexError):
+            # `cpu user nice system idle iowait irq softirq steal guest guest_nice`: the time of guests is already
+            # included in user and nice.
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    except (OSError, ValueError):
         return None
-
-
-def _parse_cpu_line(line: str) -> HostCpuTime:
-    """Parses the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
-    time of guests is already included in user and nice."""
-    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
     return HostCpuTime((user + nice + system + irq + softirq) / TICKS_PER_S, steal / TICKS_PER_S)

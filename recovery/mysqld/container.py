@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +54,6 @@ GATE_SCRIPT = (
 _POLL_S = 0.1
 
 
-@dataclass(frozen=True)
-class Release:
-    released_at: float
-    """Moment right before the release, on the monotonic clock; the exec comes after it."""
-    error_s: float
-    """Seconds until the process reported its release, which is its last step before the exec."""
-
-
 class ExecBarrier:
     """Two named pipes in a run folder: through one the process reports, through the other it is released."""
 
@@ -93,13 +84,15 @@ class ExecBarrier:
                 return False
         return bool(os.read(self._fds[0], 64))
 
-    def open(self) -> Release:
+    def open(self) -> tuple[float, float]:
+        """Releases the process, which becomes the server. Returns the moment right before the release, on the monotonic
+        clock, and the seconds until the process reported the release, its last step before the exec."""
         poller = select.poll()
         poller.register(self._fds[0], select.POLLIN)
         released_at = time.monotonic()
         os.write(self._fds[1], b"go\n")
         poller.poll(_POLL_S * 1000)
-        return Release(released_at, time.monotonic() - released_at)
+        return released_at, time.monotonic() - released_at
 
     def close(self) -> None:
         while self._fds:
@@ -142,11 +135,6 @@ class ContainerProcess(ServerProcess):
         self._container.reload()
         super().__init__(launch, self._container.attrs["State"]["Pid"], time.monotonic())
         self._was_killed = False
-
-    def begin(self, gate: ExecBarrier) -> None:
-        """Opens the gate, so that the shell becomes the server."""
-        opening = gate.open()
-        self.started_at, self.started_error_s = opening.released_at, opening.error_s
 
     def wait(self, timeout_s: float) -> Exit | None:
         if self._was_killed and timeout_s > _KILL_GRACE_S and not self.has_ended(_KILL_GRACE_S):
@@ -247,7 +235,7 @@ class ContainerLauncher:
             check_same_folder(process.pid, launch.datadir)
             if launch.group is not None:
                 launch.group.add(process.pid)
-            process.begin(gate)
+            process.started_at, process.started_error_s = gate.open()
             undo.pop_all()
             return process
 

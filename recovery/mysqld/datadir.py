@@ -66,11 +66,6 @@ def copy_mysql_dir(parent: Path) -> Path:
     return parent / _COPY / _COPY_SUBFOLDER
 
 
-def folders_with_copies(data: Path) -> set[Path]:
-    """Returns the folders in `data` that contain a copy or the disk image of one."""
-    return {found.parent for name in (_COPY, image_path(Path(_COPY)).name) for found in data.glob(f"*/{name}")}
-
-
 def remove_copy(parent: Path) -> None:
     """Removes the copy in the folder `parent`, also one left by a killed run; does nothing if there is none."""
     copy = parent / _COPY
@@ -532,7 +527,9 @@ def remove_leftover_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
 
     A run is dead if the lock of its data directory is free. Yields each directory, and either the reason why its copy
     could not be removed or None."""
-    for folder in sorted({*folders_with_copies(data), *_folders_with_mounted_copy()}):
+    names = (_COPY, image_path(Path(_COPY)).name)
+    here = {found.parent for name in names for found in data.glob(f"*/{name}")}
+    for folder in sorted({*here, *_folders_with_mounted_copy()}):
         if why_not_trusted(folder) is not None or not locks.is_own_lock(lock_path(folder)):
             continue
         lock = locks.take_lock(lock_path(folder), mode=0o644)

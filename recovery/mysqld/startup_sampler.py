@@ -45,10 +45,11 @@ class BackgroundLoadMeter:
     def read(self) -> HostActivity:
         start, end = self._start, self._read_counters()
         tool_cpu_s = end.tool_cpu_s - start.tool_cpu_s
+        server_cpu_s = None if end.server_cpu_s is None else end.server_cpu_s - (start.server_cpu_s or 0)
         read, written = _others_bytes(start, end)
         return HostActivity(
             seconds=round(end.at_s - start.at_s, 3),
-            others_cpu_s=others_cpu_s(start.cpus, end.cpus, _server_s(start, end), tool_cpu_s),
+            others_cpu_s=others_cpu_s(start.cpus, end.cpus, server_cpu_s, tool_cpu_s),
             tool_cpu_s=round(tool_cpu_s, 3),
             steal_s=None if start.cpus is None or end.cpus is None else round(end.cpus.steal_s - start.cpus.steal_s, 2),
             throttled_s=_largest_increase(start.throttled_s, end.throttled_s),
@@ -67,10 +68,6 @@ class BackgroundLoadMeter:
             procfs.process_io_bytes(self._pid),
             {folder: seconds for folder, seconds in counted.items() if seconds is not None},
         )
-
-
-def _server_s(start: _LoadCounters, end: _LoadCounters) -> float | None:
-    return None if end.server_cpu_s is None else end.server_cpu_s - (start.server_cpu_s or 0)
 
 
 def _others_bytes(start: _LoadCounters, end: _LoadCounters) -> tuple[int | None, int | None]:

@@ -15,7 +15,6 @@ from recovery.errors import UsageError
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import (
     QUESTION_AXIS,
-    Build,
     ExtraRun,
     Layout,
     NamedSettings,
@@ -94,14 +93,6 @@ def stored_trials(trials: Iterable[Trial]) -> tuple[StoredTrial, ...]:
         StoredTrial(one.number, str(one.version), one.variant.name, one.repeat, one.extra.value if one.extra else None)
         for one in trials
     )
-
-
-def settings_of(trials: Iterable[Trial]) -> dict[str, dict[str, str]]:
-    return {one.variant.name: dict(one.variant.settings) for one in trials}
-
-
-def servers_of(builds: Iterable[Build]) -> dict[str, str]:
-    return {str(build.version): build.fingerprint for build in builds}
 
 
 def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:

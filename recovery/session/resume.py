@@ -33,8 +33,6 @@ from recovery.session.plan import (
     PlanProgress,
     StoredPlan,
     differences,
-    servers_of,
-    settings_of,
     stored_trials,
 )
 from recovery.session.prepare import RunSetup
@@ -220,8 +218,8 @@ def current_plan(request: Request, setup: RunSetup) -> StoredPlan:
         boot=boot_id(),
         alternating=setup.plan.alternating,
         trials=stored_trials(setup.plan.trials),
-        settings=settings_of(setup.plan.trials),
-        servers=servers_of(requirement.build for requirement in setup.requirements),
+        settings={trial.variant.name: dict(trial.variant.settings) for trial in setup.plan.trials},
+        servers={str(one.build.version): one.build.fingerprint for one in setup.requirements},
         directories=tuple(requirement.key for requirement in setup.requirements),
         inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
         built=tuple(sorted(setup.earlier.built)),

@@ -41,7 +41,6 @@ from recovery.model import (
     ReadFloor,
     ResourceUsage,
     Run,
-    Schema,
     Session,
     StackSamples,
     Startup,
@@ -376,7 +375,7 @@ def session_from_request(
     engine: str,
     tool_version: str,
 ) -> Session:
-    baseline = request.exact_baseline(plan.versions)
+    baseline, schema = request.exact_baseline(plan.versions), request.schema
     return Session(
         scenario=experiment.name,
         question=experiment.question,
@@ -386,7 +385,13 @@ def session_from_request(
         environment=dict(environment),
         settings={
             "version": " ".join(request.versions) or None,
-            **_schema_settings(request.schema),
+            "tables": schema.tables,
+            "schemas": schema.databases,
+            "columns": schema.columns,
+            "rows": schema.rows,
+            "database": schema.database,
+            "layout": schema.layout.value,
+            "template": str(schema.template) if schema.template else None,
             "insert_template": str(request.insert_template) if request.insert_template else None,
             "mysqld": request.mysqld,
             "archive": request.archive,
@@ -424,18 +429,6 @@ def session_from_request(
         cells={trial.variant.name: dict(trial.variant.axes) for trial in plan.trials if trial.variant.axes},
         figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
-
-
-def _schema_settings(schema: Schema) -> dict[str, str | int | None]:
-    return {
-        "tables": schema.tables,
-        "schemas": schema.databases,
-        "columns": schema.columns,
-        "rows": schema.rows,
-        "database": schema.database,
-        "layout": schema.layout.value,
-        "template": str(schema.template) if schema.template else None,
-    }
 
 
 def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:

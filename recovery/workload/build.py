@@ -289,22 +289,20 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
         return done
     builder.target.wipe()
     check_space(builder.target.path, need)
-    builder.target.save(_new_state(builder))
+    builder.target.save(
+        State(
+            status="building",
+            version=str(version),
+            fingerprint=builder.build.fingerprint,
+            schema=_schema_fields(builder.schema),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            tool_version=recovery.__version__,
+        )
+    )
     builder.say(f"{version}: making a data directory in {builder.target.path}")
     builder.initialise()
     builder.check_settings()
     return 0
-
-
-def _new_state(builder: DatadirBuilder) -> State:
-    return State(
-        status="building",
-        version=str(builder.build.version),
-        fingerprint=builder.build.fingerprint,
-        schema=_schema_fields(builder.schema),
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        tool_version=recovery.__version__,
-    )
 
 
 def _schema_fields(schema: Schema) -> dict[str, str | int]:
@@ -320,7 +318,8 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
 
     Raises BuildInterruptedError after Ctrl-C."""
     version, total, stop = builder.build.version, size.statements, threading.Event()
-    profile, library = build_profile(version), _eatmydata(builder.build)
+    profile = build_profile(version)
+    library = builder.build.eatmydata if builder.build.image else find_eatmydata()
     if library is None:
         builder.say(f"{version}: building without libeatmydata, which is not installed: several times slower")
     builder.say(f"{version}: building {builder.schema.total_tables:,} tables, {profile.connections} connections")
@@ -395,11 +394,6 @@ def _build_settings(builder: DatadirBuilder) -> Settings:
     version, compressed = builder.build.version, builder.schema.layout is Layout.COMPRESSED
     settings = build_settings(version, statistics=builder.schema.statistics)
     return settings | (compressed_settings(version) if compressed else {})
-
-
-def _eatmydata(build: Build) -> Path | None:
-    """Returns the path of libeatmydata, in the image for a server that runs in a container; None if not installed."""
-    return build.eatmydata if build.image else find_eatmydata()
 
 
 @contextmanager

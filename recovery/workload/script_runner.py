@@ -82,6 +82,8 @@ def _with_kinds(script: Iterable[str]) -> Iterator[tuple[str, StatementKind]]:
 
 _POLL_S = 0.2
 """Seconds between two checks of the pending packets, so that signals are handled while all connections are busy."""
+_CONNECTION_LOST_ERRORS = frozenset({0, 2006, 2013})
+"""Error numbers of a lost connection: already closed (0), server has gone away (2006), lost during a query (2013)."""
 _DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
 """Error numbers for a full disk: ENOSPC (28), and the server's ER_DISK_FULL (1021) and ER_RECORD_FILE_FULL (1114)."""
 
@@ -235,13 +237,14 @@ def run_packet(connection: Connection, packet: Packet) -> int:
 
 def _packet_error(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
     """Returns the exception to raise for a packet that failed after `answered` answers."""
-    if _is_connection_lost(error):
+    number = error.args[0] if error.args else None
+    if isinstance(error, OSError) or number in _CONNECTION_LOST_ERRORS:
         return ServerFailedError(
             f"the server was lost while it built the tables, near statement {packet.first + answered + 1}: "
             f"{message_of(error)}",
             "see its error log, in build-logs of the data directory",
         )
-    if error.args and error.args[0] in _DISK_FULL_ERRORS:
+    if number in _DISK_FULL_ERRORS:
         return HostUnfitError(
             f"the disk of the server is full: {message_of(error)}",
             "make room, or give DATA= another disk; the next run builds the tables again",
@@ -253,11 +256,3 @@ def _packet_error(packet: Packet, answered: int, error: BaseException) -> Recove
         f"'{shorten(packet.statements[index])}': {message_of(error)}",
         "correct the template; nothing of this build is kept",
     )
-
-
-def _is_connection_lost(error: BaseException) -> bool:
-    """Returns whether the error means that the connection to the server was lost.
-
-    This is any OSError, and the error numbers 2006 (server has gone away), 2013 (lost connection during query) and
-    0 (the connection is already closed)."""
-    return isinstance(error, OSError) or bool(error.args and error.args[0] in (0, 2006, 2013))

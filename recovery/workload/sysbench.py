@@ -152,7 +152,7 @@ _COUNT = r"\d{1,20}"
 _PLAIN = re.MULTILINE | re.ASCII
 _INTERVAL_LINE = re.compile(
     rf"^\[ (?P<at>{_FIGURE})s \] thds: \d+ tps: (?P<tps>{_FIGURE}) qps: (?P<qps>{_FIGURE}) [^\n]{{0,200}}?"
-    rf"lat \(ms,[\d.]+%\): (?P<latency>{_FIGURE}) err/s:? (?P<errors>{_FIGURE})",
+    rf"lat \(ms,[\d.]+%\): {_FIGURE} err/s:? (?P<errors>{_FIGURE})",
     _PLAIN,
 )
 _HISTOGRAM_LINE = re.compile(rf"^ *(\d{{1,20}}\.\d{{1,20}}) \|\** +({_COUNT})$", _PLAIN)
@@ -191,7 +191,15 @@ def parse_report(text: str) -> Report:
 
 def parse_intervals(text: str, began_s: float) -> tuple[Interval, ...]:
     """Returns the lines of the interval report, also of a run that was stopped before its final report."""
-    return tuple(_interval(match, began_s) for match in _INTERVAL_LINE.finditer(text))
+    return tuple(
+        Interval(
+            at_s=float(match["at"]) - round(began_s),
+            qps=float(match["qps"]),
+            tps=float(match["tps"]),
+            errors=float(match["errors"]),
+        )
+        for match in _INTERVAL_LINE.finditer(text)
+    )
 
 
 def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
@@ -205,15 +213,6 @@ def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
         if counted >= wanted:
             return value
     return None
-
-
-def _interval(match: re.Match[str], began_s: float) -> Interval:
-    return Interval(
-        at_s=float(match["at"]) - round(began_s),
-        qps=float(match["qps"]),
-        tps=float(match["tps"]),
-        errors=float(match["errors"]),
-    )
 
 
 def _last_match(pattern: re.Pattern[str], text: str) -> str:
