@@ -242,7 +242,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
     wanted = merge(settings)
     for name, value in wanted.items():
         # A dot is refused: servers ignore the text before it, so that `x.port` means `port`.
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name):
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name) or not base_name(name):
             raise UsageError(
                 f"'{name}' is not the name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
             )
@@ -264,10 +264,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
 def _refuse_reserved(name: str) -> None:
     """Raises UsageError for a reserved option in any spelling, and for any other spelling of
     `innodb_force_recovery`."""
-    if not (meant := base_name(name)):
-        raise UsageError(
-            f"'{name}' is not the name of a server option", "write NAME=VALUE, like innodb_io_capacity=2000"
-        )
+    meant = base_name(name)
     full = next(
         (full for full in sorted(RESERVED_OPTIONS | TIMED_ONLY_OPTIONS) if base_name(full).startswith(meant)), None
     )

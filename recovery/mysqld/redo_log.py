@@ -29,18 +29,10 @@ def modified_since(files: TableFiles, checkpoint_lsn: int, *, written_after_s: f
     `written_after_s` (on the wall clock) are read: a server that recovered and then shut down cleanly has written all
     of its changes."""
     return frozenset(
-        f"{folder.name}/{path.name}"
-        for folder in files.folders
-        for path in _files_written_after(files, folder, written_after_s)
-        if _newest_lsn(path) > checkpoint_lsn
+        f"{path.parent.name}/{path.name}"
+        for path in map(Path, files.paths())
+        if path.lstat().st_mtime >= written_after_s and _newest_lsn(path) > checkpoint_lsn
     )
-
-
-def _files_written_after(files: TableFiles, folder: Path, after_s: float) -> Iterator[Path]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if files.holds(entry.name) and entry.stat(follow_symlinks=False).st_mtime >= after_s:
-                yield Path(entry.path)
 
 
 def _newest_lsn(path: Path) -> int:

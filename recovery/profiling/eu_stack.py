@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from recovery.profiling.symbols import Stack, resolve_addresses, unknown_function
 
@@ -22,46 +21,29 @@ def command(pid: int) -> list[str]:
 
 def resolve_stacks(pid: int, printed: Sequence[str]) -> list[tuple[Stack, ...]]:
     """Returns the stack traces of each sample, given the outputs of eu-stack. The process must still exist."""
-    samples = [list(_threads(text)) for text in printed]
-    walked = [[(thread.number, _call_addresses(thread.frames)) for thread in threads] for threads in samples]
-    names = resolve_addresses(pid, {address for threads in walked for _, addresses in threads for address in addresses})
+    samples = [_threads(text) for text in printed]
+    names = resolve_addresses(pid, {one for threads in samples for frames in threads.values() for one in frames})
     return [
         tuple(
-            Stack(number == pid, tuple(names.get(address, unknown_function("")) for address in reversed(addresses)))
-            for number, addresses in threads
-            if addresses
+            Stack(number == pid, tuple(names.get(address, unknown_function("")) for address in reversed(frames)))
+            for number, frames in threads.items()
+            if frames
         )
-        for threads in walked
+        for threads in samples
     ]
 
 
-@dataclass
-class _Thread:
-    """A thread in the output of eu-stack."""
+def _threads(text: str) -> dict[int, list[int]]:
+    """Returns the frames of each thread in the output of eu-stack for one sample: addresses inside the functions,
+    innermost first.
 
-    number: int
-    """The thread ID."""
-    frames: list[str]
-    """Addresses in hexadecimal, innermost first."""
-
-
-def _threads(text: str) -> Iterator[_Thread]:
-    """Yields the threads in the output of eu-stack for one sample."""
-    thread: _Thread | None = None
+    All printed addresses but the innermost are return addresses, which may lie behind the end of the calling function.
+    Therefore 1 is subtracted from them."""
+    threads: dict[int, list[int]] = {}
+    frames: list[int] | None = None
     for line in text.splitlines():
         if found := _THREAD.match(line):
-            if thread is not None:
-                yield thread
-            thread = _Thread(int(found[1]), [])
-        elif thread is not None and (found := _FRAME.match(line)):
-            thread.frames.append(found[1])
-    if thread is not None:
-        yield thread
-
-
-def _call_addresses(addresses: Sequence[str]) -> list[int]:
-    """Returns addresses that lie in the function of each frame.
-
-    All addresses but the innermost are return addresses, which may lie behind the end of the calling function.
-    Therefore 1 is subtracted from them."""
-    return [int(address, 16) - (number > 0) for number, address in enumerate(addresses)]
+            frames = threads.setdefault(int(found[1]), [])
+        elif frames is not None and (found := _FRAME.match(line)):
+            frames.append(int(found[1], 16) - bool(frames))
+    return threads
