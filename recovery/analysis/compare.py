@@ -10,15 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recovery.analysis.statistics import EffectFields, compare_means, descriptive_statistics, effect_fields
-from recovery.analysis.summary import (
-    Cell,
-    Summary,
-    baseline_of,
-    interval_factor,
-    main_values,
-    runs_by_cell,
-    summarise,
-)
+from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
 from recovery.model import STARTUP_METRIC, Session, is_second_start, metric
 
 _VOLATILE_HOST_FACTS = frozenset(

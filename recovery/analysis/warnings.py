@@ -23,14 +23,7 @@ from recovery.analysis.effective_options import (
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
 from recovery.analysis.statistics import MIN_RUNS
-from recovery.analysis.summary import (
-    cell_words,
-    is_switch,
-    mean,
-    measured_runs_by_cell,
-    metric_value,
-    summarise,
-)
+from recovery.analysis.summary import cell_words, is_switch, mean, measured_runs_by_cell, metric_value, summarise
 from recovery.model import (
     MIN_PROBED_BLOCKS,
     RECOVERY_METRIC,

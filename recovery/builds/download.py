@@ -307,12 +307,7 @@ def download_file(url: str, target: Path, say: Say) -> None:
         raise HostUnfitError(f"the download of {url} broke off: {done} of {total} bytes came", "start it again")
 
 
-def _copy(
-    answer: http.client.HTTPResponse,
-    write: Callable[[bytes], int],
-    total: int | None,
-    say: Say,
-) -> int:
+def _copy(answer: http.client.HTTPResponse, write: Callable[[bytes], int], total: int | None, say: Say) -> int:
     done, said_at = 0, time.monotonic()
     while chunk := answer.read(_CHUNK_BYTES):
         write(chunk)

@@ -196,7 +196,6 @@ class DebianRecipe:
     """What an image of a Debian suite is made from."""
 
     name: str
-    """Name of the image."""
     suite: str
     packages: tuple[str, ...]
 

@@ -14,15 +14,7 @@ from recovery.builds import catalog, download
 from recovery.builds.catalog import PinnedServer
 from recovery.builds.download import ALGORITHM_NAMES, Say, cached_sha256, digest, verify_checksum
 from recovery.builds.executable import check_elf, find_mysqld
-from recovery.builds.install import (
-    FoundServer,
-    InstallJob,
-    Origin,
-    Selection,
-    ensure_installed,
-    extract_inner,
-    unpack,
-)
+from recovery.builds.install import FoundServer, InstallJob, Origin, Selection, ensure_installed, extract_inner, unpack
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import create_readable_folder, expand_path, refuse_untrusted, servers_dir, write_atomically
 from recovery.model import Version

@@ -499,10 +499,7 @@ def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None)
     made it."""
     wrong = _find_damage(dd, schema, fingerprint)
     if wrong:
-        raise HostUnfitError(
-            f"the data directory {dd.path.name} is damaged: {wrong}",
-            removal_hint(dd.path),
-        )
+        raise HostUnfitError(f"the data directory {dd.path.name} is damaged: {wrong}", removal_hint(dd.path))
 
 
 def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:

@@ -18,15 +18,7 @@ from typing import BinaryIO, cast
 
 from recovery.errors import UsageError
 from recovery.model import Flavor, Phase, Version, parse_version
-from recovery.mysqld.error_log import (
-    EventKind,
-    Milestone,
-    Stamp,
-    classify,
-    milestone_of,
-    parse_stamp,
-    progress_of,
-)
+from recovery.mysqld.error_log import EventKind, Milestone, Stamp, classify, milestone_of, parse_stamp, progress_of
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
 
 _VERSION = re.compile(

@@ -36,7 +36,6 @@ def record_command(pid: int, folder: Path) -> list[str]:
 
 
 def recording_path(folder: Path) -> Path:
-    """Returns the path of the recording in the folder."""
     return folder / "perf.data"
 
 

@@ -61,8 +61,7 @@ def check_option_clashes(request: Request) -> None:
     for one in (*_options_from_set(request), *_variant_options(request.named_settings)):
         if base_name(one.name) in own:
             raise OptionConflictError(
-                f"{one.text}: {own[base_name(one.name)]} already gives its values",
-                "leave out one of the two",
+                f"{one.text}: {own[base_name(one.name)]} already gives its values", "leave out one of the two"
             )
         _check_fixed_option(request, one, varied=True)
         _check_varied_option(request, one)

@@ -118,7 +118,6 @@ class Request:
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
-        """Returns all variants of the session."""
         common = NamedSettings("", self.settings, self.schema.layout, self.schema.databases)
         return build_variants(self.variant_specs, self.named_settings, self.points, common=common)
 

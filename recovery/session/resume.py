@@ -27,14 +27,7 @@ from recovery.report.stored_session import (
     session_names,
     still_running_error,
 )
-from recovery.session.plan import (
-    PLAN_ADAPTER,
-    PLAN_FILE,
-    PlanProgress,
-    StoredPlan,
-    differences,
-    stored_trials,
-)
+from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, PlanProgress, StoredPlan, differences, stored_trials
 from recovery.session.prepare import RunSetup
 from recovery.session.request import Request
 from recovery.session.store import DRAFT_NAMES, SessionStore

@@ -372,12 +372,7 @@ class TrialLoop:
         self.store.update(self.session)
 
     def _store_facts(
-        self,
-        trial: Trial,
-        bench: Bench,
-        outcome: Measurement | None,
-        *,
-        clock_set_s: float | None,
+        self, trial: Trial, bench: Bench, outcome: Measurement | None, *, clock_set_s: float | None
     ) -> None:
         """Stores the notes and server facts that a trial produced.
 

@@ -67,7 +67,6 @@ class PollerCounters:
     over_s: float
     """Time at which the load had ended, on the monotonic clock."""
     reports: tuple[CounterReport, ...] = ()
-    """All reports of the pollers."""
 
 
 def parse_counter_reports(text: str) -> tuple[CounterReport, ...]:

@@ -273,7 +273,6 @@ def render_script(schema: Schema) -> Iterator[str]:
 
 
 def script_statements(schema: Schema) -> Iterator[str]:
-    """Yields the statements of the script."""
     return split_script(render_script(schema))
 
 

@@ -174,9 +174,7 @@ _PER_COMMIT = {
     "redo_bytes_per_commit": COUNTER_SUMS["redo_bytes_per_s"],
     "fsyncs_per_commit": COUNTER_SUMS["fsyncs_per_s"],
 }
-_RATES = COUNTER_SUMS | {
-    "mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",)),
-}
+_RATES = COUNTER_SUMS | {"mutex_os_waits_per_s": ((MUTEX_WAITS,), ("status.Innodb_mutex_os_waits",))}
 AVERAGE_NAMES = frozenset({*_RATES, *GAUGE_SUMS, *_PER_QUERY, *_PER_COMMIT, *_RATIOS})
 """Names of all values that averages() can return."""
 _MIN_COVERAGE = 0.5
