@@ -67,6 +67,13 @@ def own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     _isolate_settings(monkeypatch, tmp_path / "host.lock", request.node)
 
 
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache of downloads."""
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="module")
 def module_settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The same for fixtures that run the command once for a file of tests."""

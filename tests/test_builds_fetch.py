@@ -17,10 +17,7 @@ from recovery.builds.resolve import Sources, available_servers, parse_release, r
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import servers_dir
 
-
-@pytest.fixture(autouse=True)
-def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def fake_maven(body: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,10 +34,7 @@ from recovery.session import engine as session_engine
 from recovery.session.engine import DOCKER, LOCAL, Engine, resolve_builds
 from recovery.session.request import Request
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # -- names

@@ -21,6 +21,8 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
 from recovery.linux.files import servers_dir
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 
 def file(name: str, mode: int = 0o644) -> tarfile.TarInfo:
     member = tarfile.TarInfo(name)
@@ -46,11 +48,6 @@ def jar(path: Path, *names: str) -> Path:
         for name in names:
             archive.writestr(name, "text")
     return path
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
 
 
 def refusal(archive: Path) -> str:

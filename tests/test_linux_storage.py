@@ -48,12 +48,13 @@ from recovery.workload.build import BuildInterruptedError
 # --- The device
 
 
-def test_the_filesystem_is_the_one_that_findmnt_names(tmp_path: Path) -> None:
-    command = ["findmnt", "-no", "FSTYPE", "-T", str(tmp_path)]
-    expected = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    device = device_of(tmp_path / "not/there/yet")
-    assert device.filesystem == expected
-    assert "rw" in str(device.mount_options).split(",")
+def test_the_mount_is_the_one_that_findmnt_names(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/proc/sys"), Path("/dev/shm"), Path("/sys")):
+        command = ["findmnt", "-no", "FSTYPE,OPTIONS", "-T", str(path)]
+        filesystem, options = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        device = device_of(path / "not/there/yet")
+        assert device.filesystem == filesystem
+        assert set(str(device.mount_options).split(",")) == set(options.split(","))
 
 
 def test_a_filesystem_in_memory_has_no_device() -> None:

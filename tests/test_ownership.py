@@ -360,12 +360,6 @@ def install_server(say: Callable[[str], None] = lambda _: None) -> InstalledServ
 
 
 @pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def shared_cache(monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
     monkeypatch.setenv("RECOVERY_CACHE", str(shared / "cache"))
     return shared / "cache"
@@ -442,14 +436,14 @@ def rewrite_record(server: InstalledServer, **changed: object) -> None:
     record.write_text(json.dumps({**json.loads(record.read_text()), **changed}))
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("own_cache")
 def test_unknown_keys_of_a_record_are_ignored() -> None:
     server = install_server()
     rewrite_record(server, signed_by="somebody", format=1)
     assert install.installed_servers() == (server,)
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("own_cache")
 def test_a_record_of_a_later_format_is_kept_and_not_used() -> None:
     server = install_server()
     (server.folder / "server.json").write_text(json.dumps({"format": 2, "program": "elsewhere"}))
@@ -462,14 +456,14 @@ def test_a_record_of_a_later_format_is_kept_and_not_used() -> None:
     assert install.installed_servers() == (other,)
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("place", ["../../../../bin/sh", "/bin/sh", 5])
 def test_a_record_that_leads_out_of_its_folder_is_not_used(place: object) -> None:
     rewrite_record(install_server(), mysqld=place)
     assert install.installed_servers() == ()
 
 
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("own_cache")
 def test_files_nested_too_deeply_are_damaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     deep = b"[" * 100_000
     server = install_server()
@@ -493,9 +487,9 @@ LIBRARY = "usr/lib/x86_64-linux-gnu/libaio.so.1"
 
 
 @pytest.fixture
-def package(cache: Path) -> Path:
+def package(own_cache: Path) -> Path:
     """An unpacked package: the library's name is a link to the file."""
-    folder = create_readable_folder(cache / "libraries/libaio1")
+    folder = create_readable_folder(own_cache / "libraries/libaio1")
     (folder / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
     remove_write_permissions(folder)
     for name in ("libaio.so.1.0.2", "libz.so.1"):

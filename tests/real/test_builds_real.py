@@ -54,12 +54,6 @@ def tarball(server: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 @dataclass
 class Mirror:
     """A web server on loopback; what it was asked for is kept."""
@@ -120,7 +114,7 @@ def test_mariadb_comes_with_its_install_script_and_dump_client() -> None:
     assert os.access(build.basedir / "bin" / "mysqldump", os.X_OK)
 
 
-def test_a_mirror_is_asked_once(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
+def test_a_mirror_is_asked_once(tarball: Path, mirror: Mirror, own_cache: Path) -> None:
     url = mirror.publish(f"archives/mysql-5.7/{TRUE_NAME}", tarball)
     lines: list[str] = []
     build = resolve_server("5.7.22", Sources(archive=mirror.base), lines.append)
@@ -173,7 +167,7 @@ def test_a_recovery_with_a_server_of_each_era_from_a_mirror(
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
-    tarball: Path, mirror: Mirror, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
+    tarball: Path, mirror: Mirror, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve_server(None, Sources(mysqld=str(tarball)), _quiet)  # brings the libraries, for which a proxy does count
     mirror.publish(TRUE_NAME, tarball)
@@ -184,7 +178,7 @@ def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
 def test_a_published_checksum_is_verified(
-    tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path, algorithm: str
+    tarball: Path, mirror: Mirror, own_cache: Path, tmp_path: Path, algorithm: str
 ) -> None:
     mirror.publish(TRUE_NAME, tarball)
     published = tmp_path / "sum"
@@ -201,9 +195,7 @@ def test_a_published_checksum_is_verified(
     assert "over http" in warning
 
 
-def test_a_recorded_checksum_is_verified_later(
-    tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path
-) -> None:
+def test_a_recorded_checksum_is_verified_later(tarball: Path, mirror: Mirror, own_cache: Path, tmp_path: Path) -> None:
     mirror.publish(TRUE_NAME, tarball)
     resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
     shutil.rmtree(install.installed_servers()[0].folder)
@@ -218,31 +210,29 @@ def test_a_recorded_checksum_is_verified_later(
     resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
 
 
-def test_a_wrongly_named_server_is_not_installed(tarball: Path, mirror: Mirror, fresh_cache: Path) -> None:
+def test_a_wrongly_named_server_is_not_installed(tarball: Path, mirror: Mirror, own_cache: Path) -> None:
     mirror.publish(FALSE_NAME, tarball)
     with pytest.raises(RecoveryError, match=r"contains 5\.7\.22 \(5\.7\.22\), not 5\.7\.9"):
         resolve_server("5.7.9", Sources(archive=mirror.base), _quiet)
     assert install.installed_servers() == ()
-    assert not list((fresh_cache / "servers").glob("recorded/*")), "nor is what had the wrong name"
+    assert not list((own_cache / "servers").glob("recorded/*")), "nor is what had the wrong name"
 
 
-def test_a_mirror_without_the_version_is_named(mirror: Mirror, fresh_cache: Path) -> None:
+def test_a_mirror_without_the_version_is_named(mirror: Mirror, own_cache: Path) -> None:
     with pytest.raises(RecoveryError, match=r"5\.7\.9 is neither in the catalog nor in http") as caught:
         resolve_server("5.7.9", Sources(archive=mirror.base), _quiet)
     assert "5.7.22" in caught.value.hint
     assert any(FALSE_NAME in line for line in mirror.asked)
 
 
-def test_a_truncated_download_is_not_installed(
-    tarball: Path, mirror: Mirror, fresh_cache: Path, tmp_path: Path
-) -> None:
+def test_a_truncated_download_is_not_installed(tarball: Path, mirror: Mirror, own_cache: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut"
     cut.write_bytes(tarball.read_bytes()[:-100_000])
     mirror.publish(TRUE_NAME, cut)
     with pytest.raises(RecoveryError, match="is cut short"):
         resolve_server("5.7.22", Sources(archive=mirror.base), _quiet)
     assert install.installed_servers() == ()
-    assert not list((fresh_cache / "servers").glob(".part-*"))
+    assert not list((own_cache / "servers").glob(".part-*"))
     mirror.publish(TRUE_NAME, tarball)
     assert resolve_server("5.7.22", Sources(archive=mirror.base), _quiet), (
         "what was cut short is no measure of what is whole"
@@ -250,7 +240,7 @@ def test_a_truncated_download_is_not_installed(
 
 
 def test_an_own_executable_folder_tarball_and_url(
-    server: Build, tarball: Path, mirror: Mirror, fresh_cache: Path
+    server: Build, tarball: Path, mirror: Mirror, own_cache: Path
 ) -> None:
     url = mirror.publish(TRUE_NAME, tarball)
     for own in (str(server.mysqld), str(server.basedir), str(tarball), url):
@@ -346,7 +336,7 @@ def test_eatmydata_can_be_preloaded() -> None:
 
 
 def test_a_pinned_server_without_its_client_comes_from_the_vendor(
-    mirror: Mirror, tarball: Path, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, tarball: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.publish(f"archives/mysql-5.7/{TRUE_NAME}", tarball)
     monkeypatch.setattr(
