@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -96,13 +96,13 @@ _HINTS = {
 }
 
 
-def pull_image(client: docker.DockerClient, name: str, say: Say, *, clock: Callable[[], float] = time.monotonic) -> str:
+def pull_image(client: docker.DockerClient, name: str, say: Say) -> str:
     """Pulls an image and returns its id. An interrupted pull leaves no name behind, because the engine assigns the name
     at the very end."""
     say(f"pulling {name}")
     try:
         stream = client.api.pull(name if _has_tag(name) else f"{name}:latest", stream=True, decode=True)
-        _follow_progress(name, stream, say, clock)
+        _follow_progress(name, stream, say)
         return str(client.images.get(name).id)
     except APIError as error:
         raise _pull_error(name, str(error.explanation or error)) from None
@@ -134,16 +134,16 @@ class _LayerProgress:
         return f"{sum(self.done.values()) >> 20} of at least {sum(self.total.values()) >> 20} MB"
 
 
-def _follow_progress(name: str, stream: Iterable[dict[str, Any]], say: Say, clock: Callable[[], float]) -> None:
+def _follow_progress(name: str, stream: Iterable[dict[str, Any]], say: Say) -> None:
     """Reads the engine's progress events and reports the progress every few seconds. Raises NotPulledError on an error
     event."""
-    layers, said_at = _LayerProgress({}, {}), clock()
+    layers, said_at = _LayerProgress({}, {}), time.monotonic()
     for event in stream:
         if "error" in event:
             raise _pull_error(name, str((event.get("errorDetail") or {}).get("message") or event["error"]))
         layers.take(event)
-        if clock() - said_at >= _PROGRESS_INTERVAL_S:
-            said_at = clock()
+        if time.monotonic() - said_at >= _PROGRESS_INTERVAL_S:
+            said_at = time.monotonic()
             say(f"{name}: {layers}")
 
 
