@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recovery.builds.packages import Tool
@@ -147,51 +147,37 @@ def can_alternate(needs: Iterable[DiskSpace], room: DiskSpace, *, growing: bool)
 # --- The pool of open data directories
 
 
+@dataclass
 class DatadirPool:
     """Opens, builds and releases the data directories of a session; each has a bench, opened on first use.
 
     As a context manager it closes all benches, so that no server is left running, whatever ends the session."""
 
-    def __init__(
-        self,
-        request: Request,
-        requirements: Sequence[DatadirRequirement],
-        *,
-        engine: Engine,
-        reporter: ProgressReporter,
-        dropper: CacheDropper | None,
-        scratch: Path,
-        group: LimitGroup | None = None,
-        samplers: tuple[str, ...] = (),
-        programs: Mapping[str, Tool] | None = None,
-        built: Iterable[str] = (),
-        no_longer_needed: Iterable[str] = (),
-    ) -> None:
-        self.request = request
-        self.programs = programs or {}
-        """Programs that put load on a server, by name."""
-        self.samplers = samplers
-        """Programs that can take stacks on this host, as tested."""
-        self.requirements = {requirement.spec: requirement for requirement in requirements}
-        self.engine = engine
-        self.reporter = reporter
-        self.dropper = dropper
-        self.scratch = scratch
-        self.group = group
-        """Control group for all measured servers; the caller that created it removes it."""
-        self._open: dict[DatadirSpec, Bench] = {}
-        self.session = ""
-        """Start time of the session, as in the name of its folder."""
-        self._aside: set[str] = set()
-        """Keys of directories that were set aside because a server did not come back on them."""
-        self.on_build: Callable[[str], None] = lambda _: None
-        """Called with the key of each directory before it is built."""
-        self._built = set(built)
-        """Keys of the directories that this session built, including those from before an interruption."""
-        self._no_longer_needed = list(no_longer_needed)
-        """Those of `_built` that are no longer needed, oldest first."""
-        self._can_grow: set[str] = set()
-        """Those of `_no_longer_needed` that can grow, because their server was shut down cleanly."""
+    request: Request
+    requirements: dict[DatadirSpec, DatadirRequirement]
+    engine: Engine
+    reporter: ProgressReporter
+    dropper: CacheDropper | None
+    scratch: Path
+    group: LimitGroup | None
+    """Control group for all measured servers; the caller that created it removes it."""
+    samplers: tuple[str, ...]
+    """Programs that can take stacks on this host, as tested."""
+    programs: Mapping[str, Tool]
+    """Programs that put load on a server, by name."""
+    built: set[str]
+    """Keys of the directories that this session built, including those from before an interruption."""
+    no_longer_needed: list[str]
+    """Those of `built` that are no longer needed, oldest first."""
+    session: str = ""
+    """Start time of the session, as in the name of its folder."""
+    on_build: Callable[[str], None] = lambda _: None
+    """Called with the key of each directory before it is built."""
+    _open: dict[DatadirSpec, Bench] = field(default_factory=dict)
+    _aside: set[str] = field(default_factory=set)
+    """Keys of directories that were set aside because a server did not come back on them."""
+    _can_grow: set[str] = field(default_factory=set)
+    """Those of `no_longer_needed` that can grow, because their server was shut down cleanly."""
 
     def bench(self, spec: DatadirSpec) -> Bench:
         if spec not in self._open:
@@ -214,8 +200,8 @@ class DatadirPool:
         bench = self._open.pop(spec, None)
         if bench is not None:
             _close_bench(bench)
-            if (key := self.requirements[spec].key) in self._built:
-                self._no_longer_needed.append(key)
+            if (key := self.requirements[spec].key) in self.built:
+                self.no_longer_needed.append(key)
                 if bench.stopped_cleanly:
                     self._can_grow.add(key)
 
@@ -241,7 +227,7 @@ class DatadirPool:
         """Removes a directory on which its server no longer starts.
 
         It is kept unless this session built it to replace a directory that was set aside."""
-        if self.requirements[spec].key in self._built & self._aside:
+        if self.requirements[spec].key in self.built & self._aside:
             with self._open.pop(spec).datadir as datadir:
                 datadir.wipe()
 
@@ -322,7 +308,7 @@ class DatadirPool:
 
         It is marked as incomplete before it is renamed: under its new name it must never look complete."""
         self._can_grow.remove(smaller.key)
-        self._no_longer_needed.remove(smaller.key)
+        self.no_longer_needed.remove(smaller.key)
         self._make_room(directories, requirement.size - smaller.size, requirement)
         fewer, more = smaller.schema.total_tables, requirement.schema.total_tables
         self.reporter.say(f"{requirement.build.version}: growing from {fewer:,} to {more:,} tables")
@@ -354,7 +340,7 @@ class DatadirPool:
         self.on_build(requirement.key)
         with self.reporter.building(requirement.title) as progress:
             prepare_datadir(self._builder(requirement, datadir), progress=progress)
-        self._built.add(requirement.key)
+        self.built.add(requirement.key)
 
     def _builder(self, requirement: DatadirRequirement, datadir: DataDir) -> DatadirBuilder:
         return DatadirBuilder(
@@ -384,13 +370,13 @@ class DatadirPool:
         """Removes directories that this session built and no longer needs, oldest first, until the next one fits.
 
         Directories of earlier sessions are never removed: that is for the user to decide."""
-        while self._no_longer_needed and not need.fits(free_space(self.request.data)):
+        while self.no_longer_needed and not need.fits(free_space(self.request.data)):
             if self.request.keep:
                 raise HostUnfitError(
                     f"the data directory of {requirement.build.version} does not fit beside those that --keep keeps",
                     "leave --keep out, or give a larger volume with DATA=",
                 )
-            key = self._no_longer_needed.pop(0)
+            key = self.no_longer_needed.pop(0)
             self.reporter.say(f"removing the data directory {key}: {requirement.build.version} needs its room")
             directories.remove(key)
             self._can_grow.discard(key)

@@ -459,7 +459,7 @@ def run_session(
         pool = stack.enter_context(
             DatadirPool(
                 request,
-                setup.requirements,
+                {requirement.spec: requirement for requirement in setup.requirements},
                 engine=engine,
                 reporter=reporter,
                 dropper=setup.dropper,
@@ -467,7 +467,7 @@ def run_session(
                 group=group,
                 samplers=samplers,
                 programs=programs_at_work,
-                built=setup.earlier.built,
+                built=set(setup.earlier.built),
                 no_longer_needed=[requirement.key for requirement in setup.no_longer_needed],
             )
         )
