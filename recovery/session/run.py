@@ -72,52 +72,27 @@ from recovery.workload.schema import checked_script_size
 def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measurement | None, logs: Path) -> Run:
     """Stores the log, stacks and samples of a trial in the session's folder and returns the run with their names.
 
-    A trial that failed before its timed start has a log, too: it shows why the trial failed."""
+    The log is that of the timed start. A trial that failed before that has a log, too: the newest one shows why it
+    failed."""
+    name = f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
+    found = [] if outcome is None else list(logs.glob("timed*.err"))
+    if not found and (outcome is None or run.verdict is Verdict.FAILED):
+        found = list(logs.glob("*.err"))
+    samples = outcome.samples if outcome else None
+    raw = outcome.load.raw if outcome and outcome.load else None
     with writing_results(folder):
-        has_failed = outcome is None or run.verdict is Verdict.FAILED
-        log = _store_log(folder, trial, logs, timed=outcome is not None, last=has_failed)
-        stacks = None if outcome is None else _store_stacks(folder, trial, outcome)
-        raw = None if outcome is None else _store_samples(folder, trial, outcome)
-    return replace(run, log=log, stacks=stacks, raw=raw)
-
-
-def _artifact_name(trial: Trial) -> str:
-    return f"{trial.number:03d}-{trial.version}-{trial.variant.name}-{trial.repeat}"
-
-
-def _store_log(folder: Path, trial: Trial, logs: Path, *, timed: bool, last: bool) -> str | None:
-    """Copies the log of the timed start, or with `last` the newest log if that start has none, and returns its name."""
-    found = sorted(logs.glob("timed*.err"), key=_modified_at) if timed else []
-    if not found and last:
-        found = sorted(logs.glob("*.err"), key=_modified_at)
-    if not found:
-        return None
-    name = f"logs/{_artifact_name(trial)}.err"
-    copy_atomically(found[-1], folder / name)
-    return name
-
-
-def _modified_at(log: Path) -> float:
-    return log.stat().st_mtime
-
-
-def _store_stacks(folder: Path, trial: Trial, outcome: Measurement) -> str | None:
-    if outcome.samples is None or not outcome.samples.sample_count:
-        return None
-    name = f"{STACKS_FOLDER}/{_artifact_name(trial)}.folded"
-    (folder / name).parent.mkdir(exist_ok=True)
-    write_atomically(folder / name, outcome.samples.folded.encode(errors="replace"))
-    return name
-
-
-def _store_samples(folder: Path, trial: Trial, outcome: Measurement) -> str | None:
-    """Copies all samples that were taken while the server was under load, and returns the name of the copy."""
-    if outcome.load is None or outcome.load.raw is None:
-        return None
-    name = f"{SAMPLES}/{_artifact_name(trial)}.csv.gz"
-    (folder / name).parent.mkdir(exist_ok=True)
-    copy_atomically(outcome.load.raw, folder / name)
-    return name
+        if found:
+            run = replace(run, log=f"logs/{name}.err")
+            copy_atomically(max(found, key=lambda log: log.stat().st_mtime), folder / f"logs/{name}.err")
+        if samples is not None and samples.sample_count:
+            run = replace(run, stacks=f"{STACKS_FOLDER}/{name}.folded")
+            (folder / STACKS_FOLDER).mkdir(exist_ok=True)
+            write_atomically(folder / f"{STACKS_FOLDER}/{name}.folded", samples.folded.encode(errors="replace"))
+        if raw is not None:
+            run = replace(run, raw=f"{SAMPLES}/{name}.csv.gz")
+            (folder / SAMPLES).mkdir(exist_ok=True)
+            copy_atomically(raw, folder / f"{SAMPLES}/{name}.csv.gz")
+    return run
 
 
 # --- The loop over the trials
