@@ -33,7 +33,7 @@ from recovery.report.write import write_reports
 ROOT = Path(__file__).parent.parent
 SESSION = FIXTURES / "sessions" / "three-versions"
 IN_DOCS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
-FORMAT_PAGE = (ROOT / "docs" / "format.md").read_text(encoding="utf-8")
+FORMAT_PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
 
 KEYS_OF = {
     "summaries": ("version", "variant"),
