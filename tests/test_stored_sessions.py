@@ -33,7 +33,7 @@ from recovery.report.write import write_reports
 ROOT = Path(__file__).parent.parent
 SESSION = FIXTURES / "sessions" / "three-versions"
 IN_DOCS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
-FORMAT_PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8")
+FORMAT_PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8").partition("## Stored format")[2]
 
 KEYS_OF = {
     "summaries": ("version", "variant"),
@@ -254,7 +254,7 @@ def test_keys_that_were_added_later_may_be_absent(tmp_path: Path) -> None:
 def test_the_page_names_the_format_and_only_existing_keys() -> None:
     assert f'"format": {STORED_FORMAT}' in FORMAT_PAGE
     known = {name.rpartition(".")[2] for part in (SCHEMA, *SCHEMA["$defs"].values()) for name, _ in keys(part)}
-    table = [line.split("|")[1].strip() for line in FORMAT_PAGE.splitlines() if line.startswith("| `")]
-    named = {word.strip("` ") for cell in table for word in cell.split(",")}
+    listed = [line[2:].partition(":")[0] for line in FORMAT_PAGE.splitlines() if line.startswith("* `")]
+    named = {word.strip("` ") for keys in listed for word in keys.split(",")}
     assert len(named) > 20
     assert named <= known
