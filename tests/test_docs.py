@@ -79,6 +79,7 @@ def test_there_are_pages_with_commands() -> None:
     assert {"README.md", "using.md", "causes.md", "servers.md", "host.md", "sharing.md"} <= names
     assert len(README_COMMANDS) >= 5
     assert len(README.read_text(encoding="utf-8").split()) <= 500
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 10_000
     indented = re.compile(r"^    (make|recovery) ", re.MULTILINE)
     assert not [page.name for page in PAGES if indented.search(page.read_text(encoding="utf-8"))], "not in a fence"
     assert MEASURED in MEASURING
