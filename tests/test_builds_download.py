@@ -1,15 +1,15 @@
 """Names of the vendor's archives, and downloads from web servers that misbehave."""
 
 import http.client
-import http.server
 import io
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from websites import serving
 
 from recovery.builds import download as download_module
 from recovery.builds.catalog import tarball_names, tarball_urls
@@ -57,10 +57,10 @@ def test_a_mirror_replaces_the_hosts_of_the_vendor() -> None:
     assert all(url.startswith("http://mirror.test/m/") for url in urls)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     """/status/CODE answers so; /html is a page; /short breaks off; /file is a file; /away leads to a local file."""
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+    def log_message(self, *_: object) -> None:
         pass
 
     def do_HEAD(self) -> None:  # the base class names it so
@@ -89,12 +89,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_address[1]}"
-        httpd.shutdown()
-        thread.join()
+    with serving(_Handler) as address:
+        yield address
 
 
 @pytest.mark.parametrize(

@@ -611,10 +611,9 @@ MISSPELT = "innodb_bufer_pool_size=1G"
 
 
 @pytest.fixture
-def cached_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cached_lists(own_cache: Path) -> Path:
     """A cache in which no server is, and the options of 5.7.22 are."""
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "cache/options"
+    folder = own_cache / "options"
     folder.mkdir(parents=True)
     (folder / f"5.7.22-{'a' * 16}.txt").write_text("innodb_buffer_pool_size\nport")
     return folder

@@ -15,13 +15,12 @@ NAMES = ["20260101T000000Z-cold-recovery", "20260102T000000Z-scale"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, own_cache: Path) -> Path:
     """Sessions, and a cache with two servers and the options of one."""
-    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
     for name in ("5.7.44-0123abcd", "recorded", ".lock-5.7.44-0123abcd"):
-        (tmp_path / "cache/servers" / name).mkdir(parents=True)
-    (tmp_path / "cache/options").mkdir()
-    (tmp_path / f"cache/options/5.7.44-{'a' * 16}.txt").write_text("innodb_page_size\ninnodb_fast_shutdown\nport")
+        (own_cache / "servers" / name).mkdir(parents=True)
+    (own_cache / "options").mkdir()
+    (own_cache / f"options/5.7.44-{'a' * 16}.txt").write_text("innodb_page_size\ninnodb_fast_shutdown\nport")
     for name in NAMES:
         (tmp_path / "results" / name).mkdir(parents=True)
         (tmp_path / "results" / name / "report.json").touch()

@@ -10,13 +10,13 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from waiting import DEADLINE_S
+from websites import serving
 
 from recovery.cli import doctor
 from recovery.cli.doctor import Check, examine, summary_lines
@@ -49,6 +49,9 @@ class Service(BaseHTTPRequestHandler):
     }
     requests: ClassVar[list[str]] = []
 
+    def log_message(self, *_: object) -> None:
+        pass
+
     def do_PUT(self) -> None:
         ttl = self.headers["X-aws-ec2-metadata-token-ttl-seconds"]
         self.answer(200 if ttl and self.path == "/latest/api/token" else 400, TOKEN)
@@ -64,9 +67,6 @@ class Service(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 class OddService(Service):
     values: ClassVar = dict.fromkeys(Service.values, "<h1>log in</h1>")
@@ -75,19 +75,6 @@ class OddService(Service):
 class RefusingService(Service):
     def do_PUT(self) -> None:
         self.answer(403, "no")
-
-
-@contextmanager
-def served(handler: type[Service]) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
@@ -109,7 +96,7 @@ def test_the_metadata_service_names_the_instance(
     service: type[Service], instance: Ec2Instance, amazon: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    with served(service) as address:
+    with serving(service) as address:
         assert ask(address, amazon) == instance
 
 
@@ -132,7 +119,7 @@ def test_a_service_that_hangs_or_sends_single_bytes_is_given_up(amazon: Path, ev
             while not over.wait(every_s):
                 self.wfile.write(b"x")
 
-    with served(Slow) as address:
+    with serving(Slow) as address:
         try:
             assert ask(address, amazon, limit_s=0.2) == Ec2Instance()
         finally:
@@ -141,7 +128,7 @@ def test_a_service_that_hangs_or_sends_single_bytes_is_given_up(amazon: Path, ev
 
 def test_no_service_is_asked_outside_of_ec2(tmp_path: Path) -> None:
     Service.requests.clear()
-    with served(Service) as address:
+    with serving(Service) as address:
         assert ask(address, tmp_path) == Ec2Instance()
     assert Service.requests == []
 

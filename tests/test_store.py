@@ -196,13 +196,6 @@ def test_a_misspelt_session_is_answered_with_the_nearest() -> None:
     assert caught.value.hint == "did you mean three-versions?"
 
 
-def test_keys_of_a_later_version_are_ignored(store: SessionStore) -> None:
-    store.append(a_run(1))
-    run = {**stored(store.folder)["runs"][0], "cosmic_rays": 3}
-    change(store.folder, weather="mild", runs=[run])
-    assert load_session(store.folder).runs == (a_run(1),)
-
-
 @pytest.mark.parametrize("where", [REPORT_FILE, "runs/001.json"])
 def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
     store.append(a_run(1))

@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from datadirs import shared_empty_datadir
+from datadirs import server_on, shared_empty_datadir
 from sessions import need_limits
 
 from recovery.linux.cgroups import server_limits
 from recovery.linux.procfs import process_io_bytes
 from recovery.linux.storage import device_of
 from recovery.model import Build, HostActivity, Limits
-from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
@@ -45,11 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
 
 @pytest.fixture
 def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
-    build, datadir = made
-    with Server(
-        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs",
-        settings=experiment_settings(build.version),
-    ) as server:  # fmt: skip
+    with server_on(*made, tmp_path / "logs") as server:
         yield server
 
 
@@ -119,11 +113,9 @@ def test_throttling_by_a_cpu_limit_is_recorded(made: tuple[Build, Path], tmp_pat
     build, datadir = made
     with (
         server_limits(Limits(cpus=0.2), datadir) as group,
-        Server(
-            LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs",
-            settings=experiment_settings(build.version), group=group,
-        ) as server,
-    ):  # fmt: skip
+        server_on(build, datadir, tmp_path / "logs") as server,
+    ):
+        server.group = group
         held = server.start()
         server.kill()
     assert held.around is not None

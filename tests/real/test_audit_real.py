@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from websites import serving
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.real, pytest.mark.on_demand("docs")]
 NOWHERE = "http://127.0.0.1:9/v1/query"
 
 
-class Database(http.server.BaseHTTPRequestHandler):
+class Database(BaseHTTPRequestHandler):
     """As OSV answers; it knows of one package, unless it is asked elsewhere than there."""
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+    def log_message(self, *_: object) -> None:
         pass
 
     def do_POST(self) -> None:
@@ -44,12 +44,8 @@ class Database(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Database) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_address[1]}"
-        httpd.shutdown()
-        thread.join()
+    with serving(Database) as address:
+        yield address
 
 
 def test_an_audit_passes_fails_or_is_skipped(database: str, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ from typing import IO
 
 import pytest
 from sessions import left_out, stored
+from websites import serving
 
 from recovery.builds import catalog, download, executable, install
 from recovery.builds.executable import loader_environment
@@ -82,13 +82,8 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
         def translate_path(self, path: str) -> str:
             return str(mirror.root) + path
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        mirror.base = f"http://127.0.0.1:{httpd.server_address[1]}"
-        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    with serving(Handler) as mirror.base:
         yield mirror
-        httpd.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize("row", catalog.pinned_servers(), ids=lambda row: str(row.version))

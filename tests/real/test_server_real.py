@@ -9,32 +9,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datadirs import empty_datadir, made_by, shared_empty_datadir
+from datadirs import empty_datadir, made_by, server_on, shared_empty_datadir
 
 from recovery.errors import RecoveryError, ServerFailedError
-from recovery.linux.storage import device_of
 from recovery.model import Build, can
 from recovery.mysqld.client import count_tables, scalar
 from recovery.mysqld.launcher import Exit
-from recovery.mysqld.local import LocalLauncher
-from recovery.mysqld.options import build_settings, experiment_settings, merge
+from recovery.mysqld.options import build_settings, merge
 from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")
 TABLES = 20
-
-
-def server_of(build: Build, datadir: Path, logdir: Path, *, stall_s: float = 60.0) -> Server:
-    return Server(
-        LocalLauncher(),
-        build,
-        datadir,
-        device=device_of(datadir),
-        logdir=logdir,
-        settings=experiment_settings(build.version),
-        stall_s=stall_s,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, Path]:
 
 @pytest.fixture
 def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
-    with server_of(*made, tmp_path) as server:
+    with server_on(*made, tmp_path) as server:
         yield server
 
 
@@ -55,7 +41,7 @@ def server(made: tuple[Build, Path], tmp_path: Path) -> Iterator[Server]:
 )
 def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> None:
     build, datadir = empty_datadir(version, tmp_path)
-    with server_of(build, datadir, tmp_path / "logs") as server:
+    with server_on(build, datadir, tmp_path / "logs") as server:
         first = server.start(settings=merge(build_settings(build.version)))
         assert first.crash_proof is None
         connection = server.connect()
@@ -99,7 +85,7 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
 def test_an_unknown_option_ends_the_start_with_the_reason(
     version: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with server_of(*shared_empty_datadir(version, tmp_path_factory), tmp_path) as server:
+    with server_on(*shared_empty_datadir(version, tmp_path_factory), tmp_path) as server:
         with pytest.raises(ServerFailedError, match="unknown variable 'nonsense=1'") as caught:
             server.start(settings={"nonsense": "1"})
         assert caught.value.log_tail
@@ -116,7 +102,8 @@ def test_killed_from_outside_while_it_starts(server: Server) -> None:
 
 
 def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
-    with server_of(*made, tmp_path, stall_s=1.0) as server:
+    with server_on(*made, tmp_path) as server:
+        server.stall_s = 1.0
         server.on_line = lambda _line: os.kill(server.process.pid, signal.SIGSTOP) if server.alive else None
         with pytest.raises(ServerFailedError, match="hangs"):
             server.start()
@@ -124,7 +111,7 @@ def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Pat
 
 
 def test_a_server_that_hangs_during_a_query_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
-    with server_of(*made, tmp_path) as server:
+    with server_on(*made, tmp_path) as server:
         server.start()
         server.stall_s = 1.0
         os.kill(server.process.pid, signal.SIGSTOP)
@@ -135,7 +122,7 @@ def test_a_server_that_hangs_during_a_query_is_given_up(made: tuple[Build, Path]
 
 def test_two_servers_on_one_data_directory(server: Server, made: tuple[Build, Path], tmp_path: Path) -> None:
     server.start()
-    with server_of(*made, tmp_path / "second") as second, pytest.raises(ServerFailedError, match="Unable to lock"):
+    with server_on(*made, tmp_path / "second") as second, pytest.raises(ServerFailedError, match="Unable to lock"):
         second.start()
     assert server.alive, "the first one was not harmed"
     server.stop()
@@ -153,7 +140,7 @@ def test_a_server_that_died_before_is_not_taken_for_ended_by_us(
 
 
 def test_closing_leaves_no_process_and_no_folder(made: tuple[Build, Path], tmp_path: Path) -> None:
-    with server_of(*made, tmp_path) as server:
+    with server_on(*made, tmp_path) as server:
         server.start()
         pid, rundir = server.process.pid, server.socket.parent
         thread = threading.Timer(0, server.close)
