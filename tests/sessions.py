@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import os
 import signal
@@ -19,6 +21,7 @@ from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.loop_device import why_no_power_cut
 from recovery.linux.procfs import is_stopped
 from recovery.model import Limits
+from recovery.workload.status_sampler import Sample, parse_number
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KEPT_ARCHIVE = FIXTURES / "kept-sessions.tar.xz"
@@ -42,6 +45,16 @@ def stored(folder: Path) -> dict[str, Any]:
     """The newest session's report.json, of a test whose results lie in this folder."""
     report: dict[str, Any] = json.loads((folder / "results" / "latest" / "report.json").read_text())
     return report
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """All samples of a server under load, as a run stores them."""
+    with gzip.open(path, "rt", newline="") as file:
+        (_, *columns), *rows = csv.reader(file)
+    return [
+        Sample(float(at_s), {name: parse_number(cell) for name, cell in zip(columns, cells, strict=True) if cell})
+        for at_s, *cells in rows
+    ]
 
 
 def first_run_stored(results: Path) -> None:

@@ -1,6 +1,6 @@
 """Samples a server under load: its status counters, process and storage device, every second, from a separate thread.
 
-The module also subtracts the server's wait counters between two moments, and writes and reads the samples as CSV."""
+The module also subtracts the server's wait counters between two moments, and writes the samples as CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import re
 import sys
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -272,21 +271,6 @@ def write_samples(path: Path, samples: Sequence[Sample]) -> None:
     writer.writerow((_TIME_COLUMN, *columns))
     writer.writerows((sample.at_s, *(sample.figures.get(name) for name in columns)) for sample in samples)
     write_atomically(path, gzip.compress(text.getvalue().encode(), mtime=0))
-
-
-def read_samples(path: Path) -> tuple[Sample, ...]:
-    """Reads a file written by write_samples(); raises RecoveryError if it cannot be read."""
-    try:
-        rows = csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode(), newline=""))
-        _, *columns = next(rows)
-        return tuple(
-            Sample(float(at_s), {name: parse_number(cell) for name, cell in zip(columns, cells, strict=True) if cell})
-            for at_s, *cells in rows
-        )
-    except (OSError, EOFError, ValueError, StopIteration, zlib.error, csv.Error) as error:
-        raise RecoveryError(
-            f"cannot read the samples in {path}: {error}", "restore the file, or measure again"
-        ) from error
 
 
 MAX_SAMPLES = 1200

@@ -1,14 +1,13 @@
-"""One target: the output of other programs (sysbench, perf, eu-stack), and stored stacks and samples."""
+"""One target: the output of other programs (sysbench, perf, eu-stack), and stored stacks."""
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from unittest import mock
 
-from fuzzing.target import FIXTURES, Target, temporary_folder, text_of
+from fuzzing.target import FIXTURES, Target, text_of
 from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.stacks import MAX_FRAMES, Folded, folded_text, hottest_functions, parse_folded
 from recovery.errors import RecoveryError
@@ -18,7 +17,7 @@ from recovery.profiling.profile import fold_stacks, top_chains
 from recovery.profiling.symbols import Snapshot, Stack
 from recovery.report.html.svg import flame_graph
 from recovery.workload.poller import parse_polls
-from recovery.workload.status_sampler import mutex_totals, parse_mutexes, read_samples
+from recovery.workload.status_sampler import mutex_totals, parse_mutexes
 from recovery.workload.sysbench import parse_report
 
 _PID = 22349
@@ -70,13 +69,6 @@ def _folded(data: bytes) -> None:
     assert flame_graph("stacks", folded, sorted_phases(names[0] for names in folded)).endswith("</svg>\n")
 
 
-def _raw(data: bytes) -> None:
-    for content in (data, gzip.compress(data, 1, mtime=0)):
-        with temporary_folder() as folder, suppress(RecoveryError):
-            (folder / "raw.csv.gz").write_bytes(content)
-            assert all(isinstance(look.at_s, float) for look in read_samples(folder / "raw.csv.gz"))
-
-
 def _mutexes(data: bytes) -> None:
     rows = [tuple(line.split("\t")) for line in text_of(data).split("\n")]
     assert all(count >= 0 for count in mutex_totals(parse_mutexes(row for row in rows if len(row) > 2)).values())
@@ -87,7 +79,6 @@ _CHECKS: Mapping[str, Callable[[bytes], None]] = {
     "perf": _perf,
     "eu-stack": _eu_stack,
     "folded": _folded,
-    "raw": _raw,
     "mutexes": _mutexes,
 }
 
@@ -110,7 +101,6 @@ _PERF = """\
 """  # noqa: E101, W291
 _EU_STACK = "PID 22349 - process\nTID 22349:\n#0  0x00007f468c10d544\n#1  0x0000000000978c57\nTID 21466:\n#0  0x1\n"
 _FOLDED = "discovery;main thread;main;os_file_read;pread64 12\nvalidation;other threads;start_thread;futex_wait 3\n"
-_RAW = "at_s,status.Questions,process.cpu_s\n-1.0,5,0.25\n0.0,,1e-3\n1.0,17,\n"
 
 
 def _seeds() -> Iterator[bytes]:
@@ -120,7 +110,7 @@ def _seeds() -> Iterator[bytes]:
         yield b"sysbench\n" + b"".join(line for number, line in enumerate(lines) if number % 8 == 0 or b":" in line)
     for path in sorted((FIXTURES / "mutex").glob("*.tsv")):
         yield b"mutexes\n" + b"".join(path.read_bytes().splitlines(keepends=True)[:6])
-    for name, text in (("perf", _PERF), ("eu-stack", _EU_STACK), ("folded", _FOLDED), ("raw", _RAW)):
+    for name, text in (("perf", _PERF), ("eu-stack", _EU_STACK), ("folded", _FOLDED)):
         yield f"{name}\n{text}".encode()
 
 

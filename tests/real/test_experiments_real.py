@@ -15,6 +15,7 @@ import psutil
 import pytest
 from datadirs import built_datadir, running
 from keptwarm import kept_warm
+from sessions import read_samples
 from waiting import BUILDING_S, until
 
 from recovery.analysis.warnings import findings
@@ -33,7 +34,6 @@ from recovery.model import Layout, Run, Schema, Session, Verdict
 from recovery.mysqld.client import scalar
 from recovery.report.stored_session import find_session, load_session
 from recovery.workload.build import DatadirMismatchError
-from recovery.workload.status_sampler import read_samples
 
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")

@@ -15,6 +15,7 @@ import pytest
 from datadirs import built_datadir, empty_datadir, running
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
+from sessions import read_samples
 from waiting import DEADLINE_S, until
 
 from recovery.builds.packages import DUMP, SYSBENCH, Tool, provide_tool
@@ -34,7 +35,7 @@ from recovery.workload.poller import (
     write_statements,
 )
 from recovery.workload.status_rates import averages, sample_series
-from recovery.workload.status_sampler import SAMPLE_COST, Sample, Sampler, read_samples, write_samples
+from recovery.workload.status_sampler import SAMPLE_COST, Sample, Sampler, write_samples
 from recovery.workload.sysbench import WORKLOADS, Client, Report, parse_report, prepared_statements, sysbench_command
 
 pytestmark = pytest.mark.real
@@ -316,7 +317,7 @@ def test_samples_count_what_was_asked_and_are_stored(server: Server, tmp_path: P
     assert {"questions_per_s", "server_cpus", "fsyncs_per_s", "history_list_length", "rows_changed_per_s"} <= drawn
 
     write_samples(tmp_path / "raw.csv.gz", samples)
-    assert read_samples(tmp_path / "raw.csv.gz") == samples
+    assert read_samples(tmp_path / "raw.csv.gz") == list(samples)
     assert (tmp_path / "raw.csv.gz").stat().st_size < 10_000 * len(samples)
 
 
