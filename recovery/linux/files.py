@@ -204,14 +204,11 @@ def sync_on_exit(folder: Path) -> Iterator[None]:
 
     A write error can occur long after the write call has returned. os.sync does not report it, and neither does a sync
     on a descriptor that is opened later."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with open_descriptor(folder, os.O_RDONLY | os.O_DIRECTORY) as opened:
         yield
         if ctypes.CDLL(None, use_errno=True).syncfs(opened):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(folder))
-    finally:
-        os.close(opened)
 
 
 def draft_path(path: Path) -> Path:
@@ -258,22 +255,27 @@ def _no_free_name(parent: Path) -> RecoveryError:
 
 def sync_folder(folder: Path) -> None:
     """Writes the folder's entries (names) to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with open_descriptor(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_untrusted(path: Path, max_bytes: int) -> tuple[bytes, int] | None:
     """Returns the content of a file that another user may have put there, and the id of its owner. Returns None if it
     is not a regular file. Links are not followed, and a pipe does not block the call."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with open_descriptor(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as file:
         about = os.fstat(file)
         return (os.read(file, max_bytes), about.st_uid) if stat.S_ISREG(about.st_mode) else None
+
+
+@contextmanager
+def open_descriptor(path: Path | str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
+    """Yields a descriptor of the file or folder, and closes it at the end of the block. A file that is created is
+    readable by its owner only."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
+    try:
+        yield descriptor
     finally:
-        os.close(file)
+        os.close(descriptor)
 
 
 # --- Stored JSON
@@ -437,11 +439,8 @@ def walk_files(folder: Path) -> Iterator[tuple[int, str]]:
 
     Links are not followed. A folder that cannot be listed is yielded like a file that cannot be opened, so that the
     caller notices it."""
-    folder_fd = os.open(folder, _FOLDER_FLAGS)
-    try:
+    with open_descriptor(folder, _FOLDER_FLAGS) as folder_fd:
         yield from _files_in(folder_fd)
-    finally:
-        os.close(folder_fd)
 
 
 def _files_in(folder_fd: int) -> Iterator[tuple[int, str]]:
@@ -505,11 +504,8 @@ def allocated_bytes(folder: Path) -> int:
 def empty_folder(folder: Path) -> None:
     """Removes everything inside the folder. `shutil.rmtree` holds all names of a folder in memory: 100 MB for 400,000
     files."""
-    folder_fd = os.open(folder, _FOLDER_FLAGS)
-    try:
+    with open_descriptor(folder, _FOLDER_FLAGS) as folder_fd:
         _empty(folder_fd)
-    finally:
-        os.close(folder_fd)
 
 
 def _empty(folder_fd: int) -> None:
@@ -530,11 +526,8 @@ def _remove_below(folder_fd: int, entry: os.DirEntry[str]) -> None:
     if not entry.is_dir(follow_symlinks=False):
         os.unlink(entry.name, dir_fd=folder_fd)
         return
-    below_fd = os.open(entry.name, _FOLDER_FLAGS, dir_fd=folder_fd)
-    try:
+    with open_descriptor(entry.name, _FOLDER_FLAGS, dir_fd=folder_fd) as below_fd:
         _empty(below_fd)
-    finally:
-        os.close(below_fd)
     os.rmdir(entry.name, dir_fd=folder_fd)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
 from recovery.linux import cleanup
+from recovery.linux.files import open_descriptor
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.signals import defer_signals
 
@@ -58,15 +59,12 @@ class LoopDisk:
     @contextmanager
     def opened(self) -> Iterator[int]:
         """Yields a descriptor of the root folder. Raises TrialVoidError if the image is not mounted there."""
-        folder = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with open_descriptor(self._place, os.O_RDONLY | os.O_DIRECTORY) as folder:
             if _image_behind(os.fstat(folder).st_dev) != self._image.resolve():
                 raise TrialVoidError(
                     f"{self._image.name} is not mounted at {self._place}, which is on the host's own disk"
                 )
             yield folder
-        finally:
-            os.close(folder)
 
     def lose_power(self) -> None:
         """Shuts the filesystem down: nothing is written to it any more, and data that was not synced is lost."""
@@ -97,12 +95,9 @@ class LoopDisk:
     def fill(self) -> Path:
         """Fills the disk with one file until hardly any space is left, and returns the file. Removing it frees the
         space again."""
-        with self.opened() as folder:
-            file = os.open("filler", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-            try:
-                os.posix_fallocate(file, 0, max(1, shutil.disk_usage(folder).free - _KEPT_FREE))
-            finally:
-                os.close(file)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with self.opened() as folder, open_descriptor("filler", flags, dir_fd=folder) as file:
+            os.posix_fallocate(file, 0, max(1, shutil.disk_usage(folder).free - _KEPT_FREE))
         return self._place / "filler"
 
 

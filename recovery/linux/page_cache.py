@@ -304,13 +304,13 @@ def _evict(folder: Path) -> None:
 def _server_files(folder: Path) -> Iterator[tuple[int, str]]:
     """Yields the server's own few files (log, system tablespace), for a last check that does not open the tables
     again."""
-    folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with os.scandir(folder_fd) as entries:
-            names = (e.name for e in entries if e.is_file(follow_symlinks=False) and not e.name.endswith(".ibd"))
-            yield from ((folder_fd, name) for name in names)
-    finally:
-        os.close(folder_fd)
+    with (
+        tree_files.open_descriptor(folder, os.O_RDONLY | os.O_DIRECTORY) as folder_fd,
+        os.scandir(folder_fd) as entries,
+    ):
+        for entry in entries:
+            if entry.is_file(follow_symlinks=False) and not entry.name.endswith(".ibd"):
+                yield folder_fd, entry.name
 
 
 def _require_cold(folder: Path, left: Residency, *, what: str = "", tolerated: float | None = None) -> None:

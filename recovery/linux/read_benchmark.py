@@ -23,7 +23,7 @@ from itertools import islice, repeat
 from pathlib import Path
 from statistics import median
 
-from recovery.linux.files import TableFiles
+from recovery.linux.files import TableFiles, open_descriptor
 from recovery.linux.storage import IN_MEMORY, device_of, free_space, nearest_existing
 from recovery.model import MIN_PROBED_BLOCKS
 
@@ -45,6 +45,7 @@ changed by that."""
 _MAX_LISTED = 50_000
 """Limit on the number of these files that are listed; listing a million takes seconds."""
 _UNTRUSTED = os.O_NOFOLLOW | os.O_NONBLOCK
+_DIRECT = os.O_RDONLY | os.O_DIRECT
 _KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
@@ -167,7 +168,7 @@ def _temporary_file(folder: Path, size: int) -> Iterator[int]:
 def _direct_descriptor(file: int) -> Iterator[int]:
     """Yields a descriptor for reads of the same file without the page cache. Raises OSError (EINVAL) if the filesystem
     does not support that."""
-    with _open_direct(f"/proc/self/fd/{file}") as descriptor:
+    with open_descriptor(f"/proc/self/fd/{file}", _DIRECT) as descriptor:
         with mmap.mmap(-1, max(SIZES.values())) as page:
             os.preadv(descriptor, [page], 0)
         yield descriptor
@@ -180,17 +181,9 @@ def _reread_kept_files(data: Path) -> RereadTimes | None:
         files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MAX_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
             chosen = chance.sample(files, min(count, _MAX_BLOCKS))
-            return _measure_reread(_KEPT, [(stack.enter_context(_open_direct(path, _UNTRUSTED)), 0) for path in chosen])
+            opened = (open_descriptor(path, _DIRECT | _UNTRUSTED) for path in chosen)
+            return _measure_reread(_KEPT, [(stack.enter_context(one), 0) for one in opened])
     return None
-
-
-@contextmanager
-def _open_direct(path: str, flags: int = 0) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC | flags)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _spread_places(descriptor: int, file_bytes: int) -> list[tuple[int, int]]:

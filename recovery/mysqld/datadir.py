@@ -29,6 +29,7 @@ from recovery.linux.files import (
     create_private_folder,
     default_data_dir,
     expand_path,
+    open_descriptor,
     parse_json,
     read_untrusted,
     refuse_untrusted,
@@ -469,16 +470,13 @@ def _os_errors_as_unfit(path: Path, what: str) -> Iterator[None]:
 def _make_private(path: Path, *, doomed: bool = False) -> None:
     """Closes the data directory to everybody but its owner. Raises HostUnfitError if it belongs to another user or if
     everybody could write to it until now; the latter is accepted if it is `doomed` (about to be removed)."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
+    with open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as folder:
         about = os.fstat(folder)
         _refuse_other_users(path.name, about.st_uid)
         if about.st_mode & stat.S_IWOTH and not doomed:
             raise HostUnfitError(f"everybody may write to the data directory {path.name}", removal_hint(path))
         if stat.S_IMODE(about.st_mode) != _PRIVATE:
             os.fchmod(folder, _PRIVATE)
-    finally:
-        os.close(folder)
 
 
 def _refuse_other_users(key: str, uid: int) -> None:

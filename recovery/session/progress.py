@@ -19,7 +19,7 @@ from typing import Protocol
 from pydantic import TypeAdapter
 
 from recovery.analysis.summary import metric_value
-from recovery.linux.files import parse_json, read_untrusted
+from recovery.linux.files import open_descriptor, parse_json, read_untrusted
 from recovery.model import STARTUP_METRIC, Run, Status, Trial, Verdict
 from recovery.mysqld.phases import CurrentPhase
 
@@ -414,11 +414,8 @@ def write_status_file(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}")
     with suppress(OSError):
         draft.unlink(missing_ok=True)
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
+        with open_descriptor(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) as file:
             os.write(file, text.encode("utf-8", errors="replace"))
-        finally:
-            os.close(file)
         draft.replace(path)
 
 
