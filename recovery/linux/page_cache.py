@@ -86,7 +86,11 @@ _FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_int64)
+_libc.mmap.argtypes = (
+    *(ctypes.c_void_p, ctypes.c_size_t),  # address and length
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_int),  # protection, flags and descriptor
+    ctypes.c_int64,  # offset
+)
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
