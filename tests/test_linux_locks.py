@@ -234,8 +234,7 @@ def test_a_status_file_that_cannot_be_written_is_no_error(tmp_path: Path) -> Non
     assert list(read_status_files(tmp_path / "missing" / "host.lock")) == []
 
 
-def test_a_run_that_waits_begins_when_the_other_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_WAIT_S", 0)
+def test_a_run_that_waits_begins_when_the_other_has_ended() -> None:
     said = []
 
     def say(text: str) -> None:

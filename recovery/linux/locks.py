@@ -44,7 +44,6 @@ def wait_for_lock(lock: Path, waiting: Callable[[], None] = lambda: None) -> Ite
 _UNKNOWN = "another process"
 _TIMEOUT_S = 0.3
 _POLL_S = 0.02
-_WAIT_S = 1.0
 _MAX_BYTES = 65536
 _MAX_CHARS = 300
 _MAX_ID = (1 << 32) - 1
@@ -91,9 +90,9 @@ class Lock:
             os.close(fd)
 
 
-def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
-    """Takes the lock, or returns None if another process holds it. Raises HostUnfitError if the file is not a lock
-    file; it is then left unchanged.
+def take_lock(path: Path, *, mode: int = 0o600, wait: bool = False) -> Lock | None:
+    """Takes the lock. If another process holds it, waits for it with `wait`, and else returns None. Raises
+    HostUnfitError if the file is not a lock file; it is then left unchanged.
 
     It retries for a moment: `lock_holder` takes the lock for some microseconds, and a lock file that another user has
     just created may not have its final mode yet."""
@@ -106,7 +105,7 @@ def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
             if over:
                 raise
         else:
-            if _try_flock(fd) and _is_same_file(fd, path):
+            if _try_flock(fd, wait=wait) and _is_same_file(fd, path):
                 # Only an empty file or a lock's signature may be overwritten.
                 if (text := os.pread(fd, _MAX_BYTES, 0)) and _parse_owner(text) is None:
                     os.close(fd)
@@ -117,7 +116,7 @@ def take_lock(path: Path, *, mode: int = 0o600) -> Lock | None:
                 _write_owner(fd)
                 return Lock(fd, path)
             os.close(fd)
-            if over:
+            if over and not wait:
                 return None
         time.sleep(_POLL_S)
 
@@ -175,9 +174,9 @@ def _require_regular_file(fd: int, path: Path) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file with a single name", str(path))
 
 
-def _try_flock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+def _try_flock(fd: int, kind: int = fcntl.LOCK_EX, *, wait: bool = False) -> bool:
     try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
             return False
@@ -248,9 +247,7 @@ def host_lock(*, say: Callable[[str], None] | None = None) -> Iterator[None]:
     lock = _take_host_lock(path)
     if lock is None and say is not None:
         say(f"waiting for another timed run: {lock_holder(path) or _UNKNOWN}")
-        while lock is None:
-            time.sleep(_WAIT_S)
-            lock = _take_host_lock(path)
+        lock = _take_host_lock(path, wait=True)
     if lock is None:
         raise HostUnfitError(
             f"another timed run is in progress: {lock_holder(path) or _UNKNOWN}",
@@ -263,9 +260,9 @@ def host_lock(*, say: Callable[[str], None] | None = None) -> Iterator[None]:
         lock.release()
 
 
-def _take_host_lock(path: Path) -> Lock | None:
+def _take_host_lock(path: Path, *, wait: bool = False) -> Lock | None:
     try:
-        return take_lock(path, mode=0o666)
+        return take_lock(path, mode=0o666, wait=wait)
     except OSError as error:
         raise HostUnfitError(
             f"the lock of timed runs, {path}, cannot be taken: {error.strerror}",
