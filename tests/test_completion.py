@@ -50,6 +50,9 @@ def offered(line: str, folder: Path, **environment: str) -> list[str]:
         ("recovery cold-recovery --set innodb_", ["innodb_fast_shutdown=", "innodb_page_size="]),
         ("recovery cold-recovery --set innodb-p", ["innodb-page-size="]),
         ("recovery table-cache --option p", ["port="]),
+        ("recovery scale --variant a:innodb_p", ["a:innodb_page_size="]),
+        ("recovery scale --variant a:port=1,sch", ["a:port=1,schemas="]),
+        ("recovery scale --variant inn", []),
         ("recovery report ", NAMES[::-1]),
         ("recovery compare 20260101", NAMES[:1]),
         (f"recovery compare {NAMES[0]} 20260102", NAMES[1:]),
@@ -104,14 +107,27 @@ def test_completion_does_not_import_what_takes_long(line: str, folder: Path) -> 
     assert not {"docker", "pydantic", "rich", "jinja2"} & set(done.stderr.split())
 
 
-def test_bash_completes_a_session(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("report 20260101", NAMES[0]),
+        ("scale --variant a : innodb_p", "innodb_page_size="),
+        ("scale --variant a : port = 1,sch", "1,schemas="),
+        ("scale --variant = a : innodb_p", "innodb_page_size="),
+        ("scale --baseline = lt", "lts"),
+    ],
+)
+def test_bash_completes_its_words(words: str, found: str, folder: Path) -> None:
+    """Bash splits at `:` and `=`."""
     bin_folder = Path(sys.executable).parent
     script = (
-        'eval "$(recovery completion bash)"; COMP_WORDS=(recovery report 20260101); COMP_CWORD=2; '
+        'eval "$(recovery completion bash)"; COMP_WORDS=(recovery '
+        + words
+        + "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "
         '_recovery_completion recovery; echo "${COMPREPLY[@]}"'
     )
     environment = os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "--norc", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == NAMES[0]
+    assert done.stdout.strip() == found

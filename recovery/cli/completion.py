@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 # Most of what completes needs none of the modules that the functions import.
 # ruff: noqa: PLC0415
@@ -63,6 +64,40 @@ def _server_options(_: click.Context, incomplete: str) -> Iterable[str]:
     return (f"{name.replace('_', '-') if hyphens else name}=" for name in sorted(kept_options()))
 
 
+def _variant_options(context: click.Context, incomplete: str) -> Iterable[str]:
+    """Yields what may follow `NAME:`, or a comma after it."""
+    typed = incomplete[: max(map(incomplete.rfind, ":,")) + 1]
+    if ":" in typed:
+        names = ("layout=", "schemas=", *_server_options(context, incomplete.removeprefix(typed)))
+        yield from (typed + name for name in names)
+
+
+class _BashComplete(BashComplete):
+    """Completes in bash, which splits words at `:` and `=` and replaces only what follows the last of them."""
+
+    _typed = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        args, incomplete = super().get_completion_args()
+        words: list[str] = []
+        before = ""
+        for word in (*args, incomplete):
+            if words and (word in (":", "=") or before in (":", "=")):
+                words[-1] += word
+            else:
+                words.append(word)
+            before = word
+        if len(words) <= len(args):
+            typed = words[-1][: max(map(words[-1].rfind, ":=")) + 1]
+            self._typed = typed.partition("=")[2] if typed.startswith("-") else typed
+        return words[:-1], words[-1]
+
+    def format_completion(self, item: CompletionItem) -> str:
+        item.value = item.value.removeprefix(self._typed)
+        return super().format_completion(item)
+
+
+add_completion_class(_BashComplete)
 complete_version, complete_session = _completer(_versions), _completer(_sessions)
 OF_OPTIONS = {
     "version": complete_version,
@@ -70,5 +105,6 @@ OF_OPTIONS = {
     "layout": _completer(_layouts),
     "set": _completer(_server_options),
     "option": _completer(_server_options),
+    "variant": _completer(_variant_options),
 }
 """Completers by the names of options."""
