@@ -661,16 +661,15 @@ def test_a_dry_run_says_that_options_of_a_server_that_is_not_there_are_not_check
             "did you mean --tables?",
         ),
         ("images build --oflin", "recovery images build has no option --oflin", "did you mean --offline?"),
-        (
-            "scale --precision 5",
-            "recovery scale has no option --precision",
-            "`recovery scale --help` lists its options",
-        ),
         ("versions --zzz", "recovery versions has no option --zzz", "`recovery versions --help` lists its options"),
         ("cold-recvery", "there is no command cold-recvery", "did you mean cold-recovery?"),
         ("sesions", "there is no command sesions", "did you mean sessions?"),
         ("zzz", "there is no command zzz", "there are: cold-recovery,"),
         ("compare '' b", "an argument is empty", "leave it out"),
+        ("cold-recovery --dry-run --engine dokcer", "error: --engine dokcer is not valid", "did you mean docker?"),
+        ("completion bsh", "error: 'bsh' is not valid", "did you mean bash?"),
+        ("scale --precision 5%", "recovery scale has no option --precision", "`recovery scale --help` lists its"),
+        ("scale --tables", "'--tables' requires an argument", "`recovery scale --help`"),
     ],
 )
 def test_the_nearest_name_is_offered(words: str, message: str, hint: str, refused: Refused) -> None:
@@ -678,6 +677,18 @@ def test_the_nearest_name_is_offered(words: str, message: str, hint: str, refuse
     assert code == 2
     assert message in text
     assert hint in text
+
+
+@pytest.mark.parametrize("words", ["report {}", "resume {}", "compare {} {}", "bundle {}"])
+def test_the_nearest_session_is_offered(words: str, refused: Refused, tmp_path: Path) -> None:
+    for name in ("20260101T000000Z-scale", "20260202T000000Z-cold-recovery"):
+        (tmp_path / "found" / name).mkdir(parents=True)
+        (tmp_path / "found" / name / "report.json").touch()
+    typed = words.format(*["20260101T000000Z-scael"] * 2).split()
+    code, text = refused(*typed, "--results", str(tmp_path / "found"))
+    assert code == 2
+    assert "there is no session '20260101T000000Z-scael'" in text
+    assert "did you mean 20260101T000000Z-scale?" in text
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sessions import FIXTURES
 
 import recovery
 from recovery.cli.main import run
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError
 from recovery.model import Phase, Run, Session, Verdict
 from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, find_session, load_session
 from recovery.session.store import SessionStore, check_results_folder
@@ -188,12 +187,6 @@ def test_a_missing_session_is_refused(tmp_path: Path, name: str | None) -> None:
     assert caught.value.hint
     with pytest.raises(RecoveryError, match="there is no session"):
         load_session(tmp_path)
-
-
-def test_a_misspelt_session_is_answered_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="there is no session 'three-version'") as caught:
-        find_session(FIXTURES / "sessions", "three-version")
-    assert caught.value.hint == "did you mean three-versions?"
 
 
 @pytest.mark.parametrize("where", [REPORT_FILE, "runs/001.json"])

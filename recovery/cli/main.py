@@ -73,6 +73,7 @@ def _all_values(
 
 _STDERR_FD = 2
 LOG_LINES = 10
+_FLAGS = {one.flag for one in OPTIONS}
 _MAX_LINE_LENGTH = 2000
 """Maximum length of a line of an error message, in characters."""
 
@@ -181,13 +182,15 @@ def _report_error(error: BaseException, layers: Layers) -> int:
             click.echo(error.format_message())
             code = UsageError.exit_code
         case click.NoSuchOption():
-            is_known = error.option_name in (option.flag for option in OPTIONS)  # of other commands
-            near = () if is_known else error.possibilities
-            hint = f"did you mean {near[0]}?" if near else f"`{_command_path(error)} --help` lists its options"
-            _print_error(f"{_command_path(error)} has no option {error.option_name}", hint)
+            path = _command_path(error, layers)
+            near = () if error.option_name in _FLAGS else error.possibilities  # not of another command's option
+            hint = f"did you mean {near[0]}?" if near else f"`{path} --help` lists its options"
+            _print_error(f"{path} has no option {error.option_name}", hint)
             code = UsageError.exit_code
         case click.ClickException():
-            _print_error(layers.rename(_single_line(error.format_message())), f"see `{_command_path(error)} --help`")
+            _print_error(
+                layers.rename(_single_line(error.format_message())), f"see `{_command_path(error, layers)} --help`"
+            )
             code = UsageError.exit_code
         case BrokenPipeError():
             code = _handle_closed_pipe()
@@ -202,9 +205,12 @@ def _report_error(error: BaseException, layers: Layers) -> int:
     return code
 
 
-def _command_path(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    return "recovery" if context is None else context.command_path
+def _command_path(error: click.ClickException, layers: Layers) -> str:
+    if (context := getattr(error, "ctx", None)) is not None:
+        path: str = context.command_path
+        return path
+    words = [word for word in layers.arguments[:1] if not word.startswith("-")]  # click names no command in some errors
+    return " ".join(["recovery", *words])
 
 
 def _handle_closed_pipe() -> int:

@@ -8,6 +8,7 @@ their names, which a test compares with the table.
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -303,14 +304,29 @@ class Choice(click.Choice[str]):
             return self.alone
         if value not in self.choices:
             nearest = difflib.get_close_matches(value.lower(), self.choices, n=1)
-            written = f"{max(param.opts, key=len)}={value}" if isinstance(param, click.Option) else f"'{value}'"
             *most, last = self.choices
             hint = f"did you mean {nearest[0]}?" if nearest else f"give {', '.join(most)} or {last}"
-            raise UsageError(f"{written} is not valid", hint)
+            raise UsageError(f"{_as_written(value, param)} is not valid", hint)
         return super().convert(value, param, ctx)
 
 
-_TYPES = {Kind.PATH: PATH_TYPE, Kind.SECONDS: click.FloatRange(1, 1e6), Kind.SENTENCE: _WholeText()}
+class _Seconds(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(super().convert(value, param, ctx))
+        except click.BadParameter:
+            number = math.nan
+        if math.isnan(number):
+            hint = f"give seconds from {self.min:g} to {self.max:,.0f}"
+            raise UsageError(f"{_as_written(value, param)} is not valid", hint)
+        return number
+
+
+def _as_written(value: str, param: click.Parameter | None) -> str:
+    return f"{max(param.opts, key=len)}={value}" if isinstance(param, click.Option) else f"'{value}'"
+
+
+_TYPES = {Kind.PATH: PATH_TYPE, Kind.SECONDS: _Seconds(1, 1e6), Kind.SENTENCE: _WholeText()}
 
 
 def click_option(option: Option, *, environment: bool = True, text: str | None = None) -> click.Option:

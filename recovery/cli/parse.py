@@ -5,7 +5,6 @@ recovery.toml. A warm measurement that names no server takes its options from th
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -140,8 +139,6 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         given = complete_load_options(given, experiment.load)
     given, left_out = _with_defaults_file(given)
     versions = _requested_versions(given)
-    if math.isnan(given["stall_s"]):
-        raise UsageError("STALL=nan is not valid", "give seconds, like STALL=300")
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
     refused = refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])
