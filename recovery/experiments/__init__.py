@@ -18,6 +18,7 @@ _ALL_STARTS = (
     "trace", "stacks", "floor", "fail_over",
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, *_PRECISION)
+"""All but `scale`: its fit and prediction need the same number of runs at every size, chosen without seeing them."""
 _LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
 _METADATA = ("scale", "schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)
