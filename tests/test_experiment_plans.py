@@ -16,7 +16,7 @@ from at_work import write_scaling
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
 from recovery.cli.load_options import possible_cache_instances
-from recovery.cli.measure import outline, request_from_arguments
+from recovery.cli.measure import combined_need, outline, request_from_arguments
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.bench import check_differs
@@ -452,7 +452,7 @@ def test_a_directory_that_grows_is_counted_once() -> None:
     words = ("--version", "5.7.22", "--runs", "1", "--engine", "local")
     grown = outline(request_from_arguments("scale", [*words, "--tables", "20000 200000"]))
     (small, large), alone = grown.datadirs, outline(request_from_arguments("cold-recovery", [*words]))
-    assert grown.need == alone.need == large.need != small.need
+    assert combined_need([grown]) == combined_need([grown, alone]) == large.need != small.need
     added_s = small.seconds - build_seconds(VERSION, small.schema)
     assert grown.seconds == pytest.approx(alone.seconds + added_s)
 

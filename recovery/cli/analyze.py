@@ -13,7 +13,7 @@ import click
 
 from recovery.analysis.phase_names import named_share, seconds_by_name
 from recovery.cli.options import table_option
-from recovery.cli.output import STANDARD_OUTPUT, write_json
+from recovery.cli.output import write_json
 from recovery.errors import UsageError, escape_control
 from recovery.model import Table
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
@@ -38,9 +38,7 @@ def analyze(files: tuple[Path, ...], json_to: str | None) -> int:
         names = ", ".join(name for name, _ in found)
         hint = "give an error log of a server that includes its start"
         raise UsageError(f"no start of a server was found in {names}", hint)
-    if json_to:
-        write_json(json_to, to_json(found))
-    if json_to != STANDARD_OUTPUT:
+    if not write_json(json_to, to_json(found)):
         sys.stdout.write("\n".join(log_page(name, starts) for name, starts in found))
     return 0
 

@@ -14,7 +14,7 @@ from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reas
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
-from recovery.cli.output import STANDARD_OUTPUT, write_json
+from recovery.cli.output import write_json
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
 from recovery.model import STARTUP_METRIC, Session, Verdict, is_second_start, metric
@@ -53,9 +53,7 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
             f"{'caches' if one[0].figure == STARTUP_METRIC else 'variants'}, or of "
             "one version each",
         )
-    if json_to:
-        write_json(json_to, {"format": FORMAT, **asdict(found)})
-    if json_to != STANDARD_OUTPUT:
+    if not write_json(json_to, {"format": FORMAT, **asdict(found)}):
         names = tuple([folder.name for folder in side] for side in folders)
         print_tables(comparison_tables(found, (names[0], names[1])), ReportConsole())
     if allowed is not None:

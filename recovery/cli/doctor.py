@@ -19,7 +19,7 @@ import click
 
 from recovery.analysis.warnings import cache_below_host_text
 from recovery.cli.options import table_option
-from recovery.cli.output import STANDARD_OUTPUT, write_json
+from recovery.cli.output import write_json
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
@@ -465,11 +465,9 @@ def doctor(data: Path | None, no_probe: bool, unprivileged: bool, verbose: bool,
     with refuse_steps(refused_steps(unprivileged=unprivileged)):
         tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
         found = examine(folder, stackers=why_unusable(), tried=tried)
-        if json_to:
-            checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
-            facts = {**collect_host_facts(folder), **tried.facts()}
-            write_json(json_to, {"checks": checks, "environment": facts})
-        if json_to != STANDARD_OUTPUT:
+        checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
+        facts = {**collect_host_facts(folder), **tried.facts()}
+        if not write_json(json_to, {"checks": checks, "environment": facts}):
             lines = [*summary_lines(found), *(detail_lines(found) if verbose else ())]
             sys.stdout.write("\n".join(map(escape_control, lines)) + "\n")
     return 3 if any(check.ok is False for checks in found.values() for check in checks) else 0

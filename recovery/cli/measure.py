@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -113,14 +113,19 @@ class Outline:
     datadirs: tuple[_PlannedDatadir, ...]
 
     @property
-    def need(self) -> DiskSpace:
-        """Returns the disk space, where a directory that grows counts once."""
-        whole = (one for one in self.datadirs if not any(map(one.grows_into, self.datadirs)))
-        return sum((one.need for one in whole), NO_SPACE)
-
-    @property
     def seconds(self) -> float:
         return SESSION_OVERHEAD_S + sum(one.seconds for one in self.datadirs)
+
+
+def combined_need(outlines: Iterable[Outline]) -> DiskSpace:
+    """Returns the disk space of several sessions. A directory that they share or that grows counts once."""
+    needs = {
+        (one.spec.version, one.schema, one.spec.settings): one.need
+        for each in outlines
+        for one in each.datadirs
+        if not any(map(one.grows_into, each.datadirs))
+    }
+    return sum(needs.values(), NO_SPACE)
 
 
 def outline(request: Request) -> Outline:
@@ -232,7 +237,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
     Raises UsageError if the answer is no."""
     outlines = list(map(outline, requests))
     seconds = sum(one.seconds for one in outlines)
-    disk = sum((one.need for one in outlines), NO_SPACE).bytes / 1e9
+    disk = combined_need(outlines).bytes / 1e9
     about = "about" if all(request.precision is None for request in requests) else "at most about"
     say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk, less for data directories that exist already")
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -513,6 +518,5 @@ def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:
     lacking = incomplete_reason(unfinished.session)
     text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
-    if json_to:
-        write_json(json_to, (unfinished.folder / REPORT_FILE).read_text(encoding="utf-8"))
+    write_json(json_to, (unfinished.folder / REPORT_FILE).read_text(encoding="utf-8"))
     return 0 if lacking is None else 1

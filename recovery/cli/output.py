@@ -31,14 +31,19 @@ def check_json_target(target: str | None) -> None:
         raise UsageError(f"--json={target} cannot be written", "name a file that you may write, in an existing folder")
 
 
-def write_json(target: str, content: str | Any) -> None:
-    """Writes a JSON text, or a value as JSON, to the file, or to standard output if `target` is `-`."""
+def write_json(target: str | None, content: str | Any) -> bool:
+    """Writes a JSON text, or a value as JSON, to the file, or to standard output if `target` is `-`.
+
+    Returns whether it went to standard output, where nothing else may be printed then. Without a target, does nothing.
+    """
+    if target is None:
+        return False
     text = content if isinstance(content, str) else json.dumps(content, indent=2) + "\n"
     data = text.encode("utf-8", errors="replace")  # a file's name may not be valid UTF-8
     if target == STANDARD_OUTPUT:
         sys.stdout.write(data.decode("utf-8"))
         sys.stdout.flush()
-        return
+        return True
     from recovery.linux.files import write_atomically  # noqa: PLC0415 - most commands write no JSON
 
     path = _json_path(target)
@@ -52,6 +57,7 @@ def write_json(target: str, content: str | Any) -> None:
             f"{target} cannot be written: {error.strerror or error}",
             "name another file; a session that was measured is stored all the same",
         ) from error
+    return False
 
 
 def _json_path(target: str) -> Path:

@@ -74,12 +74,11 @@ def refuse_json_before_subcommand(context: click.Context, json_to: str | None) -
 @table_option("json")
 def versions(json_to: str | None) -> int:
     """List the servers that are available, their sources, and which are in the cache."""
-    if json_to:
-        write_json(json_to, {"format": FORMAT, "versions": [asdict(offer) for offer in available_servers()]})
-    if json_to == STANDARD_OUTPUT:
+    found = available_servers()
+    if write_json(json_to, {"format": FORMAT, "versions": [asdict(offer) for offer in found]}):
         return 0
     grid = make_grid("version", "in cache", "size", "source")
-    for offer in available_servers():
+    for offer in found:
         grid.add_row(
             escaped_text(offer.version),
             "yes" if offer.cached else "no",
@@ -113,10 +112,8 @@ def datadirs(context: click.Context, data: Path | None, json_to: str | None) -> 
 
 def _list_datadirs(directories: DataDirs, json_to: str | None) -> int:
     found = directories.list()
-    if json_to:
-        rows = [asdict(info) for info in found]
-        write_json(json_to, {"format": FORMAT, "data": str(directories.root), "datadirs": rows})
-    if json_to == STANDARD_OUTPUT:
+    rows = [asdict(info) for info in found]
+    if write_json(json_to, {"format": FORMAT, "data": str(directories.root), "datadirs": rows}):
         return 0
     console = wide_console()
     if not found:
@@ -231,9 +228,7 @@ def sessions(results: Path, json_to: str | None) -> int:
         grid.add_row(*map(escaped_text, (name, found.status, f"{done} of {planned}", " ".join(versions))))
     if not rows:
         raise UsageError(f"there is no session in {folder} yet", "measure something first: `make cold-recovery`")
-    if json_to:
-        write_json(json_to, {"format": FORMAT, "results": str(folder.absolute()), "sessions": rows})
-    if json_to != STANDARD_OUTPUT:
+    if not write_json(json_to, {"format": FORMAT, "results": str(folder.absolute()), "sessions": rows}):
         wide_console().print(grid)
     return 0
 

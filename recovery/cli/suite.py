@@ -16,7 +16,7 @@ from rich.console import Console
 
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.load_options import MAX_SECONDS, parse_optional_count
-from recovery.cli.measure import announce, outline
+from recovery.cli.measure import announce, combined_need, outline
 from recovery.cli.options import (
     BY_NAME,
     DEFAULT_RESULTS,
@@ -53,7 +53,7 @@ from recovery.cli.suite_run import (
 )
 from recovery.errors import UsageError
 from recovery.linux.files import expand_path
-from recovery.linux.storage import NO_SPACE, free_space
+from recovery.linux.storage import free_space
 from recovery.model import MAX_RUNS
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
@@ -207,7 +207,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
         check_options_offline(request, releases, lambda note: notes.setdefault(note.strip()))
     outlines = list(map(outline, requests))
     total = duration_text(sum(one.seconds for one in outlines))
-    need, room = sum((one.need for one in outlines), NO_SPACE), free_space(requests[0].data)
+    need, room = combined_need(outlines), free_space(requests[0].data)
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
         f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",
@@ -226,8 +226,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
 def _show_results(folder: Path, json_to: str | None) -> None:
     if json_to != STANDARD_OUTPUT:
         _print_answers(folder, ReportConsole())
-    if json_to:
-        write_json(json_to, (folder / RECORD_FILE).read_text(encoding="utf-8"))
+    write_json(json_to, (folder / RECORD_FILE).read_text(encoding="utf-8"))
 
 
 def _print_answers(folder: Path, console: Console) -> None:
