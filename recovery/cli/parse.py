@@ -413,9 +413,6 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
         "template": schema.template if request.experiment_options is None else None,
         "insert_template": request.insert_template,
         "notes": request.note,
+        "defaults_file": None,
     }
-    options = (one for one in options_of(EXPERIMENTS[request.scenario].options) if one.name not in _NOT_REPEATED)
-    return repeat_command(request.scenario, shown, options)
-
-
-_NOT_REPEATED = ("defaults_file", "yes", "wait", "quiet", "verbose", "dry_run", "json")
+    return repeat_command(request.scenario, shown, options_of(EXPERIMENTS[request.scenario].options))

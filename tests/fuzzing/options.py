@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +22,7 @@ from fuzzing.target import Target, temporary_folder, text_of
 from recovery.builds import catalog
 from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_request, registry_names
 from recovery.cli.commands import MeasuringCommand
+from recovery.cli.measure import Shown
 from recovery.cli.parse import make_request
 from recovery.cli.settings import refuse_empty_words
 from recovery.errors import RecoveryError
@@ -245,7 +246,9 @@ def _request(name: str, words: Sequence[str]) -> Request:
     # --help is printed.
     with redirect_stdout(io.StringIO()), _COMMANDS[name].make_context(name, list(words)) as context:
         given: dict[str, Any] = dict(context.params)
-    return make_request(name, {key: given[key] for key in given if key not in ("dry_run", "json_to", "quiet")})
+    for beside in ("dry_run", *(field.name for field in fields(Shown))):
+        given.pop(beside, None)
+    return make_request(name, given)
 
 
 @contextmanager
