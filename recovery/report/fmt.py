@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
@@ -298,14 +298,14 @@ def printable(text: str) -> str:
     return escape_control(" ".join(text.split()))
 
 
-def printable_table(table: Table) -> Table:
+def printable_table(table: Table, made: Callable[[str], str] = printable) -> Table:
     """Returns the table with all its texts made printable."""
     return replace(
         table,
-        title=printable(table.title),
-        headers=tuple(map(printable, table.headers)),
-        rows=tuple(tuple(map(printable, row)) for row in table.rows),
-        notes=tuple(map(printable, table.notes)),
+        title=made(table.title),
+        headers=tuple(map(made, table.headers)),
+        rows=tuple(tuple(map(made, row)) for row in table.rows),
+        notes=tuple(map(made, table.notes)),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 
 from recovery.model import Session, Table
 from recovery.report import fmt
@@ -22,7 +21,7 @@ def render(session: Session) -> str:
     """Returns the whole report, which ends with a newline."""
     lines = [*_opening(session)]
     for table in all_tables(session):
-        lines += ["", *_table(_ascii_table(table))]
+        lines += ["", *_table(table)]
     lines += ["", "To repeat it:", *command_lines(session.command)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -59,10 +58,11 @@ def command_lines(command: str) -> Iterator[str]:
 
 def render_table(table: Table) -> str:
     """Returns a single table as text, without a newline at the end."""
-    return "\n".join(line.rstrip() for line in _table(_ascii_table(table)))
+    return "\n".join(line.rstrip() for line in _table(table))
 
 
 def _table(table: Table) -> Iterator[str]:
+    table = fmt.printable_table(table, _ascii)
     yield from fmt.wrap_text(table.title, WIDTH)
     yield "-" * min(WIDTH, len(table.title))
     gap = fmt.column_gap(table, WIDTH)
@@ -84,16 +84,6 @@ def _row(row: tuple[str, ...], numeric: tuple[bool, ...], columns: tuple[int, ..
             text = lines[number] if number < len(lines) else ""
             parts.append(text.rjust(width) if is_number else text.ljust(width))
         yield (" " * gap).join(parts)
-
-
-def _ascii_table(table: Table) -> Table:
-    return replace(
-        table,
-        title=_ascii(table.title),
-        headers=tuple(map(_ascii, table.headers)),
-        rows=tuple(tuple(map(_ascii, row)) for row in table.rows),
-        notes=tuple(map(_ascii, table.notes)),
-    )
 
 
 def _ascii(text: str) -> str:
