@@ -667,6 +667,7 @@ def test_a_dry_run_says_that_options_of_a_server_that_is_not_there_are_not_check
         ("zzz", "there is no command zzz", "there are: cold-recovery,"),
         ("compare '' b", "an argument is empty", "leave it out"),
         ("cold-recovery --dry-run --engine dokcer", "error: --engine dokcer is not valid", "did you mean docker?"),
+        ("crash-recovery --precision 0.05 --dry-run", "error: --precision 0.05 is not valid", "a percentage, like 5%"),
         ("completion bsh", "error: 'bsh' is not valid", "did you mean bash?"),
         ("scale --precision 5%", "recovery scale has no option --precision", "`recovery scale --help` lists its"),
         ("scale --tables", "'--tables' requires an argument", "`recovery scale --help`"),

@@ -17,6 +17,7 @@ datadir=/var/lib/mysql
 innodb_buffer_pool_size = 1G  # a comment
 innodb-io-capacity=2000
 skip-name-resolve
+skip-grant-tables
 sql_mode="STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"
 ; another comment
 slow_query_log_file=/var/log/slow.log
@@ -28,7 +29,7 @@ innodb_force_recovery=1
 table_open_cache=400
 """
 LEFT_OUT = (
-    "datadir", "slow_query_log_file", "super_read_only", "loose_ssl_ca", "innodb_force_recovery",
+    "datadir", "skip_grant_tables", "slow_query_log_file", "super_read_only", "loose_ssl_ca", "innodb_force_recovery",
     "!includedir /etc/mysql/conf.d",
 )  # fmt: skip
 

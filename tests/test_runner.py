@@ -154,7 +154,7 @@ def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -
     assert any(note.startswith("PRECISION=5%: ") for note in session.notes)
     (cell,) = summarise(session)
     assert cell.interval == pytest.approx(1.1 * half_interval_95([4.0, 4.4, 4.0, 4.4, 4.2, 4.2]))
-    assert "wide-interval" not in {one.kind for one in findings(session)}
+    assert "precision-missed" not in {one.kind for one in findings(session)}
 
 
 def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> N
     loop.run()
     session = stored(tmp_path)
     assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 6, 6)
-    assert "wide-interval" in {one.kind for one in findings(session)}
+    assert "precision-missed" in {one.kind for one in findings(session)}
 
 
 def test_failed_runs_count_for_no_precision(tmp_path: Path) -> None:

@@ -101,12 +101,17 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
 @pytest.mark.parametrize(
     ("found", "kind", "text"),
     [
-        (cold(20.0, 10.0, 10.1, 9.9, 10.2), "slow-first-run", "The first run took 20.0 s, the others 9.9 to 10.2 s."),
+        (cold(20.0, 10.0, 10.1, 9.9, 10.2), "slow-first-run", "The first run took 20.0 s, the others 9.90 to 10.2 s."),
         (cold(14.0, 10.0, 9.9, 9.8, 9.7), "slow-first-run", "The first run took 14.0 s"),
         (cold(10.0, 10.1, 9.9, 20.0, 10.2), "outlier", "run 4 (20.0 s)"),
         (cold(10.0, 10.6, 11.1, 11.5, 12.2), "drift", ""),
         (cold(12.2, 11.5, 11.1, 10.6, 10.0), "drift", ""),
         (cold(8.0, 14.0, 9.0, 15.0, 10.0), "wide-interval", "+- "),
+        (
+            replace(cold(8.0, 9.0, 8.5, 9.5, 8.0), settings={"precision": 0.05}),
+            "precision-missed",
+            "The 95 % interval of the mean is +- 10.4%; +- 5% was requested.",
+        ),
         (cold(10.0, 10.1, runs=2), "few-runs", ""),
         (session(with_run(1, read_bytes=GB)), "cold-was-not", "Only 1000 MB were read in run 2"),
         (session(with_run(1, read_bytes=0)), "cold-was-not", "Only 0 MB were read in run 2"),

@@ -723,10 +723,15 @@ def slow_first_run(session: Session) -> Iterator[Finding]:
         if _first_is_slow(times):
             yield finding(
                 "slow-first-run", about,
-                f"The first run took {first:.1f} s, the others {min(others):.1f} to {max(others):.1f} s.",
+                f"The first run took {_seconds(first)} s, the others {_seconds(min(others))} to "
+                f"{_seconds(max(others))} s.",
                 "The mean includes it. Measure again over the same data directory: a volume that is read for the first "
                 "time is slow once, and some storage caches what was read.",
             )  # fmt: skip
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def outliers(session: Session) -> Iterator[Finding]:
@@ -742,9 +747,9 @@ def outliers(session: Session) -> Iterator[Finding]:
             and not (run is runs[0] and _first_is_slow(times))
         ]  # fmt: skip
         if far:
-            told = ", ".join(f"run {run.number} ({run.startup_s or 0:.1f} s)" for run in far)
+            told = ", ".join(f"run {run.number} ({_seconds(run.startup_s or 0.0)} s)" for run in far)
             yield finding(
-                "outlier", about, f"Far from the median of {middle:.1f} s: {told}.",
+                "outlier", about, f"Far from the median of {_seconds(middle)} s: {told}.",
                 "The mean includes it. See the log and the timeline of that run.",
             )  # fmt: skip
 
@@ -758,8 +763,8 @@ def drift(session: Session) -> Iterator[Finding]:
         if abs(change) > _MIN_DRIFT and _kendall_deviations(times) >= _MIN_KENDALL:
             yield finding(
                 "drift", about,
-                f"The times {'rose' if change > 0 else 'fell'} from run to run, from {times[0]:.1f} to "
-                f"{times[-1]:.1f} s.",
+                f"The times {'rose' if change > 0 else 'fell'} from run to run, from {_seconds(times[0])} to "
+                f"{_seconds(times[-1])} s.",
                 "Something changes during the session, such as burst credits or a cache of the device. Measure with "
                 "more RUNS= until the times are stable.",
             )  # fmt: skip
@@ -769,15 +774,35 @@ def wide_interval(session: Session) -> Iterator[Finding]:
     """Finds means with a wide interval. Kills at random moments are left out: their recoveries are meant to differ."""
     if session.figure == RECOVERY_METRIC:
         return
-    asked = session.settings.get("precision")
-    widest, more = (asked, "A larger MAX_RUNS=") if isinstance(asked, float) else (_MAX_INTERVAL, "More RUNS=")
-    for one in summarise(session):
-        if one.interval is not None and one.mean and one.interval > widest * one.mean:
+    if isinstance(session.settings.get("precision"), float):
+        return
+    for about, share in _interval_shares(session):
+        if share > _MAX_INTERVAL:
             yield finding(
-                "wide-interval", f"{one.version} {cell_words(session, one.variant)}",
-                f"The 95 % interval of the mean is +- {one.interval / one.mean:.0%}.",
-                f"State the mean with its interval. {more} narrow{'s' if asked else ''} it.",
+                "wide-interval", about,
+                f"The 95 % interval of the mean is +- {share:.0%}.",
+                "State the mean with its interval. More RUNS= narrow it.",
             )  # fmt: skip
+
+
+def missed_precision(session: Session) -> Iterator[Finding]:
+    asked = session.settings.get("precision")
+    if not isinstance(asked, float):
+        return
+    for about, share in _interval_shares(session):
+        if share > asked:
+            yield finding(
+                "precision-missed", about,
+                f"The 95 % interval of the mean is +- {100 * share:.3g}%; +- {100 * asked:g}% was requested.",
+                "State the mean with its interval. A larger MAX_RUNS= narrows it.",
+            )  # fmt: skip
+
+
+def _interval_shares(session: Session) -> Iterator[tuple[str, float]]:
+    """Yields each cell with half of its interval as a share of its mean."""
+    for one in summarise(session):
+        if one.interval is not None and one.mean:
+            yield f"{one.version} {cell_words(session, one.variant)}", one.interval / one.mean
 
 
 def _kendall_deviations(times: Sequence[float]) -> float:
@@ -795,6 +820,7 @@ def _kendall_deviations(times: Sequence[float]) -> float:
 # --- All checks
 
 CHECKS: tuple[Check, ...] = (
+    missed_precision,
     cold_but_cached, cold_not_proved, cache_below_host, data_not_in_buffer_pool, options_not_in_effect, debug_build,
     throttled, stolen_cpu, other_load, program_on_other_device, slow_first_run, outliers, drift, few_runs,
     wide_interval, client_bottleneck, unstable_rate, short_run, missing_polls, client_errors, redo_log_still_filling,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from recovery.analysis.stacks import share_text
+from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.analysis.statistics import compare_means
 from recovery.analysis.summary import (
     Summary,
@@ -258,8 +258,11 @@ def _names_modified_files(version: str) -> bool:
 
 
 def _stack(session: Session, slow: Summary | None) -> Iterator[Section]:
-    """Yields the most frequent stack of the sampled starts, of the slowest version if it was sampled."""
-    found = [(chain, run) for run in session.runs for chain in run.chains if not chain.waits]
+    """Yields the most frequent stack of the sampled starts, of the slowest version if it was sampled, unless its phase
+    has few samples."""
+    found = [
+        (chain, run) for run in session.runs for chain in run.chains if not chain.waits and chain.of >= MIN_SAMPLES
+    ]
     if found:
         version = slow.version if slow else None
         chain, run = max(found, key=lambda one: (one[1].version == version, one[0].samples))

@@ -269,7 +269,7 @@ def _parse_precision(given: GivenOptions) -> float | None:
             "give one of them; --max-runs limits --precision",
         )
     share = parse_share("PRECISION", given["precision"])
-    if not 0 < share < 1:
+    if not 0 < share < 1 or (share < 0.01 and "%" not in given["precision"]):  # PRECISION=0.05 may mean 5 %
         raise UsageError(f"PRECISION={given['precision']} is not valid", "give a percentage, like 5%")
     return share
 

@@ -227,7 +227,7 @@ def sessions(results: Path, json_to: str | None) -> int:
         rows.append({"session": name, "status": found.status, "done": done, "planned": planned, "versions": versions})
         grid.add_row(*map(escaped_text, (name, found.status, f"{done} of {planned}", " ".join(versions))))
     if not rows:
-        raise UsageError(f"there is no session in {folder} yet", "measure something first: `make cold-recovery`")
+        raise UsageError(f"there is no session in {folder} yet", "measure something first: `recovery cold-recovery`")
     if not write_json(json_to, {"format": FORMAT, "results": str(folder.absolute()), "sessions": rows}):
         wide_console().print(grid)
     return 0

@@ -278,7 +278,7 @@ def _refuse_reserved(name: str) -> None:
 
 _SERVER_GROUP = re.compile(r"(mysqld|server|mariadb|mariadbd)(-\d[\d.]*)?")
 _LEFT_OUT_PREFIXES = ("early_plugin_load", "init_", "plugin_", "replicate_", "require_secure", "ssl", "tls_", "wsrep_")
-_LEFT_OUT_NAMES = frozenset({"read_only", "super_read_only", "innodb_read_only", "offline_mode"})
+_LEFT_OUT_NAMES = frozenset({"grant_tables", "read_only", "super_read_only", "innodb_read_only", "offline_mode"})
 
 
 def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...]]:

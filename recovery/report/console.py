@@ -6,6 +6,7 @@ The report files have the host and the servers in full.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -90,10 +91,11 @@ def _fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count
 
 
 def _next_commands(session: Session, folder: Path) -> str:
-    """Returns the next commands. They name the newest session without its folder if it is in `results` here."""
+    """Returns the next commands. They name the folder of a session that is not in `results` here."""
     products = dict.fromkeys(run.flavor for run in session.runs)
     only = f" --for {next(iter(products))}" if len(products) > 1 else ""
-    named = "" if folder.absolute().parent == Path("results").absolute() else " FOLDER"
+    here = Path("results").absolute()
+    named = "" if folder.absolute().parent == here else f" {shlex.quote(os.path.relpath(folder))}"
     program = program_name()
     return f"next: {program} report -v{named} (tables), {program} bundle{only}{named} (bug report)"
 

@@ -144,7 +144,7 @@ def find_session(results: Path, name: str | None) -> Path:
     # A copied results folder may have lost the link `latest`; the names sort by time.
     names = session_names(results)
     if not names:
-        raise UsageError(f"there is no session in {results} yet", "measure something first: `make cold-recovery`")
+        raise UsageError(f"there is no session in {results} yet", "measure something first: `recovery cold-recovery`")
     return (results / names[-1]).resolve()
 
 
@@ -172,7 +172,7 @@ def _known_sessions(results: Path, name: str) -> str:
     names = session_names(results)
     if nearest := difflib.get_close_matches(name, names, n=1):
         return f"did you mean {nearest[0]}?"
-    return f"the newest ones: {', '.join(names[-3:])}" if names else "there are none yet: `make cold-recovery`"
+    return f"the newest ones: {', '.join(names[-3:])}" if names else "there are none yet: `recovery cold-recovery`"
 
 
 @contextmanager
