@@ -11,7 +11,7 @@ from sessions import FIXTURES, KEPT_SESSIONS
 from recovery.analysis.summary import summarise
 from recovery.cli.bug_report import render_bug_report
 from recovery.cli.bundle import keep_versions, products
-from recovery.model import STARTUP_METRIC, Flavor, Session
+from recovery.model import STARTUP_METRIC, Flavor, Session, Verdict
 from recovery.report.stored_session import load_session
 from recovery.report.summary_text import slowest_start
 
@@ -165,6 +165,14 @@ def test_a_load_has_a_table_of_its_first_cells(kept_sessions: Path) -> None:
     assert first.split() == ["5.7.22", "scaling,", "point-select,", "threads", "1", "3", "13,014", "queries/s", "4,830"]
     assert last == "58 more rows are in report.txt in the archive."
     assert len(lines[head:]) == 14
+
+
+def test_a_session_without_measured_runs_has_no_empty_table(kept_sessions: Path) -> None:
+    for name in ("2026-11-21-four-versions", "2026-11-22-write-scaling"):
+        session = load_session(kept_sessions / name)
+        failed = replace(session, runs=tuple(replace(run, verdict=Verdict.FAILED) for run in session.runs))
+        for product in products(failed):
+            assert "The tables are in report.txt in the archive." in rendered(failed, product)
 
 
 def test_sampled_stacks_add_the_most_frequent_one(kept_sessions: Path) -> None:

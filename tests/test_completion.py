@@ -115,6 +115,7 @@ def test_completion_does_not_import_what_takes_long(line: str, folder: Path) -> 
         ("scale --variant a : port = 1,sch", "1,schemas="),
         ("scale --variant = a : innodb_p", "innodb_page_size="),
         ("scale --baseline = lt", "lts"),
+        ("scale --variant usual : --trac", "--trace"),
     ],
 )
 def test_bash_completes_its_words(words: str, found: str, folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from at_work import write_scaling
-from sessions import FIXTURES
+from sessions import FIXTURES, KEPT_SESSIONS
 
 from recovery.cli.doctor import Check
 from recovery.cli.main import run
@@ -182,6 +182,15 @@ def test_json_has_the_answer_of_the_other_formats() -> None:
     lines = json.loads(to_json(SESSION))["answer"]
     assert lines == list(answers(SESSION))
     assert all(line in render_as(STORED, "markdown").replace("\\", "") for line in lines)
+
+
+@pytest.mark.parametrize("name", KEPT_SESSIONS)
+def test_json_has_an_answer_whatever_became_of_the_runs(name: str, kept_sessions: Path) -> None:
+    """It is written after every run: an error in it would end the session."""
+    session = load_session(kept_sessions / name)
+    first, *_ = runs = session.runs
+    for some in ((), (first,), *(tuple(replace(one, verdict=verdict) for one in runs) for verdict in Verdict)):
+        assert isinstance(json.loads(to_json(replace(session, runs=some)))["answer"], list)
 
 
 def test_control_characters_are_stored_escaped() -> None:

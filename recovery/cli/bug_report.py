@@ -145,7 +145,7 @@ def _sections(
     session: Session, product: Flavor, slow: Summary | None, script: str | None, log: str | None
 ) -> Iterator[Section]:
     yield "Description", tuple(_description(session, product))
-    if is_judged(session):
+    if is_judged(session) or not any(one.count for one in summarise(session)):
         figures: Table | str = "The tables are in report.txt in the archive."
     else:
         figures = _load_table(session) if slow is None else _startup_table(session)

@@ -82,7 +82,7 @@ class _BashComplete(BashComplete):
         words: list[str] = []
         before = ""
         for word in (*args, incomplete):
-            if words and (word in (":", "=") or before in (":", "=")):
+            if words and (word in (":", "=") or before in (":", "=")) and not word.startswith("--"):
                 words[-1] += word
             else:
                 words.append(word)

@@ -466,7 +466,8 @@ def doctor(data: Path | None, no_probe: bool, unprivileged: bool, verbose: bool,
         tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
         found = examine(folder, stackers=why_unusable(), tried=tried)
         checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
-        facts = {**collect_host_facts(folder), **tried.facts()}
+        # On EC2 the facts are asked for over the network.
+        facts = {**collect_host_facts(folder), **tried.facts()} if json_to else {}
         if not write_json(json_to, {"checks": checks, "environment": facts}):
             lines = [*summary_lines(found), *(detail_lines(found) if verbose else ())]
             sys.stdout.write("\n".join(map(escape_control, lines)) + "\n")

@@ -67,7 +67,8 @@ class StallDetector:
         idle_s = self.idle_for_s()
         if idle_s >= stall_s:
             return f"nothing moved for {idle_s:.0f} s"
-        full, now_s = find_full_folder(self._disks), time.monotonic()
+        now_s = time.monotonic()
+        full = find_full_folder(self._disks)
         if full is None:
             self._had_space_at = now_s
         return full if now_s - self._had_space_at >= min(stall_s, _DISK_FULL_S) else None
