@@ -132,7 +132,7 @@ def test_a_load_that_is_not_in_memory_and_one_that_comes_to_speed_late(at: list[
     assert "pages per query" in read.text
     assert "anywhere" in read.about
     (late,) = (one for name, one in told.items() if name.startswith("never-warmed-up ") and "warms-up" in name)
-    assert "more a second than in the first" in late.text
+    assert "% higher than in the first" in late.text
     (filling,) = (one for name, one in told.items() if name.startswith("log-still-filling "))
     assert "warms-up" in filling.about
     assert "of 1,074 MB" in filling.text

@@ -226,8 +226,8 @@ def test_a_quota_and_a_program_on_another_filesystem(volume: Path, held_back: li
     where = ["--data", str(volume), "--results", str(tmp_path / "results"), "--engine", "local"]
     subprocess.run([*held_back, *command, *where], check=True, timeout=200, capture_output=True)
     found = {one["kind"]: one for one in stored(tmp_path)["findings"]}
-    assert "raise it" in found["throttled"]["hint"]
-    assert str(found["filesystems"]["text"]).startswith("The server's program lies on /dev/")
+    assert "Raise the CPU quota" in found["throttled"]["hint"]
+    assert str(found["filesystems"]["text"]).startswith("The server's program is on /dev/")
 
 
 @pytest.fixture
