@@ -3,6 +3,9 @@ from logs and files."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+
 
 class RecoveryError(Exception):
     """Base class of all errors for the user. The command line prints message and hint and exits with `exit_code`."""
@@ -13,6 +16,12 @@ class RecoveryError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+def did_you_mean(typed: str, names: Sequence[str], *, otherwise: str, prefix: str = "") -> str:
+    """Returns the hint that offers the nearest of the names, or `otherwise` if none is near."""
+    nearest = difflib.get_close_matches(typed, names, n=1)
+    return f"did you mean {prefix}{nearest[0]}?" if nearest else otherwise
 
 
 class UsageError(RecoveryError):

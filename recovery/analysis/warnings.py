@@ -747,9 +747,9 @@ def outliers(session: Session) -> Iterator[Finding]:
             and not (run is runs[0] and _first_is_slow(times))
         ]  # fmt: skip
         if far:
-            told = ", ".join(f"run {run.number} ({_seconds(run.startup_s or 0.0)} s)" for run in far)
+            listed = ", ".join(f"run {run.number} ({_seconds(run.startup_s or 0.0)} s)" for run in far)
             yield finding(
-                "outlier", about, f"Far from the median of {_seconds(middle)} s: {told}.",
+                "outlier", about, f"Far from the median of {_seconds(middle)} s: {listed}.",
                 "The mean includes it. See the log and the timeline of that run.",
             )  # fmt: skip
 
@@ -772,12 +772,8 @@ def drift(session: Session) -> Iterator[Finding]:
 
 def wide_interval(session: Session) -> Iterator[Finding]:
     """Finds means with a wide interval. Kills at random moments are left out: their recoveries are meant to differ."""
-    if session.figure == RECOVERY_METRIC:
-        return
-    if isinstance(session.settings.get("precision"), float):
-        return
-    for about, share in _interval_shares(session):
-        if share > _MAX_INTERVAL:
+    if session.figure != RECOVERY_METRIC and _requested_precision(session) is None:
+        for about, share in _intervals_above(session, _MAX_INTERVAL):
             yield finding(
                 "wide-interval", about,
                 f"The 95 % interval of the mean is +- {share:.0%}.",
@@ -786,22 +782,24 @@ def wide_interval(session: Session) -> Iterator[Finding]:
 
 
 def missed_precision(session: Session) -> Iterator[Finding]:
-    asked = session.settings.get("precision")
-    if not isinstance(asked, float):
-        return
-    for about, share in _interval_shares(session):
-        if share > asked:
+    if (requested := _requested_precision(session)) is not None:
+        for about, share in _intervals_above(session, requested):
             yield finding(
                 "precision-missed", about,
-                f"The 95 % interval of the mean is +- {100 * share:.3g}%; +- {100 * asked:g}% was requested.",
+                f"The 95 % interval of the mean is +- {100 * share:.3g}%; +- {100 * requested:g}% was requested.",
                 "State the mean with its interval. A larger MAX_RUNS= narrows it.",
             )  # fmt: skip
 
 
-def _interval_shares(session: Session) -> Iterator[tuple[str, float]]:
-    """Yields each cell with half of its interval as a share of its mean."""
+def _requested_precision(session: Session) -> float | None:
+    requested = session.settings.get("precision")
+    return requested if isinstance(requested, float) else None
+
+
+def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, float]]:
+    """Yields the cells whose half interval is above this share of the mean, with that share."""
     for one in summarise(session):
-        if one.interval is not None and one.mean:
+        if one.interval is not None and one.mean and one.interval / one.mean > limit:
             yield f"{one.version} {cell_words(session, one.variant)}", one.interval / one.mean
 
 

@@ -145,10 +145,10 @@ def _sections(
     session: Session, product: Flavor, slow: Summary | None, script: str | None, log: str | None
 ) -> Iterator[Section]:
     yield "Description", tuple(_description(session, product))
-    if is_judged(session) or not any(one.count for one in summarise(session)):
-        figures: Table | str = "The tables are in report.txt in the archive."
-    else:
-        figures = _load_table(session) if slow is None else _startup_table(session)
+    cells = () if is_judged(session) else [one for one in summarise(session) if one.count]
+    figures: Table | str = "The tables are in report.txt in the archive."
+    if cells:
+        figures = (_load_table if slow is None else _startup_table)(session, cells)
     yield "Actual behaviour", (*answers(session, each_version=slow is None), figures)
     yield "Expected behaviour", (_YOURS if slow is None else _expected(session, product, slow),)
     run = slowest_run(session, slow)
@@ -175,10 +175,10 @@ def _description(session: Session, product: Flavor) -> Iterator[str]:
             yield f"{what}: {given}"
 
 
-def _startup_table(session: Session) -> Table:
+def _startup_table(session: Session, cells: Sequence[Summary]) -> Table:
     """Returns the means of all cells: seconds, and what was read for each table of the schema."""
-    cells = measured_runs_by_cell(session)
-    rows = [(one, cells[one.version, one.variant]) for one in summarise(session) if one.count]
+    measured = measured_runs_by_cell(session)
+    rows = [(one, measured[one.version, one.variant]) for one in cells]
     traced = any(run.tablespaces_opened is not None for _, runs in rows for run in runs)
     return Table(
         title="",
@@ -192,24 +192,22 @@ def _startup_table(session: Session) -> Table:
     )
 
 
-def _load_table(session: Session) -> Table:
+def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     """Returns the means of the first cells, each with those of all versions."""
-    found = [one for one in summarise(session) if one.count]
-    found.sort(key=lambda one: session.variants.index(one.variant))
     rows = []
-    for one in found[:_MAX_CELLS]:
+    for one in sorted(cells, key=lambda one: session.variants.index(one.variant))[:_MAX_CELLS]:
         about = metric(session.figure_of(one.variant))
         error = fmt.ABSENT if one.interval is None else fmt.column(about, one.interval)
         where = cell_without_base(session, one.variant)
         rows.append((one.version, where, str(one.count), fmt.with_unit(about, one.mean or 0.0), error))
-    left_out = f"{len(found) - _MAX_CELLS} more rows are in report.txt in the archive."
+    left_out = f"{len(cells) - _MAX_CELLS} more rows are in report.txt in the archive."
     return Table(
         title="",
         headers=("version", "what", "runs", "mean", "+-"),
         rows=tuple(rows),
         numeric=(False, False, True, True, True),
         keys=2,
-        notes=(left_out,) if len(found) > _MAX_CELLS else (),
+        notes=(left_out,) if len(cells) > _MAX_CELLS else (),
     )
 
 

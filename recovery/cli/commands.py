@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from recovery.cli.completion import complete_session
 from recovery.cli.options import BY_NAME, click_option, mark_json_without_file, options_of
-from recovery.errors import UsageError
+from recovery.errors import UsageError, did_you_mean
 from recovery.experiments import EXPERIMENTS, find_experiment
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
@@ -120,8 +119,7 @@ class RecoveryGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError:
             names = self.list_commands(ctx)
-            near = difflib.get_close_matches(args[0], names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+            hint = did_you_mean(args[0], names, otherwise=f"there are: {', '.join(names)}")
             raise UsageError(f"there is no command {args[0]}", hint) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

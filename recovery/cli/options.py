@@ -7,7 +7,6 @@ their names, which a test compares with the table.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import shlex
@@ -22,7 +21,7 @@ import click
 
 from recovery.cli import completion
 from recovery.cli.output import STANDARD_OUTPUT, check_json_target
-from recovery.errors import UsageError
+from recovery.errors import UsageError, did_you_mean
 
 PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
@@ -303,9 +302,8 @@ class Choice(click.Choice[str]):
         if self.alone is not None and value == "1":
             return self.alone
         if value not in self.choices:
-            nearest = difflib.get_close_matches(value.lower(), self.choices, n=1)
             *most, last = self.choices
-            hint = f"did you mean {nearest[0]}?" if nearest else f"give {', '.join(most)} or {last}"
+            hint = did_you_mean(value.lower(), self.choices, otherwise=f"give {', '.join(most)} or {last}")
             raise UsageError(f"{_as_written(value, param)} is not valid", hint)
         return super().convert(value, param, ctx)
 

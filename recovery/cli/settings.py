@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 from recovery.cli.naming import variable_name
 from recovery.cli.options import BY_NAME, PREFIX, SETTING_NAMES, SETTINGS, Kind, Option
-from recovery.errors import UsageError
+from recovery.errors import UsageError, did_you_mean
 
 CONFIG_FILE = "recovery.toml"
 BUDGET_HINT = "give SCALE=quick, SCALE=standard or SCALE=published instead"
@@ -70,8 +69,8 @@ def _suggestion(name: str, names: Sequence[str], prefix: str = "") -> str:
         return f"it was replaced by {replaced.removeprefix('--').upper()}=1, which takes no step that needs root"
     if name.upper() == "BUDGET":
         return BUDGET_HINT
-    nearest = difflib.get_close_matches(name.upper() if prefix else name, names, n=1)
-    return f"did you mean {prefix}{nearest[0]}?" if nearest else f"the settings are: {', '.join(names)}"
+    typed, all_of_them = name.upper() if prefix else name, f"the settings are: {', '.join(names)}"
+    return did_you_mean(typed, names, otherwise=all_of_them, prefix=prefix)
 
 
 def config_path() -> Path:

@@ -174,7 +174,7 @@ def _asleep_s() -> float:
 
 def _wall_s() -> float:
     """Returns the difference between the wall clock and the monotonic clock, which changes when the clock is set."""
-    return _ahead_s(lambda: time.time())
+    return _ahead_s(time.time)
 
 
 def _ahead_s(clock: Callable[[], float]) -> float:

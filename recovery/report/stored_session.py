@@ -6,7 +6,6 @@ the tool.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
 from recovery.analysis.summary import all_variant_ratios, stored_startup_summaries, stored_summaries, version_ratios
 from recovery.analysis.warm import rename_second_starts
 from recovery.analysis.warnings import findings
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux import locks
 from recovery.linux.files import STORED_FORMAT, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
@@ -170,9 +169,9 @@ def session_names(results: Path) -> list[str]:
 
 def _known_sessions(results: Path, name: str) -> str:
     names = session_names(results)
-    if nearest := difflib.get_close_matches(name, names, n=1):
-        return f"did you mean {nearest[0]}?"
-    return f"the newest ones: {', '.join(names[-3:])}" if names else "there are none yet: `recovery cold-recovery`"
+    if not names:
+        return "there are none yet: `recovery cold-recovery`"
+    return did_you_mean(name, names, otherwise=f"the newest ones: {', '.join(names[-3:])}")
 
 
 @contextmanager
