@@ -225,6 +225,15 @@ def test_the_lock_of_a_finished_session_is_removed(tmp_path: Path) -> None:
     assert find_unfinished(tmp_path / "results", folder.name).has_ended
 
 
+def test_a_host_that_began_to_page_out_idle_memory_is_noted(tmp_path: Path) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    report = unfinished.folder / REPORT_FILE
+    host = json.loads(report.read_text())["environment"]
+    change_json(report, environment={**host, "idle_pageout": "some other"})
+    session = resume(unfinished, tmp_path, [GOOD])
+    assert any("idle pageout was some other" in note for note in session.notes)
+
+
 # --- Sessions that cannot be resumed
 
 

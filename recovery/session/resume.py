@@ -122,11 +122,11 @@ Facts = Mapping[str, str | int | float | bool | None]
 
 _HOST_FACTS = (
     "cpu_model", "cpus", "cpu_quota", "cpu_governor", "memory_bytes", "architecture", "virtualisation",
-    "ec2_instance_type", "kernel", "thp", "swappiness", "idle_pageout", "filesystem", "mount_options", "device_model",
+    "ec2_instance_type", "kernel", "thp", "swappiness", "filesystem", "mount_options", "device_model",
     "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means",
 )  # fmt: skip
 """Facts about the host: runs are not comparable if one of them has changed."""
-_NONE_IS_VALUE = frozenset({"cpu_quota", "idle_pageout"})
+_NONE_IS_VALUE = frozenset({"cpu_quota"})
 """Facts for which None is a value (there is no quota, for example); for all others it means unknown."""
 _MEMORY_TOLERANCE = 0.01
 """Tolerated relative change of `memory_bytes`: the kernel reserves slightly more or less at each boot."""
@@ -164,17 +164,21 @@ class ResumedSession:
                 f"{self.store.folder.name} cannot be resumed: {'; '.join(found[:_MAX_DIFFERENCES])}",
                 "new runs would not be comparable with the stored ones: measure again; its runs stay stored",
             )
-        return replace(before, status=Status.RUNNING.value, notes=(*before.notes, *self._notes(before, planned)))
+        return replace(before, status=Status.RUNNING.value, notes=(*before.notes, *self._notes(before, now, planned)))
 
-    def _notes(self, before: Session, planned: StoredPlan) -> Iterator[str]:
+    def _notes(self, before: Session, now: Session, planned: StoredPlan) -> Iterator[str]:
         wrote = datetime.fromtimestamp((self.store.folder / REPORT_FILE).stat().st_mtime, UTC)
         where = "in the same boot of the host" if planned.boot == self.planned.boot else "after a reboot of the host"
-        done, total, now = len(before.done), before.planned_runs, datetime.now(UTC)
+        done, total, at = len(before.done), before.planned_runs, datetime.now(UTC)
         yield (
             f"{_END_TEXTS.get(before.status, 'The session ended')} when {done} of {total} runs had ended "
-            f"(last write: {wrote:%Y-%m-%d %H:%M:%S} UTC); it was resumed at {now:%Y-%m-%d %H:%M:%S} UTC, "
+            f"(last write: {wrote:%Y-%m-%d %H:%M:%S} UTC); it was resumed at {at:%Y-%m-%d %H:%M:%S} UTC, "
             f"{where}, with {total - done} runs missing."
         )
+        # Some hosts switch it on and off by themselves. Each warm start proves that its cache was warm.
+        was, is_now = (one.environment.get("idle_pageout") for one in (before, now))
+        if was != is_now:
+            yield f"This host's idle pageout was {_value_text(was)}, and is {_value_text(is_now)} now."
         # The void run is stored until its repetition replaces it; afterwards this note is its only trace.
         for run in before.runs:
             if run.measure_again:
