@@ -143,10 +143,17 @@ class Version:
     flavor: Flavor
     numbers: tuple[int, int, int]
     text: str = field(default="", compare=False)
+    build: str = ""
+    """The user's name for one of several builds, which may be of the same release: `8.0.31+patched`."""
 
-    def __str__(self) -> str:
+    @property
+    def release(self) -> str:
+        """Returns the version without the name of the build."""
         release = ".".join(map(str, self.numbers))
         return release if self.flavor is Flavor.MYSQL else f"{self.flavor}-{release}"
+
+    def __str__(self) -> str:
+        return f"{self.release}+{self.build}" if self.build else self.release
 
 
 @dataclass(frozen=True)
@@ -364,14 +371,14 @@ class Trial:
 
 _RELEASE = re.compile(
     r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})"
-    r"(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$",
+    r"(?:\+(?P<build>[A-Za-z0-9][-_.A-Za-z0-9]*))?(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$",
     re.ASCII,
 )
 
 
 def parse_version(text: str) -> Version:
-    """Parses `5.7.22`, `mariadb-10.11.5`, `8.0.39-30` (Percona), `10.11.19-MariaDB-0+deb12u1` or `5.6.27-log`. Raises
-    ValueError for anything else."""
+    """Parses `5.7.22`, `mariadb-10.11.5`, `8.0.31+patched`, `8.0.39-30` (Percona), `10.11.19-MariaDB-0+deb12u1` or
+    `5.6.27-log`. Raises ValueError for anything else."""
     match = _RELEASE.match(text.strip())
     if match is None:
         raise ValueError(f"'{text}' is not a server version")
@@ -384,7 +391,8 @@ def parse_version(text: str) -> Version:
         flavor = Flavor.PERCONA
     else:
         flavor = Flavor.MYSQL
-    return Version(flavor, (int(match["a"]), int(match["b"]), int(match["c"])), text.strip())
+    numbers = (int(match["a"]), int(match["b"]), int(match["c"]))
+    return Version(flavor, numbers, text.strip(), match["build"] or "")
 
 
 @dataclass(frozen=True)

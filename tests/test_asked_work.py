@@ -24,10 +24,10 @@ from recovery.session.store import session_from_request
 
 EVERY: dict[str, Any] = {
     **dict.fromkeys(
-        ("tables", "schemas", "rows", "runs", "data", "mysqld", "archive", "engine", "image", "registry", "read_iops",
+        ("tables", "schemas", "rows", "runs", "data", "archive", "engine", "image", "registry", "read_iops",
          "read_bps", "memory", "cpus", "baseline")
     ),
-    **dict.fromkeys(("versions", "settings", "variants", "notes"), ()),
+    **dict.fromkeys(("versions", "settings", "variants", "notes", "mysqld"), ()),
     **dict.fromkeys(("offline", "unprivileged", "no_drop_caches", "no_probe", "keep"), False),
     "stall_s": 300.0, "results": Path("results"), "scale": "published",
 }  # fmt: skip

@@ -32,7 +32,7 @@ from recovery.linux import docker_engine
 from recovery.model import Build, parse_version
 from recovery.session import engine as session_engine
 from recovery.session.engine import DOCKER, LOCAL, Engine, resolve_builds
-from recovery.session.request import Request
+from recovery.session.request import Request, parse_own_servers
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -573,12 +573,12 @@ NO_VERSION = UsageError("no such version", "")
 
 
 def request(engine: str = "auto", image: str | None = None) -> Request:
-    fields = {"versions": ("5.7.22",), "engine": engine, "image": image, "mysqld": None}
+    fields = {"versions": ("5.7.22",), "engine": engine, "image": image, "mysqld": ()}
     return cast(Request, SimpleNamespace(**fields, archive=None, offline=False, registry=None))
 
 
 def engine(name: str, found: Build | RecoveryError) -> Engine:
-    def resolve(_: str | None) -> Build:
+    def resolve(_: str | None, __: str | None) -> Build:
         if isinstance(found, RecoveryError):
             raise found
         return found
@@ -615,3 +615,27 @@ def test_servers_run_locally_only_if_no_container_was_requested_and_there_is_no_
         with pytest.raises(type(expected), match=expected.message):
             resolve_builds(asked, engine(DOCKER, in_docker), lines.append)
         assert bool(lines) == isinstance(local, UsageError)
+
+
+def own_servers(*fingerprints: str) -> tuple[Request, Engine]:
+    """Returns a request for servers at /a, /b …, and an engine that finds binaries with these fingerprints there."""
+    places = [f"/{letter}/mysqld" for letter, _ in zip("abcd", fingerprints, strict=False)]
+    found = dict(zip(places, fingerprints, strict=True))
+
+    def resolve(_: str | None, place: str | None) -> Build:
+        return Build(parse_version("8.0.31"), Path(str(place)), Path(), found[str(place)], "own")
+
+    fields = {"versions": (), "engine": LOCAL, "image": None, "mysqld": parse_own_servers(places)}
+    servers = Engine(LOCAL, resolve, FakeLauncher([]), lambda _: None, lambda _: frozenset())
+    return cast(Request, SimpleNamespace(**fields)), servers
+
+
+def test_two_builds_of_one_release_are_two_servers() -> None:
+    _, builds = resolve_builds(*own_servers("1", "2"), print)
+    assert [str(build.version) for build in builds] == ["8.0.31+a", "8.0.31+b"]
+    assert {build.version.release for build in builds} == {"8.0.31"}
+
+
+def test_one_binary_is_not_compared_with_itself() -> None:
+    with pytest.raises(UsageError, match="a and b are the same binary"):
+        resolve_builds(*own_servers("1", "1"), print)

@@ -171,6 +171,15 @@ def test_public_places_are_not_private(settings: dict[str, str | int | float | b
     assert distinct_literals(session_literals(plain)) == ()
 
 
+def test_the_paths_of_several_own_servers_are_private() -> None:
+    session = load_session(FIXTURES / "sessions" / "three-versions")
+    settings: dict[str, str | int | float | bool | None] = {"mysqld": "base=/srv/a b/bin/mysqld new=/srv/c/bin/mysqld"}
+    command = "recovery cold-recovery --mysqld 'base=/srv/a b/bin/mysqld' --mysqld new=/srv/c/bin/mysqld"
+    own = replace(session, settings=settings, environment={}, servers={}, command=command)
+    found = {text for kind, text in distinct_literals(session_literals(own)) if kind == "path"}
+    assert found == {"/srv/a b/bin/mysqld", "/srv/a b", "/srv/c/bin/mysqld", "/srv/c"}
+
+
 def test_names_of_this_host_are_private(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.1 localhost\n10.0.0.9 box7.acme.com box7 # ours\n10.0.0.8 other\n")

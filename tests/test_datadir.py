@@ -67,6 +67,8 @@ def key(
 def test_a_key_is_readable_and_depends_on_everything_that_is_built() -> None:
     assert key() == "5.7.22-discovery-3-95c0fc90", "directories of earlier releases are found"
     assert key() == key(options={"b": "2", "a": "1"}) == key(schema=Schema(3, template=Path("elsewhere")))
+    named = dataclasses.replace(BUILD, version=dataclasses.replace(BUILD.version, build="patched"))
+    assert key(named) == key(), "the name of a build shapes no file"
     other = dataclasses.replace(BUILD, fingerprint="e" * 64)
     changed = {
         key(other),

@@ -41,6 +41,7 @@ VOLUME = "/dev/nvme1n1"
 ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
     "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
+    "BASELINE=base": "tests/real/test_end_to_end.py",
     "IMAGE=my/mysql:patched": "tests/containers",
     "docker/recovery": "tests/containers/test_tool_image.py",
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",

@@ -21,9 +21,11 @@ from recovery.session.request import (
     DEFAULT_POINTS,
     parse_count,
     parse_identifier,
+    parse_own_servers,
     parse_points,
     parse_settings,
     parse_variants,
+    split_own_servers,
     split_versions,
     variant_text,
 )
@@ -47,6 +49,28 @@ def test_a_count_may_have_underscores() -> None:
 
 def test_versions_are_split_and_each_is_used_once() -> None:
     assert split_versions(("5.6.24 5.7.22", "8.0.31,5.6.24")) == ("5.6.24", "5.7.22", "8.0.31")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("/opt/my server/mysqld", ["/opt/my server/mysqld"]),
+        ("patched=/opt/a=b/mysqld", ["patched=/opt/a=b/mysqld"]),
+        ("base=/x/mysqld new=/y/mysqld", ["base=/x/mysqld", "new=/y/mysqld"]),
+        ("/src/build-1/bin/mysqld /src/build-2/bin/mysqld",
+         ["build-1=/src/build-1/bin/mysqld", "build-2=/src/build-2/bin/mysqld"]),
+        ("old=https://host/8.0.30.tar.xz /src/8.0.31.tar.xz",
+         ["old=https://host/8.0.30.tar.xz", "src=/src/8.0.31.tar.xz"]),
+    ],
+)  # fmt: skip
+def test_several_own_servers_are_named_by_the_user_or_by_their_paths(text: str, found: list[str]) -> None:
+    assert list(map(str, parse_own_servers(split_own_servers(text)))) == found
+
+
+@pytest.mark.parametrize("texts", [("a=/x", "a=/y"), ("/x/+/mysqld", "/x/-/mysqld")])
+def test_own_servers_without_distinct_names_are_refused(texts: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="--mysqld: "):
+        parse_own_servers(texts)
 
 
 def test_server_options_are_spelled_with_underscores() -> None:

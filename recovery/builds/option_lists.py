@@ -16,7 +16,7 @@ from recovery.model import Build, Version
 def listed_options(build: Build, ask: Callable[[Build], frozenset[str]]) -> frozenset[str]:
     """Returns the names of all options that a server lists: from the cache, or else by asking it. Empty if it does not
     answer."""
-    path = options_dir() / f"{build.version}-{build.fingerprint[:16]}.txt"
+    path = options_dir() / f"{build.version.release}-{build.fingerprint[:16]}.txt"
     if kept := _read(path):
         return kept
     names = ask(build)
@@ -29,7 +29,7 @@ def listed_options(build: Build, ask: Callable[[Build], frozenset[str]]) -> froz
 
 def kept_options(version: Version | None = None) -> frozenset[str]:
     """Returns the names in the cache: of all builds of this version, or of all servers."""
-    pattern = "*.txt" if version is None else f"{version}-????????????????.txt"
+    pattern = "*.txt" if version is None else f"{version.release}-????????????????.txt"
     with suppress(OSError, RecoveryError):
         return frozenset().union(*map(_read, options_dir().glob(pattern)))
     return frozenset()

@@ -93,6 +93,8 @@ def parse_request(text: str) -> ServerRequest:
     except ValueError as error:
         hint = "write it like 5.7.22 or mariadb-10.11.5; `recovery versions` lists them"
         raise UsageError(str(error), hint) from error
+    if release.build:
+        raise UsageError(f"'{text}' has the name of a build", f"give the build: MYSQLD={release.build}=PATH")
     return ServerRequest(text, release.flavor, release=release)
 
 

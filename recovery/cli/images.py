@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 
 import click
 
@@ -17,7 +18,7 @@ from recovery.cli.report import FORMAT, escaped_text, make_grid, refuse_json_bef
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.session.request import split_versions
+from recovery.session.request import parse_own_servers, split_versions
 
 
 @click.group(invoke_without_command=True)
@@ -70,7 +71,7 @@ def images_list(json_to: str | None) -> int:
 @table_option("unprivileged")
 def images_build(
     versions: tuple[str, ...],
-    mysqld: str | None,
+    mysqld: tuple[str, ...],
     archive: str | None,
     registry: str | None,
     offline: bool,
@@ -78,18 +79,17 @@ def images_build(
 ) -> int:
     """Pull or build the image of each VERSION."""
     versions = split_versions(versions)
-    if not versions and mysqld is None:
+    if not versions and not mysqld:
         raise UsageError("no server was named", "`make image VERSION=5.7.22`, or `recovery images build 5.7.22`")
-    if mysqld is not None and len(versions) > 1:
-        raise UsageError(
-            "--mysqld is one server, and several versions are named", "name one version, or none: it is asked"
-        )
+    if mysqld and len(versions) > 1:
+        raise UsageError("--mysqld has one version, but several are named", "name one version, or none: it is asked")
     at = endpoint()
     client = connect(at)
     print_line(f"the Docker engine at {at}", err=True)
-    sources = Sources(archive=archive, offline=offline, mysqld=mysqld, registry=registry)
     refused = refused_steps(unprivileged=unprivileged)
-    for version in versions or (None,):
+    places = [own.place for own in parse_own_servers(mysqld)]
+    for version, place in product(versions or (None,), places or (None,)):
+        sources = Sources(archive=archive, offline=offline, mysqld=place, registry=registry)
         with refuse_steps(refused):
             build = resolve_image(version, sources, partial(print_line, err=True), client)
         name = next(iter(client.images.get(str(build.image)).tags), str(build.image))

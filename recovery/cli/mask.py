@@ -22,6 +22,7 @@ from typing import Any
 
 from recovery.analysis.phase_names import ORDER
 from recovery.model import Phase, Run, Session
+from recovery.session.request import split_name, split_own_servers
 
 Literal = tuple[str, str]
 """The kind of a private text, such as `host`, and the text."""
@@ -84,14 +85,15 @@ def session_literals(session: Session) -> Iterator[Literal]:
 
 def _setting_values(session: Session, command: list[str], name: str) -> Iterator[str]:
     """Yields the values of a setting, as stored and as spelled in the command: `--name value` or `--name=value`."""
-    if stored := session.settings.get(name):
-        yield str(stored)
+    values = [str(stored)] if (stored := session.settings.get(name)) else []
     option = f"--{name.replace('_', '-')}"
     for word, following in zip(command, [*command[1:], ""], strict=True):
         if word == option:
-            yield following
+            values.append(following)
         elif word.startswith(f"{option}="):
-            yield word.partition("=")[2]
+            values.append(word.partition("=")[2])
+    for value in values:
+        yield from (split_name(one)[1] for one in split_own_servers(value)) if name == "mysqld" else (value,)
 
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:

@@ -130,16 +130,7 @@ def combined_need(outlines: Iterable[Outline]) -> DiskSpace:
 
 def outline(request: Request) -> Outline:
     """Estimates the time and the disk space of a session in which every data directory has to be built."""
-    wanted = [parse_version_option(text) for text in request.versions]
-    if request.engine == LOCAL:
-        names: dict[Version, str] = {}
-        versions = list(map(parse_release, request.versions)) or _local_server_version(request.mysqld)
-    else:
-        names = {one.like: one.text for one in wanted if one.release is None}
-        versions = [one.like for one in wanted] or _local_server_version(request.mysqld)
-    if not versions:  # not known before the server is there: the default version is assumed
-        versions = [parse_release(DEFAULT_VERSION)]
-        names = {versions[0]: str(request.image or request.mysqld)}
+    versions, names = _assumed_versions(request)
     datadirs: list[_PlannedDatadir] = []
     for spec in datadir_specs(versions, request.all_variants):
         schema = spec.schema(request.schema)
@@ -162,6 +153,24 @@ def outline(request: Request) -> Outline:
     return Outline(tuple(versions), names, tuple(datadirs))
 
 
+def _assumed_versions(request: Request) -> tuple[list[Version], dict[Version, str]]:
+    """Returns the versions of a session, and what the user wrote for those that are determined at the start.
+
+    For these a similar release or the default version is assumed."""
+    wanted = [parse_version_option(text) for text in request.versions]
+    if not wanted and not request.mysqld:
+        assumed = parse_release(DEFAULT_VERSION)
+        return [assumed], {assumed: str(request.image)}
+    if request.mysqld:
+        like = wanted[0].like if wanted else parse_release(DEFAULT_VERSION)
+        found = {own: _own_server_version(own.place) for own in request.mysqld}
+        names = {replace(like, build=own.name): str(own) for own, version in found.items() if version is None}
+        return [replace(version or like, build=own.name) for own, version in found.items()], names
+    if request.engine == LOCAL:
+        return list(map(parse_release, request.versions)), {}
+    return [one.like for one in wanted], {one.like: one.text for one in wanted if one.release is None}
+
+
 def _plan_lines(request: Request, found: Outline) -> Iterator[str]:
     run_by, room = describe_engine(request), free_space(request.data)
     yield find_experiment(request.scenario).question
@@ -178,7 +187,8 @@ def _plan_lines(request: Request, found: Outline) -> Iterator[str]:
         yield f"  {note}"
     for one in found.datadirs:
         fit = "" if one.need.fits(room) else " (does not fit, unless it already exists)"
-        server = request.mysqld or request.image or _server_source(one.spec.version, in_images=IN_CONTAINERS in run_by)
+        own = next((str(own) for own in request.mysqld if own.name == one.spec.version.build), request.image)
+        server = own or _server_source(one.spec.version, in_images=IN_CONTAINERS in run_by)
         tables, time = _tables_text(one.schema), duration_text(one.seconds)
         yield f"  {one.name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
     yield f"  data in {request.data}: {room} free"
@@ -206,7 +216,7 @@ def _trial_lines(trials: Sequence[Trial], names: Mapping[Version, str]) -> Itera
 
 def _existing_lines(request: Request, versions: Sequence[Version]) -> Iterator[str]:
     """Yields the data directories of these versions that exist already."""
-    names = tuple(f"{version}-" for version in versions)
+    names = tuple(f"{version.release}-" for version in versions)
     for info in DataDirs(request.data).list():
         if info.key.startswith(names):
             yield f"  there already: {info.key} ({info.status})"
@@ -252,20 +262,20 @@ def _tables_text(schema: Schema) -> str:
     return f"{schema.total_tables:,} tables{files}"
 
 
-def _local_server_version(mysqld: str | None) -> list[Version]:
-    """Returns the version of the user's own server (MYSQLD), or an empty list if it cannot be determined yet.
+def _own_server_version(mysqld: str) -> Version | None:
+    """Returns the version of a server of the user's own (MYSQLD), or None if it cannot be determined yet.
 
     The server must be unpacked on this host, and must run without libraries that would have to be fetched."""
-    if mysqld is None or "://" in mysqld:
-        return []
+    if "://" in mysqld:
+        return None
     if not Path(mysqld).exists():
         raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
     if not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
-        return []
+        return None
     try:
-        return [resolve_server(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version]
+        return resolve_server(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version
     except HostUnfitError:
-        return []
+        return None
 
 
 def _server_source(version: Version, *, in_images: bool) -> str:

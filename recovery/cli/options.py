@@ -52,6 +52,8 @@ class Kind(Enum):
     TEXT = auto()
     SENTENCE = auto()
     """Text that is a single value in the environment even if it contains blanks."""
+    OWN_SERVER = auto()
+    """A path, in which blanks may occur, with a name before it."""
     WHOLE = auto()
     NUMBER = auto()
     SECONDS = auto()
@@ -131,8 +133,8 @@ OPTIONS = (
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True
     ),
     Option(
-        "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL.", "PATH",
-        from_environment=True,
+        "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
+        "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True, from_environment=True,
     ),
     Option("archive", "A mirror of the vendor's archive.", "URL", from_environment=True),
     Option("offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG),
@@ -291,6 +293,15 @@ class _WholeText(click.types.StringParamType):
         return (rv,)
 
 
+class _OwnServers(click.types.StringParamType):
+    """The type of a list of paths. Click would split the environment variable at every blank."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        from recovery.session.request import split_own_servers  # noqa: PLC0415 - most commands have no server
+
+        return split_own_servers(rv)
+
+
 class Choice(click.Choice[str]):
     """The type of an option with a fixed set of values. `1` means `alone`: users of make write STACKS=1."""
 
@@ -324,7 +335,12 @@ def _as_written(value: str, param: click.Parameter | None) -> str:
     return f"{max(param.opts, key=len)}={value}" if isinstance(param, click.Option) else f"'{value}'"
 
 
-_TYPES = {Kind.PATH: PATH_TYPE, Kind.SECONDS: _Seconds(1, 1e6), Kind.SENTENCE: _WholeText()}
+_TYPES = {
+    Kind.PATH: PATH_TYPE,
+    Kind.SECONDS: _Seconds(1, 1e6),
+    Kind.SENTENCE: _WholeText(),
+    Kind.OWN_SERVER: _OwnServers(),
+}
 
 
 def click_option(option: Option, *, environment: bool = True, text: str | None = None) -> click.Option:

@@ -50,16 +50,19 @@ from recovery.session.request import (
     MAX_INSERTS,
     MAX_SCHEMAS,
     MAX_TABLES,
+    OwnServer,
     Request,
     check_layouts,
     parse_count,
     parse_identifier,
     parse_layout,
     parse_notes,
+    parse_own_servers,
     parse_points,
     parse_settings,
     parse_share,
     parse_variants,
+    split_own_servers,
     split_versions,
 )
 
@@ -101,10 +104,11 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
         name: settings.get(name)
         for name in (
             *("tables", "schemas", "columns", "rows", "database", "layout"),
-            *("mysqld", "archive", "engine", "image", "registry"),
+            *("archive", "engine", "image", "registry"),
             *("read_iops", "read_bps", "cpus"),
         )
     }
+    stored["mysqld"] = split_own_servers(settings.get("mysqld", ""))
     stored["memory"] = settings.get("memory_bytes")
     stored |= {name: Path(settings[name]) for name in ("data", "template", "insert_template") if name in settings}
     # The version of the user's own server (MYSQLD, IMAGE) is determined again. Other versions are requested in the same
@@ -139,6 +143,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         given = complete_load_options(given, experiment.load)
     given, left_out = _with_defaults_file(given)
     versions = _requested_versions(given)
+    own_servers = parse_own_servers(given["mysqld"])
     points = parse_points(given["tables"]) if scenario == SCALE.name else ()
     limits = parse_limits(given["read_iops"], given["read_bps"], given["memory"], given["cpus"])
     refused = refused_steps(unprivileged=given["unprivileged"], no_drop_caches=given["no_drop_caches"])
@@ -162,7 +167,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         results=_absolute_path(given["results"]),
         settings=parse_settings(given["settings"]),
         insert_template=given["insert_template"] and _absolute_path(given["insert_template"]),
-        mysqld=_absolute_path_or_url(given["mysqld"]),
+        mysqld=own_servers,
         archive=given["archive"],
         engine=_checked_engine(given),
         image=given["image"],
@@ -172,7 +177,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         trace=given["trace"],
         stacks=given["stacks"],
         waits=bool(given.get("waits")),
-        baseline=_checked_baseline(given["baseline"], versions),
+        baseline=_checked_baseline(given["baseline"], versions, own_servers),
         fail_over=None if given["fail_over"] is None else parse_share("FAIL_OVER", given["fail_over"]),
         floor=given["floor"],
         refused=refused,
@@ -226,7 +231,7 @@ def _requested_versions(given: GivenOptions) -> tuple[str, ...]:
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
-            raise UsageError(f"--{name} is one server, but --version names several", "name one version or none")
+            raise UsageError(f"--{name} has one version, but --version names several", "name one version or none")
     if not versions and not given["mysqld"] and not given["image"]:
         return (DEFAULT_VERSION,)
     return versions
@@ -290,7 +295,7 @@ def _check_combinations(request: Request) -> None:
         raise UsageError(
             f"--fail-over cannot be judged from {request.runs} runs", f"measure with RUNS={MIN_RUNS} or more"
         )
-    if request.fail_over is not None and len(request.versions) < 2:
+    if request.fail_over is not None and len(request.server_names) < 2:
         raise UsageError(
             "--fail-over compares versions, and there is only one",
             "name two with VERSION=, or compare two sessions: `recovery compare A B --fail-over 10%`",
@@ -364,10 +369,14 @@ def requested_schema(given: GivenOptions) -> Schema:
     )
 
 
-def _checked_baseline(named: str | None, versions: tuple[str, ...]) -> str | None:
-    """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server."""
-    if named is None:
-        return None
+def _checked_baseline(named: str | None, versions: tuple[str, ...], own_servers: tuple[OwnServer, ...]) -> str | None:
+    """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server, or the
+    name of the user's own server."""
+    names = tuple(own.name for own in own_servers if own.name)
+    if named is None or named in names:
+        return named
+    if names:
+        raise UsageError(f"BASELINE={named} is not measured", f"use one of: {' '.join(names)}")
     try:
         release = parse_request(named).release
     except UsageError:
@@ -375,8 +384,8 @@ def _checked_baseline(named: str | None, versions: tuple[str, ...]) -> str | Non
     for version in _without_repeats(versions):
         if named == version or (release or named) == parse_version_option(version).release:
             return version
-    names = " ".join(versions) or "nothing"
-    raise UsageError(f"BASELINE={named} is not measured", f"use one of --version: {names}")
+    measured = " ".join(versions) or "nothing"
+    raise UsageError(f"BASELINE={named} is not measured", f"use one of --version: {measured}")
 
 
 def _parse_count_or_zero(name: str, text: str | None, *, most: int) -> int:
@@ -386,10 +395,6 @@ def _parse_count_or_zero(name: str, text: str | None, *, most: int) -> int:
 def _absolute_path(path: Path) -> Path:
     """Returns the absolute path, because a stored path must have the same meaning in every working directory."""
     return expand_path(path).absolute()
-
-
-def _absolute_path_or_url(place: str | None) -> str | None:
-    return place if place is None or "://" in place else str(_absolute_path(Path(place)))
 
 
 def _command_to_repeat(request: Request, given: GivenOptions) -> str:
@@ -409,7 +414,7 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
         "engine": request.engine if request.engine != AUTO else None,
         "memory": limits.memory_bytes and format_bytes(limits.memory_bytes),
         "read_bps": limits.read_bps and format_bytes(limits.read_bps),
-        "mysqld": request.mysqld,
+        "mysqld": tuple(map(str, request.mysqld)),
         "template": schema.template if request.experiment_options is None else None,
         "insert_template": request.insert_template,
         "notes": request.note,

@@ -32,7 +32,7 @@ from recovery.mysqld.server import Server
 
 def random_source(bench: Bench, variant: Variant, task: Crash | Damage) -> Random:
     """Returns the source of all random choices of one run: they are the same in another session with this seed."""
-    return Random(f"{task.seed} {bench.server.build.version} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
+    return Random(f"{task.seed} {bench.server.build.version.release} {variant.name} {bench.repeat}")  # noqa: S311 - no secret
 
 
 @contextmanager

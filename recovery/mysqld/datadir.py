@@ -340,7 +340,7 @@ class DataDirs:
         content = json.dumps([parts + layout, template_text, sorted(options.items())])
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
-        return "-".join((str(build.version), database, str(schema.total_tables), *layout, digest))
+        return "-".join((build.version.release, database, str(schema.total_tables), *layout, digest))
 
     def acquire(self, key: str) -> DataDir:
         """Returns the directory with this key, locked, and created if it is missing. In state `new` the caller must

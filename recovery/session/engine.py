@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
 import docker
@@ -15,7 +15,7 @@ from recovery.builds import executable, image_inspect
 from recovery.builds.image_resolve import resolve_image
 from recovery.builds.option_lists import listed_options
 from recovery.builds.resolve import Sources, resolve_server
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
 from recovery.linux.page_cache import CacheDropper, direct_cache_dropper
@@ -35,7 +35,8 @@ class Engine:
     """Describes one way to get servers, start them, and drop the host's caches."""
 
     name: str
-    resolve: Callable[[str | None], Build]
+    resolve: Callable[[str | None, str | None], Build]
+    """Returns the server of a version, or the user's own server at a place."""
     launcher: Launcher
     dropper: Callable[[Sequence[Build]], CacheDropper | None]
     """Returns what can drop the host's caches, given the servers' builds; None if nothing can."""
@@ -69,18 +70,37 @@ def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, 
 
     With ENGINE=auto, falls back to local processes if an image cannot be had. If that fails too, raises the first
     error."""
-    wanted: Sequence[str | None] = request.versions or (None,)
     try:
-        return chosen, tuple(map(chosen.resolve, wanted))
+        return chosen, _resolve_all(request, chosen)
     except HostUnfitError as error:
         if chosen.name == LOCAL or not _allows_local(request):
             raise
         say(f"{error.message}: servers run as local processes")
         local = _local_engine(request, say)
         try:
-            return local, tuple(map(local.resolve, wanted))
+            return local, _resolve_all(request, local)
         except RecoveryError:
             raise error from None
+
+
+def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:
+    """Returns a build of each version, or of each server of the user's own, with its name.
+
+    Raises UsageError if two of these are the same binary: their comparison would say nothing about them."""
+    if not request.mysqld:
+        return tuple(engine.resolve(version, None) for version in request.versions or (None,))
+    version = next(iter(request.versions), None)
+    builds: dict[str, Build] = {}
+    for own in request.mysqld:
+        build = engine.resolve(version, own.place)
+        if build.fingerprint in builds:
+            same = builds[build.fingerprint].version.build
+            raise UsageError(
+                f"{same} and {own.name} are the same binary (SHA-256 {build.fingerprint[:12]})",
+                "check the paths, or measure one of them",
+            )
+        builds[build.fingerprint] = replace(build, version=replace(build.version, build=own.name))
+    return tuple(builds.values())
 
 
 def describe_engine(request: Request) -> str:
@@ -121,7 +141,6 @@ def _sources(request: Request) -> Sources:
     return Sources(
         archive=request.archive,
         offline=request.offline,
-        mysqld=request.mysqld,
         image=request.image,
         registry=request.registry,
     )
@@ -131,7 +150,7 @@ def _local_engine(request: Request, say: Say) -> Engine:
     sources = _sources(request)
     return Engine(
         LOCAL,
-        lambda version: resolve_server(version, sources, say),
+        lambda version, own: resolve_server(version, replace(sources, mysqld=own), say),
         LocalLauncher(),
         lambda _: direct_cache_dropper() or _container_cache_dropper(),
         cache(lambda build: listed_options(build, executable.query_options)),
@@ -159,7 +178,7 @@ def _docker_engine(request: Request, say: Say, client: docker.DockerClient, at: 
 
     return Engine(
         DOCKER,
-        lambda version: resolve_image(version, sources, say, client),
+        lambda version, own: resolve_image(version, replace(sources, mysqld=own), say, client),
         ContainerLauncher(at.url),
         dropper,
         cache(lambda build: listed_options(build, partial(image_inspect.query_image_options, client))),

@@ -295,8 +295,9 @@ def check_options_offline(request: Request, versions: Sequence[Version], say: Sa
 
 
 def _known_options(request: Request, version: Version) -> frozenset[str]:
+    place = next((own.place for own in request.mysqld if own.name == version.build), None)
     try:
-        build = resolve_server(str(version), Sources(mysqld=request.mysqld, offline=True), lambda _: None)
+        build = resolve_server(version.release, Sources(mysqld=place, offline=True), lambda _: None)
     except RecoveryError:
         return kept_options(version)
     return listed_options(build, query_options)

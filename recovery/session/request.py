@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from recovery.errors import UsageError
 from recovery.experiments.experiment import ExperimentOptions
+from recovery.linux.files import expand_path
 from recovery.linux.privileges import NO_STEPS, Steps
 from recovery.model import (
     NO_LIMITS,
@@ -54,6 +57,19 @@ _SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema"
 
 
 @dataclass(frozen=True)
+class OwnServer:
+    """A server of the user's own (MYSQLD)."""
+
+    place: str
+    """Its executable, folder or tarball, or the URL of a tarball."""
+    name: str = ""
+    """Part of its version, such as `patched` in 8.0.31+patched. Empty: the version alone."""
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.place}" if self.name else self.place
+
+
+@dataclass(frozen=True)
 class Request:
     """Describes one session as the user asked for it."""
 
@@ -67,7 +83,7 @@ class Request:
     results: Path
     settings: tuple[tuple[str, str], ...] = ()
     insert_template: Path | None = None
-    mysqld: str | None = None
+    mysqld: tuple[OwnServer, ...] = ()
     archive: str | None = None
     engine: str = "auto"
     """`auto`, `docker` or `local`."""
@@ -88,7 +104,7 @@ class Request:
     """Numbers of tables to measure at, ascending; the last is the schema's. Empty: only the number of the schema."""
     predict: int | None = None
     baseline: str | None = None
-    """The one of `versions` that the others are compared with. None: the first."""
+    """The one of `server_names` that the others are compared with. None: the first."""
     precision: float | None = None
     """Add runs until half of every interval is at most this share of its mean. None: measure `runs` runs."""
     max_runs: int = DEFAULT_MAX_RUNS
@@ -138,9 +154,14 @@ class Request:
             versions, variants, repeats=self.repeats, alternating=alternating, extras=self.extras, first=first
         )
 
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """Returns the names of the servers as the user wrote them; empty for one of the user's own without a name."""
+        return tuple(own.name for own in self.mysqld if own.name) or self.versions
+
     def exact_baseline(self, versions: Sequence[Version]) -> Version | None:
         """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
-        return None if self.baseline is None else versions[self.versions.index(self.baseline)]
+        return None if self.baseline is None else versions[self.server_names.index(self.baseline)]
 
     @property
     def most_tables(self) -> int:
@@ -295,6 +316,48 @@ def variant_text(variant: NamedSettings) -> str:
     words = zip(_LAYOUT_KEYS, (variant.layout, variant.schemas), strict=True)
     pairs = [f"{name}={value}" for name, value in words if value is not None]
     return f"{variant.label}:" + ",".join((*pairs, *(f"{name}={value}" for name, value in variant.settings)))
+
+
+_OWN_SERVER = re.compile(rf"(?:({_LABEL.pattern})=)?(.+)", re.DOTALL)
+_NEXT_OWN_SERVER = re.compile(rf"\s+(?=(?:{_LABEL.pattern}=)?(?:[~/]|\.\.?/|https?://))")
+
+
+def split_own_servers(text: str) -> tuple[str, ...]:
+    """Splits `MYSQLD="base=/a/mysqld patched=/b/mysqld"`, where a path may contain blanks."""
+    return tuple(filter(None, _NEXT_OWN_SERVER.split(text.strip())))
+
+
+def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
+    """Parses `--mysqld PATH` and `--mysqld NAME=PATH`. Several servers without a name are named by their paths."""
+    found = [OwnServer(_absolute_place(place), name) for name, place in map(split_name, texts)]
+    if len(found) > 1:
+        names = _names_by_path([own.place for own in found])
+        found = [replace(own, name=own.name or name) for own, name in zip(found, names, strict=True)]
+        name, times = Counter(own.name for own in found).most_common(1)[0]
+        if times > 1 or not all(own.name for own in found):
+            what = f"two servers have the name '{name}'" if name else "the servers have no names"
+            raise UsageError(f"--mysqld: {what}", "give each a name of its own before its path, like patched=/PATH")
+    return tuple(found)
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Splits `NAME=PATH`; without a name the first part is empty."""
+    match = _OWN_SERVER.fullmatch(text)
+    return (match[1] or "", match[2]) if match else ("", text)
+
+
+def _absolute_place(place: str) -> str:
+    """Returns the absolute path, because a stored path must have the same meaning in every working directory."""
+    return place if "://" in place else str(expand_path(Path(place)).absolute())
+
+
+def _names_by_path(places: Sequence[str]) -> Sequence[str]:
+    """Returns the first parts of the paths that are different in all of them, without what a name cannot have."""
+    for parts in zip_longest(*(Path(place).parts for place in places), fillvalue=""):
+        names = [re.sub(r"[^A-Za-z0-9_.-]+|\.tar\.\w+$", "", part)[:31] for part in parts]
+        if len(set(names)) == len(names) and all(map(_LABEL.fullmatch, names)):
+            return names
+    return ("",) * len(places)
 
 
 def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -393,7 +393,7 @@ def session_from_request(
             "layout": schema.layout.value,
             "template": str(schema.template) if schema.template else None,
             "insert_template": str(request.insert_template) if request.insert_template else None,
-            "mysqld": request.mysqld,
+            "mysqld": " ".join(map(str, request.mysqld)) or None,
             "archive": request.archive,
             "image": request.image,
             "registry": request.registry,

@@ -292,7 +292,7 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
     builder.target.save(
         State(
             status="building",
-            version=str(version),
+            version=version.release,
             fingerprint=builder.build.fingerprint,
             schema=_schema_fields(builder.schema),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,22 @@ def own(data: Path, tmp_path_factory: pytest.TempPathFactory, module_settings: N
 
 def test_an_own_server_is_measured_under_its_version(own: dict[str, Any]) -> None:
     assert [(one["verdict"], one["version"]) for one in own["runs"]] == [("measured", FAST)]
+
+
+def test_two_builds_of_one_release_are_measured_in_turns(at: list[str], tmp_path: Path) -> None:
+    server = resolve_server(FAST, Sources(), lambda _: None)
+    patched = tmp_path / "patched"
+    shutil.copytree(server.basedir, patched, symlinks=True)
+    other = patched / server.mysqld.relative_to(server.basedir)
+    with other.open("ab") as file:
+        file.write(b"x")  # behind the end of the program: it runs as before
+    servers = ["--mysqld", f"base={server.mysqld}", "--mysqld", f"patched={other}"]
+    assert run(["cold-recovery", *servers, "--baseline", "patched", "--runs", "2", *at]) == 0
+    found = stored(tmp_path)
+    assert [one["version"] for one in found["runs"]] == 2 * [f"{FAST}+base", f"{FAST}+patched"]
+    assert {one["verdict"] for one in found["runs"]} == {"measured"}
+    assert found["servers"][f"{FAST}+base"]["sha256"] != found["servers"][f"{FAST}+patched"]["sha256"]
+    assert found["settings"]["baseline"] == f"{FAST}+patched"
 
 
 def test_a_dry_run_shows_the_plan_for_an_own_server(at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
