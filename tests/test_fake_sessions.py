@@ -1,0 +1,110 @@
+"""From the command line to report.json and the end screen, over a fake server that is a real process.
+
+It is started, killed and read like a real one. The tests with real servers show that those behave alike."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fake_mysqld
+import pytest
+from fakes import fake_build, shell_script
+from sessions import FIXTURES, stored
+
+from recovery.builds import packages
+from recovery.cli import measure
+from recovery.cli.main import run
+from recovery.model import Build
+from recovery.mysqld.local import LocalLauncher
+from recovery.session.engine import LOCAL, Engine
+
+SYSBENCH_OUTPUT = FIXTURES / "sysbench" / "read-only-after-a-warm-up.txt"
+FAKE_SYSBENCH = f"""
+[ "$1" != --version ] || {{ echo "sysbench 1.0.20"; exit; }}
+sed '/Threads started/q' {SYSBENCH_OUTPUT}
+sleep 1
+sed '1,/Threads started/d' {SYSBENCH_OUTPUT}
+"""
+"""Prints a recorded report after a while in which the server's counters are read."""
+
+
+@pytest.fixture
+def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Makes the fake server the only one, and returns where sessions and data directories go."""
+    program = shell_script(
+        tmp_path / "server" / "bin" / "mysqld", f'exec {sys.executable} -S {fake_mysqld.__file__} "$@"'
+    )
+
+    def resolve(_: str | None, __: str | None) -> Build:
+        return replace(fake_build(fake_mysqld.VERSION), mysqld=program, basedir=program.parent.parent)
+
+    engine = Engine(LOCAL, resolve, LocalLauncher(), lambda _: None, lambda _: frozenset())
+    monkeypatch.setattr(measure, "choose_engine", lambda *_: engine)
+    return ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--no-drop-caches", "--no-probe"]
+
+
+@pytest.fixture
+def sysbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = shell_script(tmp_path / "programs" / "sysbench", FAKE_SYSBENCH)
+    monkeypatch.setattr(packages, "_find_tool", lambda tool: packages.Tool(tool, program, "sysbench 1.0.20"))
+
+
+def run_files(tmp_path: Path) -> list[dict[str, Any]]:
+    """Returns what is stored of each run."""
+    files = sorted((tmp_path / "results" / "latest" / "runs").glob("*.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["crash-recovery", "--tables", "5", "--inserts", "3", "--runs", "3", *at]) == 0
+    report, printed = stored(tmp_path), capsys.readouterr()
+    assert report["status"] == "finished"
+    assert [(one["variant"], one["verdict"]) for one in report["runs"]] == [
+        ("cold", "measured"),
+        ("warm", "measured"),
+    ] * 3
+    first = report["runs"][0]
+    assert "not shutdown normally" in first["crash_proof"]
+    assert [phase["name"] for phase in first["phases"]][-1] == "first query"
+    assert (first["rows_expected"], first["rows_found"], first["tables"]) == (3, 3, 5)
+    assert {one["variant"]: one["count"] for one in report["summaries"]} == {"cold": 3, "warm": 3}
+    assert [one["number"] for one in run_files(tmp_path)] == list(range(1, 7))
+    assert "Startup after SIGKILL, 5 tables; mean of 3 runs +- 95 % interval:" in printed.out
+    assert "[6/6] 5.7.22 warm" in printed.err
+
+
+@pytest.mark.usefixtures("sysbench")
+def test_a_load(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--tables", "2", "--rows", "50", "--runs", "1", "--seconds", "3", "--warmup", "2", "--threads", "1"]
+    what = ["--question", "scaling", "--workload", "read-only", "--option", "innodb_flush_log_at_trx_commit=1"]
+    assert run(["write-scaling", *what, *sizes, *at]) == 0
+    report = stored(tmp_path)
+    assert {one["verdict"] for one in report["runs"]} == {"measured"}
+    measures = report["runs"][0]["measures"]
+    assert (measures["qps"], measures["tps"]) == (pytest.approx(48990, rel=0.01), pytest.approx(3062, rel=0.01))
+    assert report["figure"] == "qps"
+    assert "queries/s" in capsys.readouterr().out
+
+
+def test_a_crash_trial(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    what = ["--question", "inserts", "--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1"]
+    assert run(["crash-matrix", *what, "--tables", "3", "--runs", "1", *at]) == 0
+    (one,) = stored(tmp_path)["runs"]
+    assert one["verdict"] == "measured", one["reason"]
+    assert (one["measures"]["lost"], one["measures"]["kills"]) == (0, 1)
+    assert one["measures"]["acknowledged"] > 0
+    assert "5.7.22 recovered without a loss from 1 of 1 crashes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["cold-recovery"], ["crash-matrix", "--question", "inserts"]])
+def test_a_server_that_loses_rows_has_failed(command: list[str], at: list[str], tmp_path: Path) -> None:
+    options = ["--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1"]
+    words = [*command, *(options if len(command) > 1 else ()), "--tables", "3", "--runs", "1"]
+    assert run([*words, "--set", "fake_loses_rows=1", *at]) == 1
+    (one,) = stored(tmp_path)["runs"]
+    assert one["verdict"] == "failed"
+    assert "lost" in one["reason"]
