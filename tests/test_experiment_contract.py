@@ -1,0 +1,61 @@
+"""What every experiment of the list has to fulfil, and what stored commands mean to this version."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from sessions import KEPT_SESSIONS
+
+from recovery.cli.measure import request_from_arguments
+from recovery.experiments import EXPERIMENTS, find_experiment
+from recovery.model import METRICS, parse_version
+from recovery.session.plan import is_supported_by
+from recovery.session.request import Request
+
+VERSION = parse_version("8.0.31")
+
+
+def parsed(command: str) -> Request:
+    """Returns the request of a stored command; its prefix is `recovery`."""
+    _, name, *words = shlex.split(command)
+    return request_from_arguments(name, words)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_has_a_question_and_a_metric_and_plans_different_variants(name: str) -> None:
+    experiment = find_experiment(name)
+    assert experiment.name == name
+    assert experiment.question.endswith("?")
+    request = parsed(f"recovery {name} --version {VERSION} --runs 2")
+    variants = request.all_variants
+    assert {experiment.figure, *(one.figure for one in variants if one.figure)} <= METRICS.keys()
+    assert len({one.name for one in variants}) == len(variants) > 0
+    plan = request.plan((VERSION,), variants, alternating=True)
+    supported = {one.name for one in variants if is_supported_by(one, VERSION)}
+    assert {trial.variant.name for trial in plan.trials} == supported
+    assert [trial.number for trial in plan.trials] == list(range(1, len(plan.trials) + 1))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_command_of_an_experiment_asks_for_the_same_session(name: str) -> None:
+    request = parsed(f"recovery {name} --version {VERSION} --runs 4 --set innodb_io_capacity=400 --note 'a  b'")
+    assert parsed(request.command) == request
+
+
+@pytest.mark.parametrize("kept", KEPT_SESSIONS)
+def test_a_stored_command_asks_for_the_same_session(kept: str, kept_sessions: Path) -> None:
+    stored = json.loads((kept_sessions / kept / "report.json").read_text())
+    request = parsed(stored["command"])
+    assert parsed(request.command) == request
+    settings, schema = stored["settings"], request.schema
+    assert (schema.tables, schema.databases, schema.rows) == tuple(
+        settings[one] for one in ("tables", "schemas", "rows")
+    )
+    assert request.runs == settings["runs"]
+    # What was planned as a warm start and proved to be none is named after what it was.
+    assert {one.replace("second start", "warm") for one in stored["variants"]} <= {
+        one.name for one in request.all_variants
+    }
