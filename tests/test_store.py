@@ -18,8 +18,8 @@ import recovery
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.model import Phase, Run, Session, Verdict
-from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, find_session, load_session
-from recovery.session.store import SessionStore, check_results_folder
+from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, find_session, load_session, to_json
+from recovery.session.store import REPORT_INTERVAL_S, SessionStore, check_results_folder
 
 PROMISED = {
     "version", "flavor", "variant", "repeat", "verdict", "startup_s", "first_query_s", "phases", "tables",
@@ -73,6 +73,7 @@ def test_a_session_is_read_back_as_it_was_stored(store: SessionStore) -> None:
 
 def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
     store.append(a_run(1))
+    store.finish(SESSION)
     report = stored(store.folder)
     assert report["format"] == 1
     assert {"scenario", "environment", "settings", "runs", "summaries", "findings"} <= report.keys()
@@ -82,6 +83,27 @@ def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
     assert report["summaries"][0]["mean_s"] == 1.5
     assert report["summaries"][0]["stdev_s"] is None
     assert report["findings"] == []
+
+
+def test_a_run_is_stored_without_computing_the_report_each_time(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports: list[Session] = []
+
+    def recorded(session: Session) -> bytes:
+        reports.append(session)
+        return to_json(session)
+
+    monkeypatch.setattr("recovery.session.store.to_json", recorded)
+    now_s = [store._report_written_s]
+    monkeypatch.setattr("recovery.session.store.time.monotonic", lambda: now_s[0])
+    for number in range(1, 50):
+        store.append(a_run(number))
+        assert len(load_session(store.folder).runs) == number, "a reader of the session sees every run at once"
+    assert reports == []
+    now_s[0] += REPORT_INTERVAL_S
+    store.append(a_run(50))
+    assert [len(session.runs) for session in reports] == [50]
 
 
 def test_the_version_of_the_tool_is_stored(tmp_path: Path) -> None:
@@ -224,6 +246,7 @@ def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: b
 )
 def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes: dict[str, Any], message: str) -> None:
     store.append(a_run(1))
+    store.finish(SESSION)
     (run,) = stored(store.folder)["runs"]
     runs = [{**run, "number": number + 1} for number in range(changes.pop("runs", 1))]
     runs[0]["measures"] = changes.pop("measures", {})
@@ -242,6 +265,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_an_unknown_verdict_is_refused(store: SessionStore) -> None:
     store.append(a_run(1))
+    store.finish(SESSION)
     change(store.folder, runs=[{**stored(store.folder)["runs"][0], "verdict": "splendid"}])
     with pytest.raises(RecoveryError, match=r"runs\.0\.verdict"):
         load_session(store.folder)

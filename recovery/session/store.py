@@ -5,9 +5,11 @@ survive a crash of this tool."""
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -74,6 +76,11 @@ DRAFT_NAMES = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 """Pattern of the names of drafts in the results folder. Other names are left alone: they may be the user's files."""
 
 
+REPORT_INTERVAL_S = 30.0
+"""Least time between two reports that are written only because a run has ended. What a report computes from the runs
+takes the longer the more runs there are."""
+
+
 class SessionStore:
     """Manages the folder of a running session; a run survives a power loss once `append` has returned."""
 
@@ -82,6 +89,8 @@ class SessionStore:
         self.logs = folder / "logs"
         self._session = session
         self._lock: locks.Lock | None = None
+        self._report_written_s = -math.inf
+        """When report.json was last written, on the monotonic clock."""
 
     @classmethod
     def create(cls, results: Path, session: Session, *, plan: StoredPlan | None = None) -> SessionStore:
@@ -162,13 +171,14 @@ class SessionStore:
             write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
 
     def append(self, run: Run) -> None:
-        """Stores a run that has ended: first its own file, then the report with all runs."""
+        """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report."""
         stored = {"format": STORED_FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
         with writing_results(self.folder):
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", json_bytes(stored))
             others = (one for one in self._session.runs if one.number != run.number)
             self._session = replace(self._session, runs=in_plan_order((*others, run)))
-            self._write_report()
+            if time.monotonic() - self._report_written_s >= REPORT_INTERVAL_S:
+                self._write_report()
 
     def update(self, session: Session) -> None:
         """Stores the session's servers, notes and status; its runs are always those that were appended."""
@@ -194,6 +204,7 @@ class SessionStore:
 
     def _write_report(self) -> None:
         write_atomically(self.folder / REPORT_FILE, to_json(self._session))
+        self._report_written_s = time.monotonic()
 
 
 def check_results_folder(results: Path) -> None:
