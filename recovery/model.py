@@ -130,6 +130,9 @@ class Damage:
 Task = Load | StatementTask | DumpTask | CreateTask | Crash | Damage
 
 
+# --- Servers, what may limit them, and what is in their data directories
+
+
 class Flavor(StrEnum):
     MYSQL = "mysql"
     MARIADB = "mariadb"
@@ -263,6 +266,9 @@ class Schema:
         if self.databases == 1:
             return (self.database,)
         return tuple(f"{self.database}_{number}" for number in range(1, self.databases + 1))
+
+
+# --- Ways to measure a server, and the planned trials
 
 
 class Cache(StrEnum):

@@ -62,7 +62,7 @@ from recovery.session.resume import Unfinished, check_not_running, find_unfinish
 from recovery.session.run import run_session
 from recovery.workload.schema import checked_script_size, disk_need
 
-# --- The plan that --dry-run prints
+# --- The plan: what a dry run prints, and what is announced before a session
 
 _MAX_TRIALS, _FIRST_TRIALS = 20, 10
 """The plan lists at most so many trials; of more, it lists the first."""
@@ -285,6 +285,8 @@ def _server_source(version: Version, *, in_images: bool) -> str:
     return "in the cache" if str(version) in cached else "to be fetched"
 
 
+# --- Help of the measuring commands
+
 _DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
 _VARIANT_HELP = (
     "Server options to compare under a name; repeated for each. NAME: without options is the server as it is."
@@ -314,6 +316,9 @@ def option_help(experiment: Experiment, name: str, text: str | None) -> str | No
         if load.template is not None:  # all tables of a load have one schema and one layout
             text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
     return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
+
+
+# --- A session, from its options to its results on the screen
 
 
 @dataclass(frozen=True)

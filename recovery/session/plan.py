@@ -130,6 +130,8 @@ def _options_text(options: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in options.items()) or "none"
 
 
+# --- Data directories, and the trials over them
+
 UNNAMED = NamedSettings("")
 SETTINGS_AXIS = "settings"
 """Name of the axis for the variants that the user named."""

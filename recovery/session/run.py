@@ -402,6 +402,9 @@ class TrialLoop:
             self.reporter.warn(note)
 
 
+# --- The whole session: servers, preparation, trials
+
+
 def run_session(
     request: Request,
     *,
