@@ -296,7 +296,7 @@ def test_a_flame_graph_is_written_beside_the_stacks(tmp_path: Path) -> None:
         store.append(run)
     (store.folder / "stacks").mkdir()
     (store.folder / "stacks" / "last.folded").write_text(folded_text(FRAMES))
-    store.finish(store.session)
+    store.finish()
     write_reports(store.folder, store.session)
     assert "eu-stack" in (store.folder / "stacks" / "last.svg").read_text()
     assert "](stacks/last.svg)" in markdown.render(load_session(store.folder))

@@ -335,7 +335,8 @@ def test_gaps_in_stacks_are_noted_and_empty_stacks_are_not_stored(tmp_path: Path
 @pytest.mark.parametrize(("shared", "cpus"), [(False, 3), (True, None)])
 def test_refused_cpus_are_not_stored_as_dedicated(shared: bool, cpus: int | None, tmp_path: Path) -> None:
     loop, bench, _ = session_of(tmp_path, [GOOD, GOOD])
-    loop.session = replace(loop.session, settings={**loop.session.settings, "client_cpus": 3})
+    session = loop.initial_session
+    loop.initial_session = replace(session, settings={**session.settings, "client_cpus": 3})
     bench.cpus_shared = shared
     loop.run()
     assert stored(tmp_path).settings["client_cpus"] == cpus

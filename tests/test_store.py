@@ -66,14 +66,14 @@ def store(tmp_path: Path) -> SessionStore:
 def test_a_session_is_read_back_as_it_was_stored(store: SessionStore) -> None:
     store.append(a_run(1))
     store.append(a_run(2, None, Verdict.FAILED))
-    store.finish(replace(SESSION, notes=("another note",)))
+    store.finish(notes=("another note",))
     runs = (a_run(1), a_run(2, None, Verdict.FAILED))
     assert load_session(store.folder) == replace(SESSION, notes=("another note",), status="finished", runs=runs)
 
 
 def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
     store.append(a_run(1))
-    store.finish(SESSION)
+    store.finish()
     report = stored(store.folder)
     assert report["format"] == 1
     assert {"scenario", "environment", "settings", "runs", "summaries", "findings"} <= report.keys()
@@ -116,7 +116,7 @@ def test_the_version_of_the_tool_is_stored(tmp_path: Path) -> None:
 )
 def test_a_session_is_running_until_it_has_another_status(given: str, expected: str, store: SessionStore) -> None:
     assert load_session(store.folder).status == "running"
-    store.finish(replace(SESSION, status=given))
+    store.finish(status=given)
     assert load_session(store.folder).status == expected
     assert not (store.folder / LOCK_FILE).exists()
 
@@ -128,7 +128,7 @@ def test_every_report_has_findings_from_the_beginning(figure: str, tmp_path: Pat
     assert kinds(store.folder) == ["few-runs"]
     store.append(a_run(1, None, Verdict.FAILED))
     assert kinds(store.folder) == ["few-runs"]
-    store.finish(replace(session, status="aborted"))
+    store.finish(status="aborted")
     assert kinds(store.folder) == ["few-runs"]
 
 
@@ -151,9 +151,10 @@ def test_findings_are_rewritten_on_request_once_a_session_has_ended(
     assert not (store.folder / LOCK_FILE).exists()
 
 
-def test_an_update_keeps_the_runs(store: SessionStore) -> None:
+def test_a_change_keeps_the_runs(store: SessionStore) -> None:
     store.append(a_run(1))
-    store.update(replace(SESSION, servers={"5.7.22": {"source": "own"}}))
+    store.change(servers={"5.7.22": {"source": "own"}})
+    store.save()
     assert load_session(store.folder).runs == (a_run(1),)
     assert load_session(store.folder).servers == {"5.7.22": {"source": "own"}}
 
@@ -246,7 +247,7 @@ def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: b
 )
 def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes: dict[str, Any], message: str) -> None:
     store.append(a_run(1))
-    store.finish(SESSION)
+    store.finish()
     (run,) = stored(store.folder)["runs"]
     runs = [{**run, "number": number + 1} for number in range(changes.pop("runs", 1))]
     runs[0]["measures"] = changes.pop("measures", {})
@@ -265,7 +266,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_an_unknown_verdict_is_refused(store: SessionStore) -> None:
     store.append(a_run(1))
-    store.finish(SESSION)
+    store.finish()
     change(store.folder, runs=[{**stored(store.folder)["runs"][0], "verdict": "splendid"}])
     with pytest.raises(RecoveryError, match=r"runs\.0\.verdict"):
         load_session(store.folder)

@@ -211,7 +211,7 @@ def test_a_second_start_is_stored_under_the_planned_name_for_a_resumed_session(t
     store = SessionStore.create(tmp_path, planned)
     for run in (COLD, a_run(2, "warm", 19 * GB)):
         store.append(run)
-    store.finish(replace(store.session, status="interrupted"))
+    store.finish(status="interrupted")
     stored = json.loads((store.folder / "runs" / "002.json").read_text())
     assert (stored["variant"], stored["resident_share"]) == ("warm", None)
     assert load_session(store.folder).runs[1].variant == "second start"
@@ -219,5 +219,5 @@ def test_a_second_start_is_stored_under_the_planned_name_for_a_resumed_session(t
     further = SessionStore.resume(store.folder)
     further.append(a_run(3, "cold", 400 * GB))
     further.append(a_run(4, "warm", 0))
-    further.finish(further.session)
+    further.finish()
     assert [run.variant for run in load_session(store.folder).runs] == ["cold", "warm", "cold", "warm"]

@@ -242,7 +242,7 @@ def _rewrite_reports(folder: Path) -> None:
     if store.session.status == Status.RUNNING:
         store.release_lock()
     else:
-        store.finish(store.session)
+        store.finish()
     write_reports(folder, load_session(folder))
 
 

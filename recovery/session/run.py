@@ -61,7 +61,6 @@ from recovery.session.store import (
     run_from_measurement,
     session_from_request,
     with_verdict,
-    without_dedicated_cpus,
 )
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import checked_script_size
@@ -125,7 +124,7 @@ class TrialLoop:
         self.setup = setup
         self.pool = pool
         self.reporter = reporter
-        self.session = session_from_request(
+        self.initial_session = session_from_request(
             request,
             setup.experiment,
             setup.plan,
@@ -139,7 +138,7 @@ class TrialLoop:
         self.planned = current_plan(request, setup)
         self._store: SessionStore | None = None
         if resumed is not None:
-            self.session = resumed.session(self.session, self.planned)
+            self.initial_session = resumed.session(self.initial_session, self.planned)
             self.planned = replace(resumed.planned, boot=self.planned.boot)
             self._store = resumed.store
         self._has_started = resumed is not None
@@ -179,10 +178,11 @@ class TrialLoop:
 
         This comes before the first build, so that a session killed during a build can be resumed."""
         if self._store is None:
-            self._store = SessionStore.create(self.request.results, self.session, plan=self.planned)
+            self._store = SessionStore.create(self.request.results, self.initial_session, plan=self.planned)
         else:
             self.store.store_plan(self.planned)
-            self.store.update(self.session)
+            self.store.change(status=self.initial_session.status, notes=self.initial_session.notes)
+            self.store.save()
             self.store.mark_newest()
             done, planned = len(self.setup.earlier.done), len(self.setup.plan.trials)
             self.reporter.say(f"{self.store.folder.name} is resumed: {done} of {planned} runs have ended")
@@ -202,10 +202,10 @@ class TrialLoop:
             self.reporter.set_session_folder(self.request.results)
             self.store.discard()
             return
-        notes = (*self.session.notes, note) if note else self.session.notes
-        host = self.session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
-        self.session = replace(self.session, status=status.value, notes=notes, environment=host)
-        self.store.finish(self.session)
+        session = self.store.session
+        notes = (*session.notes, note) if note else session.notes
+        host = session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
+        self.store.finish(status=status.value, notes=notes, environment=host)
 
     def _trials(self) -> None:
         plan, done = self.setup.plan, self.setup.earlier.done
@@ -231,7 +231,7 @@ class TrialLoop:
             return False
         if trial.number not in self._left_out:
             before = tuple(run for run in self.store.session.runs if run.repeat < trial.repeat)
-            session = rename_second_starts(replace(self.session, runs=before))
+            session = rename_second_starts(replace(self.store.session, runs=before))
             cells = measured_runs_by_cell(session)
             for variant in self.setup.plan.variants_over(spec):
                 # Of warm starts either the warm ones or the second starts count: the larger number of them.
@@ -246,15 +246,15 @@ class TrialLoop:
         """Removes the trials over this data directory that are not done from those that are planned."""
         done = self.store.session.done
         self._left_out |= {one.number for one in self.setup.plan.over(spec) if one.extra is None} - done
-        self.session = replace(self.session, planned_runs=len(self.setup.plan.trials) - len(self._left_out))
-        self.store.update(self.session)
+        self.store.change(planned_runs=len(self.setup.plan.trials) - len(self._left_out))
+        self.store.save()
         self.reporter.trials_left_out(self._left_out)
         self.reporter.say(f"{spec.version}: every interval is within +- {100 * precision:g} %")
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
         over = self.setup.plan.variants_over(spec)
-        return any((floor.version, floor.variants) == (str(spec.version), over) for floor in self.session.floors)
+        return any((floor.version, floor.variants) == (str(spec.version), over) for floor in self.store.session.floors)
 
     def _run_trial(self, trial: Trial, spec: DatadirSpec) -> None:
         bench = self.pool.bench(spec)
@@ -343,16 +343,13 @@ class TrialLoop:
         except RecoveryError as error:
             self._note(f"{trial.version}: there is no floor: {error.message}")
         else:
-            self.session = replace(self.session, floors=(*self.session.floors, floor))
-        self.store.update(self.session)
+            self.store.change(floors=(*self.store.session.floors, floor))
+        self.store.save()
 
     def _store_facts(
         self, trial: Trial, bench: Bench, outcome: Measurement | None, *, clock_set_s: float | None
     ) -> None:
-        """Stores the notes and server facts that a trial produced.
-
-        They are stored before the run: if the tool is killed in between, the run is measured again."""
-        before = self.session
+        """Adds the notes and server facts that a trial produced to the session."""
         if clock_set_s is not None:
             text = f"set by {clock_set_s:+.1f} s during run {trial.number}; no duration is taken from it."
             self._note(f"The host's clock was {text}")
@@ -360,12 +357,11 @@ class TrialLoop:
             self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
         for text in bench.notes:
             self._note(text)
+        session = self.store.session
         if bench.cpus_shared:
-            self.session = without_dedicated_cpus(self.session)
+            self.store.change(settings={**session.settings, "server_cpus": None, "client_cpus": None})
         name = " ".join(filter(None, (str(trial.version), trial.variant.label)))
-        self.session = replace(self.session, servers={**self.session.servers, name: bench.description})
-        if self.session != before:
-            self.store.update(self.session)
+        self.store.change(servers={**session.servers, name: bench.description})
 
     def _recover_state(self, bench: Bench, trial: Trial, spec: DatadirSpec) -> None:
         """Restores a known state after a trial that did not end as planned: starts the server and counts its rows.
@@ -397,8 +393,8 @@ class TrialLoop:
 
     def _note(self, note: str) -> None:
         """Adds a note to the report and shows it to the user, unless it is there already."""
-        if note not in self.session.notes:
-            self.session = replace(self.session, notes=(*self.session.notes, note))
+        if note not in self.store.session.notes:
+            self.store.change(notes=(*self.store.session.notes, note))
             self.reporter.warn(note)
 
 

@@ -91,6 +91,8 @@ class SessionStore:
         self._lock: locks.Lock | None = None
         self._report_written_s = -math.inf
         """When report.json was last written, on the monotonic clock."""
+        self._is_changed = False
+        """Whether fields of the session are not stored yet. A run in its own file is stored."""
 
     @classmethod
     def create(cls, results: Path, session: Session, *, plan: StoredPlan | None = None) -> SessionStore:
@@ -171,26 +173,37 @@ class SessionStore:
             write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
 
     def append(self, run: Run) -> None:
-        """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report."""
+        """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report.
+
+        What changed in the session is stored before: if the tool is killed in between, the run is measured again."""
         stored = {"format": STORED_FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
         with writing_results(self.folder):
+            if self._is_changed:
+                self._write_report()
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", json_bytes(stored))
             others = (one for one in self._session.runs if one.number != run.number)
             self._session = replace(self._session, runs=in_plan_order((*others, run)))
             if time.monotonic() - self._report_written_s >= REPORT_INTERVAL_S:
                 self._write_report()
 
-    def update(self, session: Session) -> None:
-        """Stores the session's servers, notes and status; its runs are always those that were appended."""
-        self._session = with_tool_version(replace(session, runs=self._session.runs))
+    def change(self, **changes: Any) -> None:
+        """Changes fields of the session, which are stored before the next run, or by `save`."""
+        changed = replace(self._session, **changes)
+        self._is_changed |= changed != self._session
+        self._session = changed
+
+    def save(self) -> None:
         with writing_results(self.folder):
             self._write_report()
 
-    def finish(self, session: Session) -> None:
+    def finish(self, **changes: Any) -> None:
         """Stores the final state: a session that was neither interrupted nor aborted is finished."""
+        self.change(**changes)
+        if self._session.status == Status.RUNNING:
+            self.change(status=Status.FINISHED.value)
         written = False
         try:
-            self.update(replace(session, status=Status.FINISHED.value) if session.status == Status.RUNNING else session)
+            self.save()
             written = True
         finally:
             # If the write failed, the lock file stays: it shows that the stored state is not the final one.
@@ -204,7 +217,7 @@ class SessionStore:
 
     def _write_report(self) -> None:
         write_atomically(self.folder / REPORT_FILE, to_json(self._session))
-        self._report_written_s = time.monotonic()
+        self._report_written_s, self._is_changed = time.monotonic(), False
 
 
 def check_results_folder(results: Path) -> None:
@@ -462,11 +475,6 @@ def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float 
         "published_build": given.published_build,
         "waits": request.waits,
     }
-
-
-def without_dedicated_cpus(session: Session) -> Session:
-    """Returns the session without dedicated CPUs, for a host that refused to pin a process to them."""
-    return replace(session, settings={**session.settings, "server_cpus": None, "client_cpus": None})
 
 
 def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
