@@ -87,6 +87,9 @@ def test_an_invalid_registry_is_refused(registry: str) -> None:
         ("10.11.5", "10.11.5-MariaDB", False),
         ("mariadb-10.11", "10.11.19-MariaDB-0+deb12u1", True),
         ("debian-sid", "26.7.0", True),
+        ("percona-8.0.31", "8.0.31", False),
+        ("percona-8.0.31", "8.0.31-23", True),
+        ("mysql-8.0.31", "8.0.31-23", False),
     ],
 )
 def test_which_servers_match_a_requested_version(wanted: str, found: str, fits: bool) -> None:

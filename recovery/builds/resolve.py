@@ -64,9 +64,7 @@ class ServerRequest:
         if self.alias is not None:
             is_lts = version.numbers[:2] in _LTS_SERIES[self.flavor]
             return version.flavor is self.flavor and (self.alias == "latest" or is_lts)
-        # Debian's 9.7.4-2 is MySQL's 9.7.4: between MySQL and Percona, the flavor that the server reports counts.
-        is_same_flavor = self.flavor is version.flavor or Flavor.MARIADB not in (self.flavor, version.flavor)
-        return self.release is not None and version.numbers == self.release.numbers and is_same_flavor
+        return self.release is not None and is_release(version, self.release)
 
     @property
     def like(self) -> Version:
@@ -76,6 +74,14 @@ class ServerRequest:
         newest = self.series or _LTS_SERIES[self.flavor][-1]
         flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, newest))
         return Version(flavor, (*numbers, 0))
+
+
+def is_release(found: Version, wanted: Version) -> bool:
+    """Returns whether the found version is the requested one. Without a prefix `9.7.4-2` can be Debian's spelling or
+    Percona's: between MySQL and Percona, the flavor that the server reports counts then."""
+    if wanted.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (wanted.flavor, found.flavor):
+        return wanted == found
+    return wanted.numbers == found.numbers
 
 
 def parse_request(text: str) -> ServerRequest:
@@ -248,20 +254,12 @@ def _resolve_own(wanted: Version | None, sources: Sources, say: Say) -> Build:
     assert sources.mysqld is not None
     found = server_sources.find_own_server(sources.mysqld, offline=sources.offline, say=say)
     build = _make_build(found, offline=sources.offline, say=say)
-    if wanted is not None and not _versions_match(wanted, build.version):
+    if wanted is not None and not is_release(build.version, wanted):
         raise UsageError(
             f"--mysqld is {build.version} ({build.version.text}), but VERSION={wanted} was asked for",
             f"leave --version out, or say VERSION={build.version}",
         )
     return build
-
-
-def _versions_match(wanted: Version, found: Version) -> bool:
-    """Returns whether the found version is the requested one. `9.7.4-2` can be Debian's spelling or Percona's: between
-    MySQL and Percona, the flavor that the server reports counts."""
-    if wanted.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (wanted.flavor, found.flavor):
-        return wanted == found
-    return wanted.numbers == found.numbers
 
 
 def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServer:
@@ -330,7 +328,7 @@ def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources
             f"the server in the cache cannot be used: {error.message}",
             f"remove it, and it is fetched again: rm -r {server.folder}",
         ) from error
-    if not _versions_match(wanted, build.version):
+    if not is_release(build.version, wanted):
         server.remove()
         server_sources.forget_checksum(server.origin.where)
         raise HostUnfitError(
