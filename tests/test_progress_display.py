@@ -54,7 +54,7 @@ def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[st
 def test_a_trial_is_shown_with_the_results_so_far() -> None:
     assert texts(measuring()) == [
         "crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left",
-        "[5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s",
+        "[5/8] 5.7.22 cold run 5: timed start 45 s, validation 38 s",
         "5.7.22 cold  1/2  mean 5.00 s  last 5.00 s",
         "5.7.22 warm  1/2  mean 3.00 s  last 3.00 s",
         "8.0.31 cold  1/2  mean 4.00 s  last 4.00 s",
@@ -103,7 +103,7 @@ def test_a_narrow_view_loses_nothing_and_keeps_numbers_with_their_units() -> Non
     lines = texts(measuring(), 39)
     assert " ".join(" ".join(lines).split()).startswith(
         "crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left "
-        "[5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s 5.7.22 cold 1/2 mean 5.00"
+        "[5/8] 5.7.22 cold run 5: timed start 45 s, validation 38 s 5.7.22 cold 1/2 mean 5.00"
     )
     assert not [line for line in lines if line.split()[0] in ("s", "min")]
 
@@ -124,7 +124,7 @@ def test_no_control_character_reaches_the_terminal() -> None:
 def test_the_page_of_recovery_status() -> None:
     lines = list(status_page(measuring(), running=True))
     assert lines[0] == "crash-recovery of 5.7.22 8.0.31: pid 7, since 2026-01-01 00:00:00 UTC"
-    assert lines[2] == "  measuring: [5/8] 5.7.22 cold run 2: timed start 45 s, validation 38 s"
+    assert lines[2] == "  measuring: [5/8] 5.7.22 cold run 5: timed start 45 s, validation 38 s"
     assert lines[-1] == "  results go to /results"
     lines = list(status_page(replace(measuring(), status=Status.KILLED), running=False))
     assert lines[0] == "no session is running"
@@ -235,7 +235,7 @@ def test_a_quiet_session_prints_failures_and_warnings_alone(
         display.trial_ended(failed)
     assert stream.getvalue().splitlines() == [
         "this is not well",
-        "[2/8] 5.7.22 warm run 1: FAILED: it did not start",
+        "[2/8] 5.7.22 warm run 2: FAILED: it did not start",
     ]
     assert records, "the state is stored all the same"
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from sessions import FIXTURES, KEPT_SESSIONS
 
 from recovery.analysis.warnings import findings
-from recovery.model import ReadFloor, Run, Session, Table, Verdict, metric
+from recovery.model import Phase, ReadFloor, Run, Session, Table, Verdict, metric
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
@@ -27,7 +27,7 @@ from recovery.report.html import page as html_page
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.startup_tables import floor_table
 from recovery.report.stored_session import load_session
-from recovery.report.summary_text import answers, seconds_with_error
+from recovery.report.summary_text import answers, seconds_with_digits
 
 SESSION = load_session(FIXTURES / "sessions" / "three-versions")
 COLD = a_run(1, ("5.7.22", "cold"), 41.0)
@@ -43,6 +43,18 @@ def of(*runs: Run) -> str:
 
 
 # --- Answers about starts
+
+
+def test_of_many_short_phases_the_two_longest_are_named() -> None:
+    names = ("buffer pool", "system files", "redo scan", "redo apply", "validation", "dictionary")
+    phases = tuple(Phase(name, 1.0 * number, 1.1 * number + 1) for number, name in enumerate(names))
+    assert "cold: 1.50 s dictionary, 1.40 s validation;" in of(replace(UNTRACED, phases=phases))
+
+
+def test_runs_whose_interval_passes_zero_are_given_as_a_range() -> None:
+    runs = [replace(COLD, number=number, startup_s=seconds) for number, seconds in enumerate((0.9, 1.2, 3.7), start=1)]
+    assert "5.7.22: cold 1.93 s (runs of 0.90 to 3.70 s)" in of(*runs)
+
 
 TITLE = "Startup after SIGKILL, 200,000 tables; mean of 1 run:\n"
 READS = "61.5 kB in 1.8 reads for each table"
@@ -155,7 +167,7 @@ def test_there_is_no_prediction_if_its_test_fails(share: float, side: str) -> No
     ("seconds", "words"), [(0.694, "0.69 s"), (9.996, "10.0 s"), (41.04, "41.0 s"), (99.96, "100 s"), (412.4, "412 s")]
 )
 def test_seconds_have_three_digits(seconds: float, words: str) -> None:
-    assert seconds_with_error(seconds) == words
+    assert seconds_with_digits(seconds) == words
 
 
 # --- Answers about servers under load

@@ -266,7 +266,7 @@ def planned(**changed: Any) -> StoredPlan:
         ({"servers": {"5.7.22": "b" * 64}}, "the server 5.7.22 is another build (SHA-256 bbbbbbbbbbbb, and was aaaa"),
         ({"servers": {"5.7.23": "a" * 64}}, "the server is 5.7.23 now, and was 5.7.22"),
         ({"trials": planned().trials[:2]}, "the plan has 2 runs now, and had 4"),
-        ({"trials": planned().trials[::-1]}, "run 4 is 5.7.22 warm 2 now, and was 5.7.22 cold 1"),
+        ({"trials": planned().trials[::-1]}, "run 4 is 5.7.22 warm now, and was 5.7.22 cold 1"),
         ({"settings": {"cold": {"a": "1"}, "warm": {}}}, "the options of cold are a=1 now, and were none"),
         ({"inserts": "j"}, "the insert script has changed"),
         ({"directories": ("l",)}, "or options that shape the files, have changed"),

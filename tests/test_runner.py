@@ -13,6 +13,7 @@ import pytest
 from recovery.analysis.statistics import half_interval_95
 from recovery.analysis.summary import summarise
 from recovery.analysis.warnings import findings
+from recovery.cli.measure import exit_code
 from recovery.errors import (
     HostUnfitError,
     RecoveryError,
@@ -44,6 +45,7 @@ from recovery.model import (
 )
 from recovery.mysqld.read_floor import FloorTimes
 from recovery.report.stored_session import find_session, load_session
+from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import DatadirSpec, build_variants, make_plan
 from recovery.session.prepare import RunSetup
@@ -155,6 +157,8 @@ def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -
     (cell,) = summarise(session)
     assert cell.interval == pytest.approx(1.1 * half_interval_95([4.0, 4.4, 4.0, 4.4, 4.2, 4.2]))
     assert "precision-missed" not in {one.kind for one in findings(session)}
+    assert not any("was missed" in line for line in answers(session))
+    assert exit_code(loop.request, session) == 0
 
 
 def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> None:
@@ -163,6 +167,8 @@ def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> N
     session = stored(tmp_path)
     assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 6, 6)
     assert "precision-missed" in {one.kind for one in findings(session)}
+    assert "The precision of +- 5 % was missed: 5.7.22 cold." in answers(session)
+    assert exit_code(loop.request, session) == 1
 
 
 def test_failed_runs_count_for_no_precision(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recovery.analysis.summary import all_variant_ratios
-from recovery.analysis.warnings import _kendall_deviations, findings
+from recovery.analysis.warnings import findings, kendall
 from recovery.experiments import find_experiment
 from recovery.experiments.experiment import ExperimentOptions, HostCapacity
 from recovery.model import (
@@ -161,7 +161,7 @@ def test_a_sound_session_of_starts_has_no_warning(found: Session, absent: str) -
 def test_a_trend_counts_each_pair(times: list[float]) -> None:
     rising = sum((later > earlier) - (later < earlier) for earlier, later in combinations(times, 2))
     count = len(times)
-    assert _kendall_deviations(times) == abs(rising) / math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    assert kendall(times) == (rising, count * (count - 1) * (2 * count + 5) / 18)
 
 
 def test_a_trend_of_many_runs_compares_few_of_them() -> None:
@@ -179,8 +179,17 @@ def test_a_trend_of_many_runs_compares_few_of_them() -> None:
 
         __gt__ = __lt__
 
-    _kendall_deviations([Seconds(number * 7 % 5003) for number in range(5000)])
+    kendall([Seconds(number * 7 % 5003) for number in range(5000)])
     assert compared < 500_000
+
+
+def test_the_times_of_a_cache_below_this_machine_give_the_printed_ratio() -> None:
+    seen: dict[str, str | int | float | None] = {
+        "probe_again_times_faster": 7.2, "probe_again_blocks": 256, "probe_first_read_ms": 0.6,
+        "probe_read_again_ms": 0.2,
+    }  # fmt: skip
+    found = one(replace(session(COLD), environment=seen), "cached-below")
+    assert "again is 3.0 times as fast (0.6 ms, then 0.2 ms)" in found.text
 
 
 def test_a_cache_below_this_machine() -> None:
@@ -262,6 +271,49 @@ def measured(**figures: float) -> Callable[[Run], Run]:
 @pytest.mark.parametrize("name", ["metadata", "interference", "write-scaling"])
 def test_a_quiet_session_of_loads_has_no_warning(name: str) -> None:
     assert findings(FORMS[name]()) == ()
+
+
+def load_of(*qps: float) -> Session:
+    """A load with these queries per second in its runs."""
+    (cell,) = LOAD.variants[:1]
+    first = next(run for run in LOAD.runs if run.variant == cell)
+    runs = tuple(
+        replace(first, number=number, repeat=number, measures={**first.measures, "qps": value})
+        for number, value in enumerate(qps, start=1)
+    )
+    return replace(LOAD, variants=(cell,), runs=runs, planned_runs=len(runs))
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "text"),
+    [
+        (load_of(600.0, 1000.0, 1010.0, 990.0), "slow-first-run", "had 600 queries/s, the others 990 to 1,010"),
+        (load_of(1000.0, 1010.0, 990.0, 500.0, 1005.0), "outlier", "median of 1,000 queries/s: run 4 (500 queries/s)"),
+        (load_of(*(1000 * 0.97**run for run in range(5))), "drift", "fell from run to run, from 1,000 to 885"),
+    ],
+)  # fmt: skip
+def test_a_load_that_varies_gets_the_warnings_of_a_start(found: Session, kind: str, text: str) -> None:
+    assert text in one(found, kind).text
+
+
+def test_a_fast_first_run_of_a_load_is_not_slow() -> None:
+    assert "slow-first-run" not in kinds(load_of(1600.0, 1000.0, 1010.0, 990.0))
+
+
+def test_a_kept_load_that_falls_by_three_percent_a_run_drifts(kept_sessions: Path) -> None:
+    kept = load_session(kept_sessions / "2026-11-22-interference")
+    assert "drift" not in kinds(kept)
+    runs = tuple(
+        replace(run, measures={**run.measures, "qps": run.measures["qps"] * 0.97**run.number}) for run in kept.runs
+    )
+    assert "the first and the last run of a cell" in one(replace(kept, runs=runs), "drift").text
+
+
+@pytest.mark.parametrize(("pool", "limit", "warned"), [(32, None, True), (8, None, False), (8, 4, True)])
+def test_a_buffer_pool_larger_than_memory(pool: int, limit: int | None, warned: bool) -> None:
+    known = {"5.7.22": {"@innodb_buffer_pool_size": str(pool * GB)}}
+    found = replace(session(COLD, memory_bytes=None if limit is None else limit * GB), servers=known)
+    assert ("pool-larger-than-memory" in kinds(found)) is warned
 
 
 def test_a_slow_start_is_no_warning_about_a_load() -> None:
@@ -425,7 +477,7 @@ def beside(**figures: float) -> Callable[[Run], Run]:
         (measured(others_cpus=0.7), "other-cpu-load", "0.7 CPUs"),
         (beside(others_read_bytes=500_000_000), "other-disk-load", "500 MB"),
         (beside(steal_s=6.0), "steal", "10%"),
-        (measured(qps=20000.0), "wide-interval", "+- "),
+        (measured(qps=20000.0), "wide-interval", "passes zero"),
     ],
 )
 def test_other_activity_beside_a_load(change: Callable[[Run], Run], kind: str, text: str) -> None:

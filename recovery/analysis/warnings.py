@@ -10,6 +10,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from recovery.analysis.effective_options import (
@@ -31,6 +32,7 @@ from recovery.model import (
     Cache,
     Finding,
     HostActivity,
+    Metric,
     Run,
     Session,
     metric,
@@ -57,10 +59,36 @@ def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
         yield f"{version} {cell_words(session, variant)}", runs
 
 
-def timed_starts(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
-    """Yields the cells of a session that measures starts. Recoveries after random kills are meant to differ."""
-    if session.figure == STARTUP_METRIC:
-        yield from cells(session)
+@dataclass(frozen=True)
+class MeasuredCell:
+    """The runs of a cell with their values of the metric that it measures."""
+
+    about: str
+    metric: Metric
+    runs: tuple[Run, ...]
+    values: tuple[float, ...]
+
+    @property
+    def verb(self) -> str:
+        return "took" if self.metric.unit == "s" else "had"
+
+    def text(self, *values: float) -> str:
+        """Formats values: `4.20 s`, `9.1 to 12.5 s`, `3,050 queries/s`."""
+        is_time = self.metric.unit == "s"
+        numbers = (
+            _seconds(value) if is_time else f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values
+        )
+        return f"{' to '.join(numbers)} {'s' if is_time else self.metric.label}"
+
+
+def measured_cells(session: Session) -> Iterator[MeasuredCell]:
+    """Yields the cells with the values of their metric. Recoveries after random kills are meant to differ."""
+    for (version, variant), runs in measured_runs_by_cell(session).items():
+        name = session.figure_of(variant)
+        known = {run: value for run in runs if (value := metric_value(run, name)) is not None}
+        if known and name != RECOVERY_METRIC:
+            about = f"{version} {cell_words(session, variant)}"
+            yield MeasuredCell(about, metric(name), tuple(known), tuple(known.values()))
 
 
 def merge_similar(found: Iterable[Finding]) -> Iterator[Finding]:
@@ -120,7 +148,7 @@ _CACHED_SPEEDUP = 2.0
 def cold_but_cached(session: Session) -> Iterator[Finding]:
     """Finds starts that found files in the cache after it was emptied. A start without an empty cache is void
     already."""
-    for about, runs in timed_starts(session):
+    for about, runs in cells(session):
         if not is_cold(runs[0]) or len(runs) < 2:
             continue
         read = {run: run.read_bytes for run in runs if run.read_bytes is not None}
@@ -151,11 +179,14 @@ def cache_below_host_text(host: Mapping[str, object]) -> str | None:
     times, blocks = (stored_number(host.get(f"probe_again_{name}")) for name in ("times_faster", "blocks"))
     if times is None or blocks is None or times < _CACHED_SPEEDUP or blocks < MIN_PROBED_BLOCKS:
         return None
-    first, again = host.get("probe_first_read_ms"), host.get("probe_read_again_ms")
+    first, again = (stored_number(host.get(f"probe_{name}_ms")) for name in ("first_read", "read_again"))
+    if first and again:
+        times = first / again  # the stored one is the median of the blocks' ratios, which is not that of these times
     faster = f"{times:.0f}" if times >= 10 else f"{times:.1f}"
+    seen = f" ({first:g} ms, then {again:g} ms)" if first and again else ""
     return (
-        f"Reading the same blocks again is {faster} times as fast ({first} ms, then {again} ms): the hypervisor, the "
-        "disk controller or the disk caches what was read."
+        f"Reading the same blocks again is {faster} times as fast{seen}: the hypervisor, the disk controller or the "
+        "disk caches what was read."
     )
 
 
@@ -319,7 +350,7 @@ def program_on_other_device(session: Session) -> Iterator[Finding]:
     data = session.environment.get("device")
     own = session.settings.get("mysqld")
     remedy = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
-    for about, runs in timed_starts(session):
+    for about, runs in cells(session):
         program = server_of(session, runs[0].version).get("program_device")
         if is_cold(runs[0]) and data and program and program != data and _start_share(runs) > _MIN_PROCESS_START_SHARE:
             yield finding(
@@ -560,6 +591,21 @@ def _used_data_bytes(known: ServerFacts, cell: Mapping[str, str]) -> float | Non
     return max(0.0, data - _NON_TABLE_BYTES) * share
 
 
+def pool_larger_than_memory(session: Session) -> Iterator[Finding]:
+    memory = stored_number(session.settings.get("memory_bytes")) or stored_number(
+        session.environment.get("memory_bytes")
+    )
+    for name, known in session.servers.items():
+        pool = stored_number(known.get(f"@{_BUFFER_POOL_SIZE}"))
+        if pool is not None and memory is not None and pool > memory:
+            yield finding(
+                "pool-larger-than-memory", name,
+                f"The buffer pool has {pool / 1e9:.1f} GB, and the server may use {memory / 1e9:.1f} GB of memory.",
+                "A server with so large a pool swaps or is killed when it fills. Set innodb_buffer_pool_size to what "
+                "fits, or measure on a larger host.",
+            )  # fmt: skip
+
+
 # --- Redo log: whether a write load continued until the log was full and had to be flushed
 
 _MIN_RISE = 0.05
@@ -626,8 +672,8 @@ def debug_build(session: Session) -> Iterator[Finding]:
 
 
 def busy_tool(session: Session) -> Iterator[Finding]:
-    """Finds starts during which this tool was so busy that it may have been the bottleneck."""
-    for about, runs in timed_starts(session):
+    """Finds runs during which this tool was so busy that it may have been the bottleneck."""
+    for about, runs in cells(session):
         busy = [
             run for run in runs if run.around and (run.around.tool_cpu_s or 0) > _TOOL_BUSY_CPUS * run.around.seconds
         ]
@@ -643,7 +689,8 @@ def busy_tool(session: Session) -> Iterator[Finding]:
         late = [
             run
             for run in runs
-            if (run.ready_lag_s or 0) > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * (run.startup_s or 0))
+            if session.figure == STARTUP_METRIC
+            and (run.ready_lag_s or 0) > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * (run.startup_s or 0))
         ]
         if late:
             worst = max(run.ready_lag_s or 0 for run in late)
@@ -691,7 +738,7 @@ _SLOW_FIRST_RATIO = 1.3
 """Ratio of the first run to the slowest of the others, above which it is suspicious."""
 _MIN_OUTLIER_SHARE = 0.15
 _OUTLIER_DEVIATIONS = 3.5
-"""An outlier is at least this many robust deviations from the median, and at least the share `_OFF` of it."""
+"""An outlier is at least this many robust deviations from the median, and at least `_MIN_OUTLIER_SHARE` of it."""
 _MAD_TO_STDEV = 1.4826
 """Factor from the median absolute deviation to the standard deviation, for a normal distribution."""
 _MIN_RUNS_FOR_TREND = 5
@@ -701,6 +748,9 @@ _MAX_INTERVAL = 0.15
 _MIN_DRIFT = 0.1
 _MIN_KENDALL = 2.2
 """Least value of Kendall's S in standard deviations. Five runs in ascending order give 2.2."""
+_MIN_COMMON_DRIFT, _MIN_COMMON_KENDALL = 0.05, 3.0
+"""The same for all cells together, whose S and variances are added (Hirsch's seasonal test). Six cells of three runs
+in ascending order give 3.8."""
 
 
 def few_runs(session: Session) -> Iterator[Finding]:
@@ -712,21 +762,25 @@ def few_runs(session: Session) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _first_is_slow(times: Sequence[float]) -> bool:
-    return len(times) >= MIN_RUNS and times[0] > _SLOW_FIRST_RATIO * max(times[1:])
+def _first_is_slow(cell: MeasuredCell) -> bool:
+    if len(cell.values) < MIN_RUNS:
+        return False
+    first, *others = cell.values
+    if cell.metric.more_is_better:
+        return first * _SLOW_FIRST_RATIO < min(others)
+    return first > _SLOW_FIRST_RATIO * max(others)
 
 
 def slow_first_run(session: Session) -> Iterator[Finding]:
     """Finds a slow first run, for which conditions differed from those of the other runs."""
-    for about, runs in timed_starts(session):
-        first, *others = times = [run.startup_s or 0.0 for run in runs]
-        if _first_is_slow(times):
+    for cell in measured_cells(session):
+        if _first_is_slow(cell):
+            first, *others = cell.values
             yield finding(
-                "slow-first-run", about,
-                f"The first run took {_seconds(first)} s, the others {_seconds(min(others))} to "
-                f"{_seconds(max(others))} s.",
+                "slow-first-run", cell.about,
+                f"The first run {cell.verb} {cell.text(first)}, the others {cell.text(min(others), max(others))}.",
                 "The mean includes it. Measure again over the same data directory: a volume that is read for the first "
-                "time is slow once, and some storage caches what was read.",
+                "time is slow once, and some storage caches what was read." + _warmup_hint(session),
             )  # fmt: skip
 
 
@@ -734,40 +788,68 @@ def _seconds(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
+def _warmup_hint(session: Session) -> str:
+    return "" if session.settings.get("warmup_s") is None else " A longer WARMUP= may help, too."
+
+
 def outliers(session: Session) -> Iterator[Finding]:
-    for about, runs in timed_starts(session):
-        times = [run.startup_s or 0.0 for run in runs]
-        if len(times) < _MIN_RUNS_FOR_TREND:
+    for cell in measured_cells(session):
+        if len(cell.values) < _MIN_RUNS_FOR_TREND:
             continue
-        middle = median(times)
-        deviation = _MAD_TO_STDEV * median(abs(time - middle) for time in times)
+        middle = median(cell.values)
+        deviation = _MAD_TO_STDEV * median(abs(value - middle) for value in cell.values)
         far = [
-            run for run, time in zip(runs, times, strict=True)
-            if abs(time - middle) > max(_OUTLIER_DEVIATIONS * deviation, _MIN_OUTLIER_SHARE * middle)
-            and not (run is runs[0] and _first_is_slow(times))
+            (run, value) for run, value in zip(cell.runs, cell.values, strict=True)
+            if abs(value - middle) > max(_OUTLIER_DEVIATIONS * deviation, _MIN_OUTLIER_SHARE * middle)
+            and not (run is cell.runs[0] and _first_is_slow(cell))
         ]  # fmt: skip
         if far:
-            listed = ", ".join(f"run {run.number} ({_seconds(run.startup_s or 0.0)} s)" for run in far)
+            listed = ", ".join(f"run {run.number} ({cell.text(value)})" for run, value in far)
             yield finding(
-                "outlier", about, f"Far from the median of {_seconds(middle)} s: {listed}.",
+                "outlier", cell.about, f"Far from the median of {cell.text(middle)}: {listed}.",
                 "The mean includes it. See the log and the timeline of that run.",
             )  # fmt: skip
 
 
+_DRIFT_HINT = (
+    "Something changes during the session, such as burst credits, a cache of the device, or data that grows. Measure "
+    "with more RUNS= until the values are stable."
+)
+
+
 def drift(session: Session) -> Iterator[Finding]:
-    for about, runs in timed_starts(session):
-        times = [run.startup_s or 0.0 for run in runs]
-        if len(times) < _MIN_RUNS_FOR_TREND or _first_is_slow(times) or not times[0]:
-            continue
-        change = times[-1] / times[0] - 1
-        if abs(change) > _MIN_DRIFT and _kendall_deviations(times) >= _MIN_KENDALL:
+    """Finds cells whose values rise or fall from run to run, and sessions in which those of most cells do.
+
+    The few runs of each cell of a load show nothing alone."""
+    steady = [
+        cell for cell in measured_cells(session)
+        if len(cell.values) >= MIN_RUNS and cell.values[0] and not _first_is_slow(cell)
+    ]  # fmt: skip
+    drifting = False
+    for cell in steady:
+        change = cell.values[-1] / cell.values[0] - 1
+        rising, variance = kendall(cell.values)
+        enough = len(cell.values) >= _MIN_RUNS_FOR_TREND and abs(rising) >= _MIN_KENDALL * math.sqrt(variance)
+        if abs(change) > _MIN_DRIFT and enough:
+            drifting = True
+            name = "times" if cell.metric.unit == "s" else cell.metric.label
             yield finding(
-                "drift", about,
-                f"The times {'rose' if change > 0 else 'fell'} from run to run, from {_seconds(times[0])} to "
-                f"{_seconds(times[-1])} s.",
-                "Something changes during the session, such as burst credits or a cache of the device. Measure with "
-                "more RUNS= until the times are stable.",
+                "drift", cell.about,
+                f"The {name} {'rose' if change > 0 else 'fell'} from run to run, from "
+                f"{cell.text(cell.values[0], cell.values[-1])}.",
+                _DRIFT_HINT,
             )  # fmt: skip
+    counts = [kendall(cell.values) for cell in steady]
+    rising, variance = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0.0)
+    changes = [cell.values[-1] / cell.values[0] - 1 for cell in steady]
+    common = median(changes or [0.0])
+    if not drifting and abs(common) > _MIN_COMMON_DRIFT and abs(rising) >= _MIN_COMMON_KENDALL * math.sqrt(variance):
+        yield finding(
+            "drift", "all cells",
+            f"The values {'rose' if common > 0 else 'fell'} from run to run, by {abs(common):.0%} between the first "
+            "and the last run of a cell (median).",
+            _DRIFT_HINT,
+        )  # fmt: skip
 
 
 def wide_interval(session: Session) -> Iterator[Finding]:
@@ -776,19 +858,25 @@ def wide_interval(session: Session) -> Iterator[Finding]:
         for about, share in _intervals_above(session, _MAX_INTERVAL):
             yield finding(
                 "wide-interval", about,
-                f"The 95 % interval of the mean is +- {share:.0%}.",
+                f"The 95 % interval of the mean {f'is +- {share:.0%}' if share < 1 else 'passes zero'}.",
                 "State the mean with its interval. More RUNS= narrow it.",
             )  # fmt: skip
 
 
 def missed_precision(session: Session) -> Iterator[Finding]:
+    requested = 100 * (_requested_precision(session) or 0)
+    for about, share in cells_missing_precision(session):
+        yield finding(
+            "precision-missed", about,
+            f"The 95 % interval of the mean is +- {100 * share:.3g}%; +- {requested:g}% was requested.",
+            "State the mean with its interval. A larger MAX_RUNS= narrows it.",
+        )  # fmt: skip
+
+
+def cells_missing_precision(session: Session) -> Iterator[tuple[str, float]]:
+    """Yields the cells whose interval is wider than PRECISION= asked for, with half of it as a share of the mean."""
     if (requested := _requested_precision(session)) is not None:
-        for about, share in _intervals_above(session, requested):
-            yield finding(
-                "precision-missed", about,
-                f"The 95 % interval of the mean is +- {100 * share:.3g}%; +- {100 * requested:g}% was requested.",
-                "State the mean with its interval. A larger MAX_RUNS= narrows it.",
-            )  # fmt: skip
+        yield from _intervals_above(session, requested)
 
 
 def _requested_precision(session: Session) -> float | None:
@@ -803,23 +891,23 @@ def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, floa
             yield f"{one.version} {cell_words(session, one.variant)}", one.interval / one.mean
 
 
-def _kendall_deviations(times: Sequence[float]) -> float:
-    """Returns the absolute value of Kendall's S in standard deviations: how consistently each run is above (or below)
-    the runs before it."""
+def kendall(values: Sequence[float]) -> tuple[int, float]:
+    """Returns Kendall's S, how consistently each run is above (or below) the runs before it, and its variance."""
     rising = 0
     before: list[float] = []
-    for one in times:
+    for one in values:
         rising += bisect_left(before, one) - (len(before) - bisect_right(before, one))
         insort(before, one)
-    count = len(times)
-    return abs(rising) / math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    count = len(values)
+    return rising, count * (count - 1) * (2 * count + 5) / 18
 
 
 # --- All checks
 
 CHECKS: tuple[Check, ...] = (
     missed_precision,
-    cold_but_cached, cold_not_proved, cache_below_host, data_not_in_buffer_pool, options_not_in_effect, debug_build,
+    cold_but_cached, cold_not_proved, cache_below_host, data_not_in_buffer_pool, pool_larger_than_memory,
+    options_not_in_effect, debug_build,
     throttled, stolen_cpu, other_load, program_on_other_device, slow_first_run, outliers, drift, few_runs,
     wide_interval, client_bottleneck, unstable_rate, short_run, missing_polls, client_errors, redo_log_still_filling,
     busy_tool, failed_prediction,

@@ -22,7 +22,7 @@ from recovery.model import CallChain, Flavor, Run, Session, Table, can, metric, 
 from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
 from recovery.report import fmt
 from recovery.report.startup_tables import CLAIM, MAX_SHOWN_FRAMES
-from recovery.report.summary_text import answers, cell_without_base, seconds_with_error
+from recovery.report.summary_text import answers, cell_without_base, seconds_with_digits
 from recovery.report.tables import is_judged
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
@@ -103,7 +103,7 @@ def _synopsis(session: Session, slow: Summary | None) -> str:
     version = f" ({slow.version})" if len(session.versions) > 1 else ""
     # A variant of the experiment `scale` is named after its tables, too.
     variant = slow.variant.removesuffix(f"-{run.tables}") if run else slow.variant
-    return f"{session.title} takes {seconds_with_error(slow.mean or 0.0)} {variant}{tables}{version}"
+    return f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}"
 
 
 def _host(session: Session) -> str:
@@ -197,7 +197,7 @@ def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     rows = []
     for one in sorted(cells, key=lambda one: session.variants.index(one.variant))[:_MAX_CELLS]:
         about = metric(session.figure_of(one.variant))
-        error = fmt.ABSENT if one.interval is None else fmt.column(about, one.interval)
+        error = fmt.interval_column(about, one)
         where = cell_without_base(session, one.variant)
         rows.append((one.version, where, str(one.count), fmt.with_unit(about, one.mean or 0.0), error))
     left_out = f"{len(cells) - _MAX_CELLS} more rows are in report.txt in the archive."
@@ -216,7 +216,7 @@ def _figures(one: Summary, runs: Sequence[Run]) -> tuple[str, ...]:
         mean(value / run.tables for run in runs if run.tables and (value := getattr(run, name)) is not None)
         for name in ("read_bytes", "read_requests")
     )
-    error = fmt.ABSENT if one.interval is None else fmt.seconds(one.interval)
+    error = fmt.interval_column(metric(one.name), one)
     each = (fmt.size(None if size is None else round(size)), fmt.ratio(reads))
     return (one.version, one.variant, str(one.count), fmt.seconds(one.mean), error, *each)
 
@@ -243,7 +243,7 @@ def _expected(session: Session, product: Flavor, slow: Summary) -> str:
     effect = compare_means(*values, factor=interval_factor(session))
     if effect is not None and effect.differs:
         return (
-            f"{slow.version} takes no longer than {fast.version}, which needs {seconds_with_error(fast.mean or 0.0)}."
+            f"{slow.version} takes no longer than {fast.version}, which needs {seconds_with_digits(fast.mean or 0.0)}."
         )
     return _YOURS
 

@@ -19,6 +19,7 @@ import click
 from rich.console import Console
 
 from recovery.analysis.compare import cells_without_interval, incomplete_reason, worse_than_baseline
+from recovery.analysis.warnings import cells_missing_precision
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, available_servers, parse_release, parse_version_option, resolve_server
 from recovery.cli.commands import MeasuringCommand
@@ -209,7 +210,7 @@ def _trial_lines(trials: Sequence[Trial], names: Mapping[Version, str]) -> Itera
     for trial in shown:
         name = names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
-        yield f"  {trial.number:3d}  {name}  {trial.variant.name}  run {trial.repeat}{extra}"
+        yield f"  {trial.number:3d}  {name}  {trial.variant.name}{extra}"
     if len(shown) < len(trials):
         yield f"  and {len(trials) - len(shown):,} more"
 
@@ -352,7 +353,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
 
 
 def exit_code(request: Request, session: Session) -> int:
-    if incomplete_reason(session) is not None:
+    if incomplete_reason(session) is not None or any(cells_missing_precision(session)):
         return 1
     if request.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(

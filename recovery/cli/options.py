@@ -247,7 +247,7 @@ OPTIONS = (
         "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
         common=False,
     ),
-    Option("only", "Repeat the run of this number in each cell.", "N", Kind.WHOLE, common=False),
+    Option("only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False),
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,

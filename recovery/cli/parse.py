@@ -5,6 +5,7 @@ recovery.toml. A warm measurement that names no server takes its options from th
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -48,6 +49,7 @@ from recovery.session.request import (
     DEFAULT_TABLES,
     MAX_COLUMNS,
     MAX_INSERTS,
+    MAX_PREDICTED_FACTOR,
     MAX_SCHEMAS,
     MAX_TABLES,
     OwnServer,
@@ -299,6 +301,13 @@ def _check_combinations(request: Request) -> None:
         raise UsageError(
             "--fail-over compares versions, and there is only one",
             "name two with VERSION=, or compare two sessions: `recovery compare A B --fail-over 10%`",
+        )
+    most = MAX_PREDICTED_FACTOR * max(request.points, default=0)
+    if request.predict is not None and request.predict > most:
+        raise UsageError(
+            f"--predict {request.predict:,} is too far beyond the largest measured number of tables",
+            f"measure {math.ceil(request.predict / MAX_PREDICTED_FACTOR):,} tables, too (TABLES=), or predict {most:,} "
+            "at most",
         )
     check_option_clashes(request)
     check_layouts(request)

@@ -86,7 +86,7 @@ def current_activity(snapshot: ProgressSnapshot) -> str:
     if trial is None:
         return step_text or str(snapshot.stage)
     ended = sum(cell.ended for cell in snapshot.cells)
-    name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} run {trial.repeat}"
+    name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} run {trial.number}"
     return f"{name}: {step_text}" if step_text else f"{name}: {duration_words(trial.elapsed_s)}"
 
 
@@ -454,7 +454,7 @@ class ProgressDisplay:
         self._phase_at = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
         planned = self.progress.estimate.trials if self.progress.estimate else ()
-        line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.repeat}: "
+        line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.number}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
             read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"

@@ -290,7 +290,7 @@ def _measured_table(session: Session, summaries: Sequence[Summary]) -> Table:
             one.version,
             str(one.count),
             fmt.ABSENT if one.mean is None else fmt.with_unit(metric(one.name), one.mean),
-            fmt.column(metric(one.name), one.interval),
+            fmt.interval_column(metric(one.name), one),
         )
         for one in summaries[:_MAX_ROWS]
     )

@@ -137,8 +137,15 @@ def column(about: Metric, value: float | None) -> str:
     return duration(value) if about.unit == "s" and value is not None else cell(about, value)
 
 
+def passes_zero(one: Summary) -> bool:
+    """Returns whether the mean's interval passes zero: then the few runs vary so much that their range says more."""
+    return one.interval is not None and one.mean is not None and 0 < one.mean <= one.interval
+
+
 def interval_column(about: Metric, one: Summary) -> str:
-    """Formats half of a mean's interval, of seconds with as many decimals as the mean."""
+    """Formats half of a mean's interval, of seconds with as many decimals as the mean, or the range of the runs."""
+    if passes_zero(one):
+        return f"{column(about, one.min)}-{column(about, one.max)}"
     if about.unit == "s" and (one.mean or 0) >= 1 and one.interval is not None:
         return seconds(one.interval) if (one.mean or 0) < 100 else f"{one.interval:.1f}"
     return column(about, one.interval)

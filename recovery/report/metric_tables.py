@@ -453,7 +453,8 @@ def summary_tables(session: Session) -> Iterator[Table]:
 
 
 def _summary_notes(session: Session) -> Iterator[str]:
-    yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on."
+    zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
+    yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
     yield from warm_notes(session)
     yield from fmt.server_spelling_notes(session)
 
@@ -489,7 +490,7 @@ def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> T
                 *fmt.key_cells(session, group, (one.version, one.variant)),
                 str(one.count),
                 fmt.column(about, one.mean),
-                fmt.interval_column(about, one),
+                fmt.ABSENT if fmt.passes_zero(one) else fmt.interval_column(about, one),
                 *(fmt.column(about, value) for value in (one.median, one.min, one.max)),
                 *(fmt.column(each, others[each.name][one.version, one.variant]) for each in more),
             )

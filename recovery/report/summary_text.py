@@ -35,6 +35,7 @@ from recovery.analysis.summary import (
     value_words,
     variant_ratios,
 )
+from recovery.analysis.warnings import cells_missing_precision
 from recovery.model import STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, is_second_start, metric
 from recovery.report import fmt
 from recovery.report.crash_tables import crash_answers, damage_answers, is_crash_session, is_damage_session
@@ -75,6 +76,17 @@ def answers(session: Session, *, each_version: bool = True) -> tuple[str, ...]:
     Timed starts have a line for each version, unless a table follows that has the same figures, a comparison and a
     reason. Other sessions have a sentence for each version; a version measured with several numbers of tables has one
     for each of its curves."""
+    return (*_answers(session, each_version=each_version), *_missed_precision(session))
+
+
+def _missed_precision(session: Session) -> Iterator[str]:
+    if missed := [about for about, _ in cells_missing_precision(session)]:
+        more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
+        precision = 100 * float(session.settings.get("precision") or 0)
+        yield f"The precision of +- {precision:g} % was missed: {', '.join(missed[:_MAX_CLAUSES])}{more}."
+
+
+def _answers(session: Session, *, each_version: bool) -> tuple[str, ...]:
     if is_damage_session(session):
         return tuple(damage_answers(session))
     if is_crash_session(session):
@@ -231,14 +243,25 @@ def _value_text(context: _Context, one: Summary) -> str:
 
 def _time(one: Summary) -> str:
     on = "on a " if is_second_start(one.variant) else ""
-    return f"{seconds_with_error(one.mean or 0.0, one.interval)} {on}{one.variant}"
+    return f"{mean_text(one)} {on}{one.variant}"
 
 
-def seconds_with_error(seconds: float, interval_s: float | None = None) -> str:
-    """Formats seconds with three digits, such as `64.0 s` or `64.0 +- 1.4 s`. The interval has as many decimals."""
-    places = 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
-    error = "" if interval_s is None else f" +- {interval_s:.{places}f}"
+def mean_text(one: Summary) -> str:
+    """Formats a mean in seconds with its interval, such as `64.0 +- 1.4 s`, which has as many decimals."""
+    seconds, places = one.mean or 0.0, _decimals(one.mean or 0.0)
+    if fmt.passes_zero(one):
+        return f"{seconds:.{places}f} s (runs of {one.min:.{places}f} to {one.max:.{places}f} s)"
+    error = "" if one.interval is None else f" +- {one.interval:.{places}f}"
     return f"{seconds:.{places}f}{error} s"
+
+
+def seconds_with_digits(seconds: float) -> str:
+    """Formats seconds with three digits, such as `64.0 s`."""
+    return f"{seconds:.{_decimals(seconds)}f} s"
+
+
+def _decimals(seconds: float) -> int:
+    return 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
 
 
 def _comparison(context: _Context, one: Summary) -> str:
@@ -352,7 +375,7 @@ def _joined_words(words: Sequence[str]) -> str:
 _MAX_VERSIONS = 4
 """Most versions that all have a line of their own; of more, the first three have one."""
 _LARGE_SHARE = 0.25
-"""A phase is mentioned from this share of the startup on."""
+"""A phase is mentioned from this share of the startup on; if none has it, the longest ones are."""
 _MAX_PHASES = 2
 _SIGNIFICANCE = 0.05
 _MANY_TABLES = 5000
@@ -405,8 +428,7 @@ def _version_line(context: _Context, version: str) -> str:
     if not mine:
         return _nothing(context.session, version)
     clauses = [
-        f"{one.variant}{_NOT_WARM if is_second_start(one.variant) else ''} "
-        f"{seconds_with_error(one.mean or 0.0, one.interval)}"
+        f"{one.variant}{_NOT_WARM if is_second_start(one.variant) else ''} {mean_text(one)}"
         for one in mine[:_MAX_CLAUSES]
     ]
     if len(mine) > _MAX_CLAUSES:
@@ -464,7 +486,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         *_tablespaces(runs),
     ]
     if clauses:
-        yield f"Why {slow.version} takes {seconds_with_error(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
+        yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
 
 
 def slowest_start(found: Iterable[Summary]) -> Summary | None:
@@ -489,11 +511,10 @@ def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:
 
 def _phases(means: Mapping[str, float]) -> Iterator[str]:
     whole = sum(means.values())
-    large = sorted(
-        (name for name in means if whole and means[name] >= _LARGE_SHARE * whole), key=lambda name: -means[name]
-    )
+    longest = sorted(means, key=lambda name: -means[name])[:_MAX_PHASES] if whole else []
+    large = [name for name in longest if means[name] >= _LARGE_SHARE * whole] or longest
     if large:
-        yield ", ".join(f"{seconds_with_error(means[name])} {_phase_words(name)}" for name in large[:_MAX_PHASES])
+        yield ", ".join(f"{seconds_with_digits(means[name])} {_phase_words(name)}" for name in large)
 
 
 def _phase_words(name: str) -> str:
@@ -524,7 +545,7 @@ def _growth(session: Session, curve: Curve) -> str:
     if found.form == LINE:
         line = "a straight line" + (" fits" if found.lack_of_fit_p is not None else ", its fit not tested")
         text += (
-            f"; {line}: {seconds_with_error(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} "
+            f"; {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} "
             "ms for each table"
         )
     else:
@@ -539,10 +560,10 @@ def _prediction(curve: Curve, found: Prediction, tables: int) -> str:
     if tested is None:
         test = f"not tested: {TEST_NEEDS}"
     else:
-        test = f"tested at {tested.tables:,}: {seconds_with_error(tested.measured_s)} measured"
+        test = f"tested at {tested.tables:,}: {seconds_with_digits(tested.measured_s)} measured"
         if tested.off is not None:
             test += f", {abs(tested.off):.0%} {'above' if tested.off >= 0 else 'below'} its prediction"
     if curve.predicts is False:
         return f"; no prediction for {tables:,} ({test})"
-    interval = f" ({' to '.join(map(seconds_with_error, found.interval))})" if found.interval else ""
-    return f", and so {seconds_with_error(found.seconds)}{interval} with {tables:,} ({test})"
+    interval = f" ({' to '.join(map(seconds_with_digits, found.interval))})" if found.interval else ""
+    return f", and so {seconds_with_digits(found.seconds)}{interval} with {tables:,} ({test})"

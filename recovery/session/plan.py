@@ -47,7 +47,7 @@ class StoredTrial:
 
     def __str__(self) -> str:
         extra = f" with {self.extra}" if self.extra else ""
-        return f"run {self.number} is {self.version} {self.variant} {self.repeat}{extra}"
+        return f"run {self.number} is {self.version} {self.variant}{extra}"
 
 
 @dataclass(frozen=True)

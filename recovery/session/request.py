@@ -44,6 +44,8 @@ DEFAULT_INSERTS = 100
 _MAX_SHARE = 100.0
 MAX_TABLES = 100_000_000
 MAX_INSERTS = 1_000_000
+MAX_PREDICTED_FACTOR = 10
+"""A prediction may be for this many times the largest measured number of tables. Farther, its interval says nothing."""
 MAX_SCHEMAS = 100_000
 MAX_COLUMNS = 1000
 MAX_NOTE_LENGTH = 500
