@@ -62,10 +62,10 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
 
 @pytest.fixture
 def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
-    """Runs a command that succeeds; returns its standard output and its standard error."""
+    """Runs a command with this exit code; returns its standard output and its standard error."""
 
-    def printed(*arguments: str) -> tuple[str, str]:
-        assert run(list(arguments)) == 0
+    def printed(*arguments: str, code: int = 0) -> tuple[str, str]:
+        assert run(list(arguments)) == code
         captured = capsys.readouterr()
         return captured.out, captured.err
 
@@ -149,9 +149,39 @@ def test_a_number_of_thousands_of_digits_is_refused(command: str, option: str, r
     assert refused(command, "--dry-run", f"--{option}={'9' * 5000}")[0] == 2
 
 
-def test_an_unknown_version_is_refused_with_the_available_ones(refused: Refused) -> None:
-    _, text = refused("cold-recovery", "--version", "five")
-    assert all(version in text for version in ("5.6.24", "8.0.31", "mariadb-10.11.5"))
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [
+        ("five", "give a release like 5.7.22"),
+        ("mariadb10.11.5", "did you mean mariadb-10.11.5?"),
+        ("9", "a series like 8.0"),
+        ("mariadb", "did you mean mariadb-lts?"),
+    ],
+)
+def test_an_unknown_version_is_refused_with_the_nearest_one(version: str, hint: str, refused: Refused) -> None:
+    assert hint in refused("cold-recovery", "--version", version)[1]
+
+
+def test_an_invalid_number_is_refused_with_an_example(refused: Refused) -> None:
+    assert "like 20000 or 20k" in refused("cold-recovery", "--tables", "20x")[1]
+    assert "to 10,000, like 5" in refused("cold-recovery", "--runs", "x")[1]
+
+
+def test_the_doctor_checks_the_disk_for_the_named_tables_and_version(printed: Printed) -> None:
+    (found,) = [
+        check
+        for check in json.loads(
+            printed("doctor", "--tables", "30M", "--version", "5.7.22 8.0.31", "--no-probe", "--json", code=3)[0]
+        )["checks"]
+        if check["name"] == "disk"
+    ]
+    assert (found["ok"], found["why"]) == (False, "30,000,000 tables of 8.0.31 need this much")
+
+
+def test_the_available_servers_are_listed_without_words_of_make(printed: Printed) -> None:
+    text = printed("versions")[0]
+    assert "--mysqld is your own server" in text
+    assert not re.search("make|MYSQLD|ARCHIVE|REGISTRY|IMAGE", text)
 
 
 @pytest.mark.parametrize(
@@ -365,6 +395,9 @@ class KeptDatadirs:
 
     root: Path
 
+    def find_complete(self, *_: object, **__: object) -> None:
+        return None
+
     def list(self) -> list[DataDirInfo]:
         keys = ("5.7.22-discovery-20-a", "5.7.2-discovery-20-b", "mariadb-10.11.5-discovery-20-c")
         return [DataDirInfo(key, "whole", 1, 20, None) for key in keys]
@@ -378,7 +411,8 @@ def test_a_long_plan_is_cut_and_lists_only_directories_of_its_versions(
     plan = printed("cold-recovery", "--version", "5.7.22", "--runs", "21", "--dry-run")[0].splitlines()
     assert plan[-3].split() == ["10", "5.7.22", "cold"]
     assert plan[-2] == "  and 11 more"
-    assert [line for line in plan if "there already" in line] == ["  there already: 5.7.22-discovery-20-a (whole)"]
+    there = [line for line in plan if "also there" in line]
+    assert there == ["  also there, for other sessions: 5.7.22-discovery-20-a (whole)"]
     assert not any("built already" in line for line in plan), "one version has no order"
     whole = printed("cold-recovery", "--version", "5.7.22", "--runs", "20", "--dry-run")[0].splitlines()
     assert whole[-2].split()[0] == "20"
@@ -515,9 +549,7 @@ def test_a_long_session_asks_before_it_begins_on_a_terminal(answer: bool, monkey
     with nullcontext() if answer else pytest.raises(UsageError, match="nothing was measured"):
         announce([request], said.append, yes=False)
     assert asked == ["Begin?"]
-    assert re.fullmatch(
-        r"about [0-9.]+ hours and [0-9.]+ GB of disk, less for data directories that exist already", said[0]
-    )
+    assert re.fullmatch(r"about [0-9.]+ hours and [0-9.]+ GB of disk$", said[0])
     announce([request], said.append, yes=True)
     assert len(asked) == 1, "--yes begins without a question"
 

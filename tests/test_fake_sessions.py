@@ -5,6 +5,7 @@ It is started, killed and read like a real one. The tests with real servers show
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,21 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [one["number"] for one in run_files(tmp_path)] == list(range(1, 7))
     assert "Startup after SIGKILL, 5 tables; mean of 3 runs +- 95 % interval:" in printed.out
     assert "[6/6] 5.7.22 warm" in printed.err
+
+
+def test_a_dry_run_names_the_data_directory_that_is_there_and_does_not_count_its_build(
+    at: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["cold-recovery", "--version", fake_mysqld.VERSION, "--tables", "5", "--runs", "1", *at]
+    assert run([*command, "--dry-run"]) == 0
+    before = capsys.readouterr().out
+    assert run(command) == 0
+    capsys.readouterr()
+    assert run([*command, "--dry-run"]) == 0
+    after = capsys.readouterr().out
+    assert "with the build" in before
+    assert re.search(r"5 tables in 5\.7\.22-discovery-5-\w+, which is there; about", after)
+    assert "with the build" not in after
 
 
 @pytest.mark.usefixtures("sysbench")

@@ -15,8 +15,8 @@ from recovery.builds.resolve import (
     DEBIAN_NAMES,
     ServerRequest,
     Sources,
-    available_versions,
     check_registry,
+    nearest_release,
     parse_version_option,
     registry_names,
     resolve_server,
@@ -109,7 +109,7 @@ def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: do
     if (release := _pinned_release(wanted)) is None:
         problem = UsageError(
             f"no image of {wanted.text} was found",
-            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; IMAGE=",
+            f"{nearest_release(wanted.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
         )
     else:
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from recovery.builds import catalog, download, executable, install, server_sources
 from recovery.builds.download import Say, cached_sha256
 from recovery.builds.install import FoundServer, InstalledServer, InstallJob
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux.files import cache_dir
 from recovery.linux.storage import CACHE, WritableFolder, as_storage_error
 from recovery.model import Build, Flavor, Version, parse_version
@@ -141,7 +141,6 @@ def own_image_name(version: Version, fingerprint: str) -> str:
 
 _NEWEST_MYSQL = 9
 """First number of the newest MySQL. Larger numbers are those of MariaDB, written without its name."""
-OTHER_SOURCES = "any other MySQL 5.5 to 9.x from the vendor's archive, or your own with MYSQLD="
 
 
 @dataclass(frozen=True)
@@ -171,9 +170,15 @@ def _is_cached(row: catalog.PinnedServer) -> bool:
     return install.find_installed(lambda origin: server_sources.is_pinned(origin, row)) is not None
 
 
-def available_versions(*, cached_only: bool = False) -> str:
-    """Returns the versions in the catalog and the cache, for the hint of an error: `5.6.24, 5.7.22, …`."""
-    return ", ".join(_release_names(cached_only=cached_only)) or "none"
+def nearest_release(wanted: Version, *, cached_only: bool = False) -> str:
+    """Returns, for the hint of an error, the nearest release of the same flavor that is in the catalog or the cache."""
+    known = [parse_version(name) for name in _release_names(cached_only=cached_only)]
+    same = [version for version in known if version.flavor is wanted.flavor]
+    if not same:
+        return f"the nearest are {', '.join(map(str, known))}" if known else "none is there"
+    series = [one for one in same if one.numbers[:2] == wanted.numbers[:2]] or same
+    before = [one for one in series if one.numbers <= wanted.numbers]
+    return f"the nearest is {max(before) if before else min(series)}"
 
 
 def _release_names(*, cached_only: bool = False) -> tuple[str, ...]:
@@ -224,11 +229,10 @@ def parse_version_option(text: str) -> ServerRequest:
     try:
         found = parse_request(text)
     except UsageError:
-        raise UsageError(
-            f"VERSION={text} is not a server version",
-            f"available: {available_versions()}, {', '.join(DEBIAN_NAMES)}; a series such as 8.0, latest, lts, "
-            f"mariadb-lts; {OTHER_SOURCES}",
-        ) from None
+        known = (*_release_names(), *DEBIAN_NAMES, "latest", "lts", "mariadb-lts")
+        example = "give a release like 5.7.22 or mariadb-10.11.5, a series like 8.0, or lts; see `recovery versions`"
+        hint = did_you_mean(text, known, otherwise=example)
+        raise UsageError(f"VERSION={text} is not a server version", hint) from None
     if found.release is not None and found.flavor is Flavor.MYSQL and found.release.numbers[0] > _NEWEST_MYSQL:
         raise UsageError(f"VERSION={text}: there is no such MySQL", f"did you mean mariadb-{found.release}?")
     return found
@@ -245,7 +249,7 @@ def parse_release(text: str) -> Version:
     if not found:
         raise UsageError(
             f"{text} names no release that is known on this host, and local servers need one, such as 5.7.22",
-            f"available: {available_versions()}; {OTHER_SOURCES}; or let containers find it (ENGINE=docker)",
+            f"{nearest_release(wanted.like)}, which can be given as it is; or let containers find it (ENGINE=docker)",
         )
     return max(found, key=lambda version: version.numbers)
 
@@ -296,8 +300,8 @@ def _install_first(jobs: list[InstallJob], wanted: Version, sources: Sources, sa
         except download.UnreachableError as error:
             problem = problem or HostUnfitError(
                 f"{wanted} would come from the archive, but {error.message}",
-                f"check the network and its proxy; available without it: {available_versions()}; or set "
-                "ARCHIVE= (a mirror) or MYSQLD=",
+                f"check the network and its proxy; without it {nearest_release(wanted)}; or set ARCHIVE= (a mirror) or "
+                "MYSQLD=",
             )
     if problem is None or isinstance(problem, server_sources.NotInArchiveError):
         archive = sources.archive or "the archive of the vendor"
@@ -316,8 +320,8 @@ def _not_cached(wanted: Version) -> RecoveryError:
 
 
 def _not_available(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
-    others = "or leave --offline out" if cached_only else "or MYSQLD=, ARCHIVE="
-    return UsageError(f"{wanted} {why}", f"available: {available_versions(cached_only=cached_only)}; {others}")
+    others = "or leave --offline out" if cached_only else "or give MYSQLD= or ARCHIVE="
+    return UsageError(f"{wanted} {why}", f"{nearest_release(wanted, cached_only=cached_only)}; {others}")
 
 
 def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources, say: Say) -> Build:

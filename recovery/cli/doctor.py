@@ -18,6 +18,8 @@ from pathlib import Path
 import click
 
 from recovery.analysis.warnings import cache_below_host_text
+from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
 from recovery.errors import HostUnfitError, escape_control
@@ -40,8 +42,9 @@ from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse
 from recovery.linux.procfs import machine_facts
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
-from recovery.model import Flavor, Limits, Schema, Version
+from recovery.model import Limits, Schema, Version, parse_version
 from recovery.profiling.samplers import why_unusable
+from recovery.session.request import DEFAULT_TABLES, MAX_TABLES, parse_count, split_versions
 
 
 @dataclass(frozen=True)
@@ -277,12 +280,11 @@ def root_step_checks() -> Iterator[Check]:
 
 # --- Checks of disk space and storage
 
-_REFERENCE_TABLES = 200_000
-_REFERENCE_VERSION = Version(Flavor.MYSQL, (5, 7, 22))
-"""The disk must have room for this number of tables of this version."""
+_REFERENCE_VERSION = parse_version(DEFAULT_VERSION)
 
 
-def space_checks(data: Path) -> Iterator[Check]:
+def space_checks(data: Path, tables: int = DEFAULT_TABLES, version: Version = _REFERENCE_VERSION) -> Iterator[Check]:
+    """Yields whether the data directory of this many tables of this version fits."""
     yield Check(
         "data folder", can_write(data), str(data), "it is on the volume under test",
         "give DATA= a folder that this user may write",
@@ -292,9 +294,9 @@ def space_checks(data: Path) -> Iterator[Check]:
             "who may write there", False, why, "another user could replace the files of a server",
             "give DATA= a folder of your own; if everybody may write there, chmod o-w or chmod +t",
         )  # fmt: skip
-    need, there = estimate_space(_REFERENCE_VERSION, Schema(_REFERENCE_TABLES)), free_space(data)
+    need, there = estimate_space(version, Schema(tables)), free_space(data)
     fewer = "give DATA= another disk, or use fewer tables (TABLES=)"
-    why = f"{_REFERENCE_TABLES:,} tables of {_REFERENCE_VERSION} need this much"
+    why = f"{tables:,} tables of {version} need this much"
     enough = there.bytes >= need.bytes
     yield Check("disk", enough, f"{there.bytes / 1e9:.1f} GB free, {need.bytes / 1e9:.1f} GB needed", why, fewer)
     enough = there.inodes >= need.inodes
@@ -304,7 +306,7 @@ def space_checks(data: Path) -> Iterator[Check]:
         "memory",
         True if memory > need.bytes else None,
         f"{memory / 1e9:.1f} GB",
-        f"a start of {_REFERENCE_TABLES:,} tables is warm only if their files fit in memory",
+        f"a start of {tables:,} tables is warm only if their files fit in memory",
         "use fewer tables; otherwise a warm start reads from the disk again",
     )
 
@@ -389,9 +391,14 @@ _PROGRAMS = {
 
 
 def examine(
-    data: Path, *, stackers: Mapping[str, str | None] | None = None, tried: ReadProbe | None = None
+    data: Path,
+    *,
+    tables: int = DEFAULT_TABLES,
+    version: Version = _REFERENCE_VERSION,
+    stackers: Mapping[str, str | None] | None = None,
+    tried: ReadProbe | None = None,
 ) -> dict[str, tuple[Check, ...]]:
-    """Returns all checks by subject.
+    """Returns all checks by subject, for a measurement of this many tables of this version.
 
     The only change is a small temporary file in `data`, or in its nearest existing parent. `stackers` are the programs
     that take stack traces, each with the reason why it cannot. `tried` is the measured speed of the storage."""
@@ -399,7 +406,7 @@ def examine(
         "Rights": tuple(privilege_checks(data)),
         "Steps that need root": tuple(root_step_checks()),
         "Watching files": tuple(watch_checks(data)),
-        "Room": tuple(space_checks(data)),
+        "Room": tuple(space_checks(data, tables, version)),
         "Storage": (*device_checks(data), *read_speed_checks(tried)),
         "CPU and memory": tuple(cpu_memory_checks()),
         "Machine": tuple(machine_checks()),
@@ -455,16 +462,29 @@ _CLAUSE_END = re.compile(r"[.;] | \(")
 
 @click.command()
 @table_option("data", "A folder on the volume to check.")
+@table_option("tables", "Number of tables that the disk must have room for, like 300k. [default: 200000]")
+@table_option("version", "The server of these tables; of several the one that needs most. [default: 5.7.22]")
 @table_option("no_probe")
 @table_option("unprivileged")
 @click.option("-v", "--verbose", is_flag=True, help="Show every check after the summary.")
 @table_option("json")
-def doctor(data: Path | None, no_probe: bool, unprivileged: bool, verbose: bool, json_to: str | None) -> int:
+def doctor(
+    data: Path | None,
+    tables: str | None,
+    versions: tuple[str, ...],
+    no_probe: bool,
+    unprivileged: bool,
+    verbose: bool,
+    json_to: str | None,
+) -> int:
     """Check whether this host is suitable for measurements. Exits with 3 if it is not."""
+    count = parse_count("TABLES", tables or DEFAULT_TABLES, MAX_TABLES)
+    likes = [parse_version_option(version).like for version in split_versions(versions)] or [_REFERENCE_VERSION]
+    largest = max(likes, key=lambda version: estimate_space(version, Schema(count)).bytes)
     folder = expand_path(data or default_data_dir()).absolute()
     with refuse_steps(refused_steps(unprivileged=unprivileged)):
         tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
-        found = examine(folder, stackers=why_unusable(), tried=tried)
+        found = examine(folder, tables=count, version=largest, stackers=why_unusable(), tried=tried)
         checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
         # On EC2 the facts are asked for over the network.
         facts = {**collect_host_facts(folder), **tried.facts()} if json_to else {}

@@ -80,7 +80,7 @@ def images_build(
     """Pull or build the image of each VERSION."""
     versions = split_versions(versions)
     if not versions and not mysqld:
-        raise UsageError("no server was named", "`make image VERSION=5.7.22`, or `recovery images build 5.7.22`")
+        raise UsageError("no server was named", "name one: `recovery images build 5.7.22`")
     if mysqld and len(versions) > 1:
         raise UsageError("--mysqld has one version, but several are named", "name one version, or none: it is asked")
     at = endpoint()

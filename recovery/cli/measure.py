@@ -45,7 +45,7 @@ from recovery.linux.procfs import process_id
 from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
 from recovery.model import NO_LIMITS, ExtraRun, Layout, Load, Schema, Session, Status, Trial, Version
 from recovery.mysqld.datadir import DataDirs
-from recovery.mysqld.options import merge
+from recovery.mysqld.options import datadir_settings, merge
 from recovery.profiling.samplers import usable_programs
 from recovery.report import console as console_report
 from recovery.report.console import ReportConsole, program_name
@@ -54,14 +54,20 @@ from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
 from recovery.session.datadirs import can_alternate, check_schema_supported
 from recovery.session.engine import IN_CONTAINERS, LOCAL, choose_engine, describe_engine
-from recovery.session.estimate import SESSION_OVERHEAD_S, duration_text, saved_by_growth_s, version_seconds
+from recovery.session.estimate import (
+    SESSION_OVERHEAD_S,
+    build_seconds,
+    duration_text,
+    saved_by_growth_s,
+    version_seconds,
+)
 from recovery.session.option_checks import check_options_offline, check_table_open_cache
 from recovery.session.plan import DatadirSpec, datadir_specs, is_measured_over, unsupported_questions
 from recovery.session.progress import Progress
 from recovery.session.request import DEFAULT_POINTS, Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
 from recovery.session.run import run_session
-from recovery.workload.schema import checked_script_size, disk_need
+from recovery.workload.schema import checked_script_size, disk_need, template_text
 
 # --- The plan: what a dry run prints, and what is announced before a session
 
@@ -99,6 +105,8 @@ class _PlannedDatadir:
     need: DiskSpace
     seconds: float
     """Of its build and of all trials over it."""
+    there: str | None = None
+    """Key of the data directory if it is built already."""
 
     def grows_into(self, other: _PlannedDatadir) -> bool:
         return self.spec.grows_into(other.spec) and self.schema.total_tables < other.schema.total_tables
@@ -135,9 +143,11 @@ def outline(request: Request) -> Outline:
     datadirs: list[_PlannedDatadir] = []
     for spec in datadir_specs(versions, request.all_variants):
         schema = spec.schema(request.schema)
-        need = disk_need(
-            checked_script_size(schema), spec.version, schema, merge(dict(request.settings), dict(spec.settings))
+        options = merge(dict(request.settings), dict(spec.settings))
+        found = DataDirs(request.data).find_complete(
+            spec.version, schema, template_text=template_text(schema), options=datadir_settings(options)
         )
+        need = NO_SPACE if found else disk_need(checked_script_size(schema), spec.version, schema, options)
         check_schema_supported(spec.version, schema)
         seconds = version_seconds(
             spec.version,
@@ -148,8 +158,11 @@ def outline(request: Request) -> Outline:
             settings=request.lasting_settings,
         )
         name = " ".join((names.get(spec.version, str(spec.version)), *spec.words))
-        planned = _PlannedDatadir(name, spec, schema, need, seconds)
-        smaller = [one.schema for one in datadirs if one.grows_into(planned)]
+        planned = _PlannedDatadir(name, spec, schema, need, seconds, None if found is None else found.key)
+        if found is not None:
+            datadirs.append(replace(planned, seconds=seconds - build_seconds(spec.version, schema)))
+            continue
+        smaller = [one.schema for one in datadirs if one.there is None and one.grows_into(planned)]
         datadirs.append(replace(planned, seconds=seconds - saved_by_growth_s(spec.version, smaller)))
     return Outline(tuple(versions), names, tuple(datadirs))
 
@@ -191,9 +204,12 @@ def _plan_lines(request: Request, found: Outline) -> Iterator[str]:
         own = next((str(own) for own in request.mysqld if own.name == one.spec.version.build), request.image)
         server = own or _server_source(one.spec.version, in_images=IN_CONTAINERS in run_by)
         tables, time = _tables_text(one.schema), duration_text(one.seconds)
-        yield f"  {one.name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
+        if one.there is None:
+            yield f"  {one.name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
+        else:
+            yield f"  {one.name}: server {server}; {tables} in {one.there}, which is there; about {time}"
     yield f"  data in {request.data}: {room} free"
-    yield from _existing_lines(request, found.versions)
+    yield from _existing_lines(request, found)
     if request.limits:
         yield f"  the measured server is limited to {limits_text(request.limits)}"
     alternating = can_alternate([one.need for one in found.datadirs], room, growing=bool(request.points))
@@ -215,12 +231,12 @@ def _trial_lines(trials: Sequence[Trial], names: Mapping[Version, str]) -> Itera
         yield f"  and {len(trials) - len(shown):,} more"
 
 
-def _existing_lines(request: Request, versions: Sequence[Version]) -> Iterator[str]:
-    """Yields the data directories of these versions that exist already."""
-    names = tuple(f"{version.release}-" for version in versions)
+def _existing_lines(request: Request, found: Outline) -> Iterator[str]:
+    """Yields the other data directories of these versions that exist, which are not used."""
+    names, used = tuple(f"{version.release}-" for version in found.versions), {one.there for one in found.datadirs}
     for info in DataDirs(request.data).list():
-        if info.key.startswith(names):
-            yield f"  there already: {info.key} ({info.status})"
+        if info.key.startswith(names) and info.key not in used:
+            yield f"  also there, for other sessions: {info.key} ({info.status})"
 
 
 def _sizes_text(request: Request) -> str:
@@ -250,7 +266,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
     seconds = sum(one.seconds for one in outlines)
     disk = combined_need(outlines).bytes / 1e9
     about = "about" if all(request.precision is None for request in requests) else "at most about"
-    say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk, less for data directories that exist already")
+    say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk")
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if seconds > LONG_S and asks and not yes and not click.confirm("Begin?", default=False, err=True):
         raise UsageError(

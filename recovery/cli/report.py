@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import webbrowser
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
+from recovery.cli.naming import Layers
 from recovery.cli.options import Choice, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import requested_schema
@@ -87,12 +89,15 @@ def versions(json_to: str | None) -> int:
         )
     console = wide_console()
     console.print(grid)
+    as_given = Layers(environment=os.environ).rename
     console.print(
-        "Any other MySQL release is fetched from the vendor's archive (or ARCHIVE=); MYSQLD= is your own server."
+        as_given("Any other MySQL release is fetched from the vendor's archive, or with ARCHIVE= from a mirror of it. ")
+        + as_given("MYSQLD= is your own server.")
     )
     console.print(
-        "With a Docker engine also images of a registry (mysql:, mariadb:, percona:; REGISTRY=), "
-        f"{', '.join(DEBIAN_NAMES)} (Debian's current releases), and IMAGE= (your own): `recovery images`."
+        as_given("With a Docker engine also images of a registry (mysql:, mariadb:, percona:), or with REGISTRY= of a ")
+        + as_given(f"mirror of it; {', '.join(DEBIAN_NAMES)} (Debian's current releases); and your own with IMAGE=: ")
+        + "`recovery images` lists them."
     )
     return 0
 

@@ -42,7 +42,7 @@ from recovery.linux.files import (
 )
 from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
-from recovery.model import Build, Layout, Schema
+from recovery.model import Build, Layout, Schema, Version
 
 # --- Disposable copies, so that an experiment does not damage the data directory itself
 
@@ -396,6 +396,19 @@ class DataDirs:
         with _os_errors_as_unfit(self.root, "cannot be listed"):
             folders = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
             return tuple(self._info(name) for name in folders if _KEY_PATTERN.fullmatch(name) and self._ours(name))
+
+    def find_complete(
+        self, version: Version, schema: Schema, *, template_text: str, options: Mapping[str, str]
+    ) -> DataDirInfo | None:
+        """Returns a complete directory of this version and contents. Which build made it is not compared: before a
+        server is fetched, its build is not known."""
+        for info in self.list():
+            if info.is_complete and info.key.startswith(f"{version.release}-"):
+                with suppress(RecoveryError, OSError):
+                    made_by = Build(version, Path(), Path(), load_state(self._path(info.key)).fingerprint, "")
+                    if self.key_for(made_by, schema, template_text=template_text, options=options) == info.key:
+                        return info
+        return None
 
     def remove(self, key: str) -> None:
         """Removes a data directory, also a damaged or half-built one, but never one that is in use."""

@@ -188,7 +188,8 @@ def parse_count(name: str, text: str | int, most: int) -> int:
     written = _COUNT.fullmatch(str(text).replace("_", ""))
     number = int(written[1]) * _COUNT_FACTORS[written[2]] if written else 0
     if not 1 <= number <= most:
-        raise UsageError(f"{name}={text} is not valid", f"give a whole number from 1 to {most:,}")
+        example = "20000 or 20k" if most >= DEFAULT_TABLES else "5"
+        raise UsageError(f"{name}={text} is not valid", f"give a whole number from 1 to {most:,}, like {example}")
     return number
 
 
