@@ -176,6 +176,18 @@ def test_opens_of_other_processes_are_not_counted(folders: tuple[Path, ...], tmp
         assert trace.of(pid).files == {"one/table_8.ibd"}
 
 
+def test_the_end_of_a_trace_fetches_what_the_kernel_has_queued(
+    means: str, folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_opens, "_FETCH_S", 3600.0)
+    files = sorted(file for folder in folders for file in folder.glob("*.ibd"))
+    with OpenTrace(TableFiles(folders)) as trace:
+        found = trace.of(open_in_child(*files, read=True))
+        assert len(trace._lengths) == 1, "no thread wakes for each event"
+    assert found.count == len(found.files) == len(found.read) == len(files)
+    assert found.means == means
+
+
 def test_events_that_the_kernel_lost_are_an_error(
     folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

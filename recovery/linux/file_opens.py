@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import select
 import struct
 import tempfile
 import threading
@@ -99,6 +98,9 @@ def _last_error() -> OSError:
 # --- The trace
 
 _READ_BYTES = 1 << 20
+_FETCH_S = 0.005
+"""How often the events are fetched. A thread that wakes for each event slows the server down, and so does a long queue,
+which the kernel searches for events to merge. inotify drops events once its queue is full, of 16,384 by default."""
 _QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 
 
@@ -209,7 +211,7 @@ class OpenTrace:
             raise
         self._lengths: list[int] = []
         self._failure: OSError | None = None
-        self._over, self._ends = os.pipe()
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._collect, name="open-trace", daemon=True)
 
     def __enter__(self) -> Self:
@@ -218,8 +220,8 @@ class OpenTrace:
 
     def stop(self) -> None:
         """Ends the trace. Everything up to now is included, and nothing later."""
+        self._over.set()
         if self._thread.is_alive():
-            os.write(self._ends, b".")
             self._thread.join()
 
     def of(self, pid: int) -> TracedOpens:
@@ -249,16 +251,11 @@ class OpenTrace:
         self.stop()
         self._source.close()
         self._spool.close()
-        os.close(self._over)
-        os.close(self._ends)
 
     def _collect(self) -> None:
-        poller = select.poll()
-        poller.register(self._source.fd, select.POLLIN)
-        poller.register(self._over, select.POLLIN)
         over = False
         while not over:
-            over = any(fd == self._over for fd, _ in poller.poll())
+            over = self._over.wait(_FETCH_S)
             try:
                 while self._take():
                     pass
