@@ -62,16 +62,16 @@ help: ## this page
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
-	@echo "Variables: VERSION (default 5.7.22; several in quotes), TABLES (200000), RUNS (5), SCHEMAS (1), LAYOUT (how"
-	@echo "tables lie: files, general, partitioned, encrypted), DATA (where data directories live: the volume under test),"
-	@echo "RESULTS (results), MYSQLD (a server of your own), ARCHIVE (a mirror of the vendor's archive), ENGINE (auto,"
-	@echo "docker, local), IMAGE (your own), REGISTRY (a mirror), READ_IOPS, READ_BPS, MEMORY, CPUS (what the measured"
-	@echo "server may use: 5000, 100m, 2g, 1.5), NOTE (a note for the report: io2, 5000 IOPS), NO_PROBE=1 (do not"
-	@echo "try the storage beforehand), UNPRIVILEGED=1 (take no step that needs root), ARGS (passed on as they"
-	@echo "are). SCALE (quick, standard, published) sets all sizes of an experiment. For loads: SECONDS (of each), THREADS,"
-	@echo "WORKLOAD, OPTION (one of the server's and its values: table_open_cache=400,4000), MEMORY_RATIO (data over"
-	@echo "buffer pool)."
-	@echo "Everything else: $(RECOVERY) --help"
+	@echo "Variables of cold-recovery, warm-recovery, recovery, clean-start (all of them: $(RECOVERY) cold-recovery --help):"
+	@echo "  what      VERSION=\"5.7.22 mariadb-10.11.5\" (default 5.7.22), TABLES=200k, SCHEMAS=1, LAYOUT=files, RUNS=5,"
+	@echo "            PRECISION=5% (as many runs as that takes)"
+	@echo "  yours     MYSQLD=/usr/sbin/mysqld (several: base=/a/mysqld new=/b/mysqld), IMAGE=my/mysql, DEFAULTS_FILE=my.cnf,"
+	@echo "            DATA=/mnt/ebs (the volume under test), RESULTS=results"
+	@echo "  why       TRACE=1 (files opened and read), FLOOR=1 (what the storage allows), STACKS=1 (where threads are)"
+	@echo "  limits    READ_IOPS=5000, READ_BPS=100m, MEMORY=2g, CPUS=1.5"
+	@echo "  how       ENGINE=docker or local, ARCHIVE and REGISTRY (mirrors), OFFLINE=1, UNPRIVILEGED=1, NO_PROBE=1, NOTE=io2"
+	@echo "  loads     SCALE=quick, standard or published (all sizes), SECONDS=60, THREADS=\"1 8\", WORKLOAD, OPTION, MEMORY_RATIO"
+	@echo "ARGS=\"--dry-run\" passes any other option on."
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
 	@$(RECOVERY) cold-recovery $(ARGS)
@@ -156,7 +156,7 @@ test-bench: ## the benchmark of the tool itself
 test-torture: ## a dozen kills of the tool
 test-large: ## the tests over all server versions
 
-test-fast: env-test ## the pure tests, in seconds
+test-fast: env-test ## the tests without servers and engines, in 2 to 3 minutes
 	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
 torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1), and see what is lost, and what is left

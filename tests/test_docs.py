@@ -403,6 +403,9 @@ def test_make_alone_prints_help() -> None:
     ):
         assert f"make {target}" in shown
     assert "default 5.7.22" in shown
+    used = {name for line in README_COMMANDS for name in re.findall(r"\b([A-Z_]+)=", line)} - {"ARGS"}
+    assert used >= {"VERSION", "TRACE", "FLOOR", "PRECISION"}
+    assert {name for name in used if name not in shown} == set()
 
 
 def test_an_empty_variable_of_make_is_an_error(data: Path, results: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_runs_whose_interval_passes_zero_are_given_as_a_range() -> None:
     assert "5.7.22: cold 1.93 s (runs of 0.90 to 3.70 s)" in of(*runs)
 
 
-TITLE = "Startup after SIGKILL, 200,000 tables; mean of 1 run:\n"
+TITLE = "Startup after SIGKILL, 200,000 tables; mean of 1 traced run:\n"
 READS = "61.5 kB in 1.8 reads for each table"
 
 

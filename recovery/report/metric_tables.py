@@ -455,6 +455,8 @@ def summary_tables(session: Session) -> Iterator[Table]:
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
     yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
+    if session.settings.get("trace"):
+        yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
     yield from warm_notes(session)
     yield from fmt.server_spelling_notes(session)
 

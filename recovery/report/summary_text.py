@@ -420,7 +420,9 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
         return ""
     runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     error = " +- 95 % interval" if any(one.interval is not None for one in measured) else ""
-    return f"{'' if number is None else f', {number:,} tables'}; mean of {runs} run{'' if runs == '1' else 's'}{error}:"
+    traced = "traced " if context.session.settings.get("trace") else ""
+    counted = f"mean of {runs} {traced}run{'' if runs == '1' else 's'}{error}"
+    return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
 
 
 def _version_line(context: _Context, version: str) -> str:
