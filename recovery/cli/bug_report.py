@@ -18,15 +18,20 @@ from recovery.analysis.summary import (
     measured_runs_by_cell,
     summarise,
 )
+from recovery.analysis.warnings import findings
 from recovery.model import CallChain, Flavor, Run, Session, Table, can, metric, parse_version
 from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
 from recovery.report import fmt
-from recovery.report.startup_tables import CLAIM, MAX_SHOWN_FRAMES
+from recovery.report.startup_tables import CLAIM, FAILS, MANUAL, MAX_SHOWN_FRAMES, OPENS_ONLY, claim_verdict
 from recovery.report.summary_text import answers, cell_without_base, seconds_with_digits
 from recovery.report.tables import is_judged
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
 _MAX_LOG_LINES = 6
+_MAX_WARNINGS = 1
+_MIN_STACK_SAMPLES = 5
+"""A stack of a phase with fewer samples shows nothing."""
+_FIXED_IN_MARIADB = "https://jira.mariadb.org/browse/MDEV-32027"
 _MAX_CELLS = 12
 """Most rows of the table of a load."""
 _YOURS = "[yours to write]"
@@ -43,14 +48,21 @@ def slowest_run(session: Session, slow: Summary | None) -> Run | None:
 
 
 def render_bug_report(
-    session: Session, product: Flavor, slow: Summary | None, *, script: str | None, log: str | None
+    session: Session,
+    product: Flavor,
+    slow: Summary | None,
+    *,
+    script: str | None,
+    log: str | None,
+    compared: str | None = None,
 ) -> str:
     """Returns the text for the bug tracker of this product, which ends with a newline.
 
     `slow` is the slowest start, and None if the session measured something else; `script` the name of the script that
-    repeats the test, and `log` the error log of the slowest start, both None if there is none."""
+    repeats the test, and `log` the error log of the slowest start, both None if there is none; `compared` is the time
+    of another product's server, in words."""
     fields = dict(_fields(session, product, slow))
-    sections = [section for section in _sections(session, product, slow, script, log) if section[1]]
+    sections = [section for section in _sections(session, product, slow, script, log, compared) if section[1]]
     lines = _plain(fields, sections) if product is Flavor.MYSQL else _jira(fields, sections)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -99,11 +111,26 @@ def _synopsis(session: Session, slow: Summary | None) -> str:
     if slow is None:
         return f"{session.title}: {', '.join(session.versions)}"
     run = slowest_run(session, slow)
+    if run is not None and (defect := _defect(session, run)) is not None:
+        return defect
     tables = f" with {run.tables:,} tables" if run and run.tables else ""
     version = f" ({slow.version})" if len(session.versions) > 1 else ""
     # A variant of the experiment `scale` is named after its tables, too.
     variant = slow.variant.removesuffix(f"-{run.tables}") if run else slow.variant
     return f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}"
+
+
+def _defect(session: Session, run: Run) -> str | None:
+    """Returns what a traced crash start does against the documentation, in words; None if it does nothing against it,
+    was not traced, or is of a version that promises nothing."""
+    runs = measured_runs_by_cell(session)[run.version, run.variant]
+    verdict = claim_verdict(runs)
+    touched = {FAILS: ("reads", run.tablespaces_read), OPENS_ONLY: ("opens", run.tablespaces_opened)}.get(verdict)
+    if touched is None or not touched[1] or not _names_modified_files(run.version):
+        return None
+    verb, count = touched
+    files = f"all {count:,} files" if count == run.tables else f"{count:,} files"
+    return f"Crash recovery of {run.version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
 
 
 def _host(session: Session) -> str:
@@ -142,14 +169,20 @@ def _storage(session: Session) -> str:
 
 
 def _sections(
-    session: Session, product: Flavor, slow: Summary | None, script: str | None, log: str | None
+    session: Session,
+    product: Flavor,
+    slow: Summary | None,
+    script: str | None,
+    log: str | None,
+    compared: str | None,
 ) -> Iterator[Section]:
     yield "Description", tuple(_description(session, product))
     cells = () if is_judged(session) else [one for one in summarise(session) if one.count]
     figures: Table | str = "The tables are in report.txt in the archive."
     if cells:
         figures = (_load_table if slow is None else _startup_table)(session, cells)
-    yield "Actual behaviour", (*answers(session, each_version=slow is None), figures)
+    other = (compared,) if compared is not None else ()
+    yield "Actual behaviour", (*answers(session, each_version=slow is None), figures, *other)
     yield "Expected behaviour", (_YOURS if slow is None else _expected(session, product, slow),)
     run = slowest_run(session, slow)
     if run is not None:
@@ -158,8 +191,14 @@ def _sections(
             f"Error log of run {run.number}, {run.version} {run.variant}",
             (tuple(map(_log_line, lines)),) if lines else (),
         )
-    yield from _stack(session, slow)
-    yield "How to repeat", tuple(_how_to_repeat(session, script))
+    stack = _sampled_stack(session, slow)
+    if stack is not None:
+        yield _stack_section(*stack)
+    yield "Limits of this measurement", tuple(_limits(session))
+    logs = [run.log] if run is not None and run.log and log is not None else []
+    stacks = [stack[1].stacks] if stack is not None and stack[1].stacks else []
+    attached = ", ".join((*filter(None, (script, *logs, *stacks)), "report.txt, report.json"))
+    yield "How to repeat", (*_how_to_repeat(session, script), f"In the attached archive: {attached}")
 
 
 def _description(session: Session, product: Flavor) -> Iterator[str]:
@@ -235,7 +274,9 @@ def _expected(session: Session, product: Flavor, slow: Summary) -> str:
     if not any(run.crash_proof for run in runs):
         return _YOURS
     if opened is not None and modified is not None and opened > modified and _names_modified_files(slow.version):
-        rule = _NEEDED if product is Flavor.MARIADB else f"{CLAIM} (the manual)."
+        rule = (
+            f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else f"{CLAIM} (the manual, {MANUAL})."
+        )
         return f"{rule} Here {opened:,.0f} are opened, and {modified:,.0f} were modified."
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
     fast = min(others, key=lambda one: one.mean or 0.0)
@@ -255,18 +296,38 @@ def _names_modified_files(version: str) -> bool:
         return False
 
 
-def _stack(session: Session, slow: Summary | None) -> Iterator[Section]:
-    """Yields the most frequent stack of the sampled starts, of the slowest version if it was sampled, unless its phase
-    has few samples."""
+def _sampled_stack(session: Session, slow: Summary | None) -> tuple[CallChain, Run] | None:
+    """Returns the most frequent stack of the sampled starts, of the slowest version if it was sampled, with its run.
+    Stacks of phases with very few samples are left out."""
     found = [
-        (chain, run) for run in session.runs for chain in run.chains if not chain.waits and chain.of >= MIN_SAMPLES
+        (chain, run)
+        for run in session.runs
+        for chain in run.chains
+        if not chain.waits and chain.of >= _MIN_STACK_SAMPLES
     ]
-    if found:
-        version = slow.version if slow else None
-        chain, run = max(found, key=lambda one: (one[1].version == version, one[0].samples))
-        share = share_text(chain.samples, chain.of, decimals=0)
-        heading = f"Top stack of run {run.number}, {run.version}: {share} of {chain.phase}, {chain.thread}"
-        yield heading, (tuple(paragraph(_frames(chain))),)
+    version = slow.version if slow else None
+    return max(found, key=lambda one: (one[1].version == version, one[0].samples), default=None)
+
+
+def _stack_section(chain: CallChain, run: Run) -> Section:
+    share = share_text(chain.samples, chain.of, decimals=0)
+    share = f"{share} of" if chain.of >= MIN_SAMPLES else f"{share} samples in"
+    heading = f"Top stack of run {run.number}, {run.version}: {share} {chain.phase}, {chain.thread}"
+    return heading, (tuple(paragraph(_frames(chain))),)
+
+
+def _limits(session: Session) -> Iterator[str]:
+    """Yields how exact the figures are, and the most important warnings about them."""
+    parts = ["means with 95 % intervals by Student's t, from 3 runs on"]
+    if session.settings.get("trace"):
+        parts.append("opens and reads were traced, which makes starts longer")
+    if (machine := session.environment.get("virtualisation")) is not None:
+        parts.append(f"virtual machine ({machine})")
+    yield f"{'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}."
+    found = findings(session)
+    yield from (f"Warning, {one.about}: {one.text}" for one in found[:_MAX_WARNINGS])
+    if len(found) > _MAX_WARNINGS:
+        yield f"{len(found) - _MAX_WARNINGS} more warnings are in report.txt."
 
 
 def _frames(chain: CallChain) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path, PurePath
 import click
 from pydantic import TypeAdapter
 
-from recovery.analysis.summary import summarise
+from recovery.analysis.summary import Summary, summarise
 from recovery.cli.bug_report import render_bug_report, slowest_run
 from recovery.cli.bundle_scripts import REPRO_SCRIPT, options_file, repro_script, sql_scripts
 from recovery.cli.completion import complete_session
@@ -46,7 +46,7 @@ from recovery.linux import cleanup, locks
 from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
 from recovery.model import STARTUP_METRIC, Flavor, Session, parse_version
 from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, STACKS_FOLDER, find_session, load_session, to_json
-from recovery.report.summary_text import slowest_start
+from recovery.report.summary_text import mean_text, slowest_start
 from recovery.report.tables import all_tables, figure_tables
 from recovery.report.text import render_table
 from recovery.report.write import write_reports
@@ -323,7 +323,12 @@ def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, 
     run = slowest_run(masked, slow)
     log = files.get(run.log) if run is not None and run.log else None
     files[TEXT_FILE] = render_bug_report(
-        masked, product, slow, script=script and REPRO_SCRIPT, log=None if log is None else log.decode()
+        masked,
+        product,
+        slow,
+        script=script and REPRO_SCRIPT,
+        log=None if log is None else log.decode(),
+        compared=None if slow is None else _other_product(session, one, slow),
     ).encode()
     replaced = _count_placeholders(files, set(masker.placeholders.values()))
     files[_MASKED_FILE] = _placeholder_list(replaced).encode()
@@ -334,6 +339,19 @@ def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, 
     )
     archive = build_archive(name, files, started_at=session.started_at)
     return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing)
+
+
+def _other_product(session: Session, kept: Session, slow: Summary) -> str | None:
+    """Returns one line with the shortest time of the products that the bundle leaves out; None if there is none."""
+    others = [
+        one
+        for one in summarise(session)
+        if one.count and one.variant == slow.variant and one.version not in kept.versions
+    ]
+    if not others:
+        return None
+    fast = min(others, key=lambda one: one.mean or 0.0)
+    return f"For comparison, on this host: {fast.version} takes {mean_text(fast)} {fast.variant}."
 
 
 def _texts_of(session: Session, kept: Session, texts: dict[str, str]) -> dict[str, str]:

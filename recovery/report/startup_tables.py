@@ -605,6 +605,8 @@ def _percent_range(shares: Sequence[float]) -> str:
 # --- Files touched by recovery, and whether the documentation's claim about them holds
 
 CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
+MANUAL = "https://dev.mysql.com/doc/refman/5.7/en/innodb-recovery.html"
+"""The page of the manual with this claim, under Tablespace Discovery During Crash Recovery."""
 HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
 _HEADERS = (
     "version", "variant", "modified", "opened", "opens", "opened only", "read", "read only", "requests", "bytes",
