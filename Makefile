@@ -53,7 +53,7 @@ endif
 
 # Not part of `make test`: they take long, or depend on what else the host does.
 ON_DEMAND := docs disturbed browser bench torture large
-.PHONY: help cold-recovery warm-recovery crash-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image report bundle \
+.PHONY: help cold-recovery warm-recovery crash-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image analyze report bundle \
         compare status resume \
         test test-fast $(ON_DEMAND:%=test-%) torture lint audit bench fuzz fuzz-corpora lock clean
 
@@ -131,6 +131,9 @@ images: env ## the images of servers on this host, and which were made here
 
 image: env ## have the image of each VERSION: pulled, or built here
 	@$(RECOVERY) images build $(ARGS)
+
+analyze: env ## where each start in an error log spent its time, of any server: ARGS=error.log
+	@$(RECOVERY) analyze $(ARGS)
 
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)

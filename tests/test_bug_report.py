@@ -221,11 +221,10 @@ def test_a_stack_of_few_samples_has_their_number(
     samples: int, of: int, heading: str | None, kept_sessions: Path
 ) -> None:
     session = load_session(kept_sessions / "2026-11-21-stacks")
-    runs = tuple(
-        replace(run, chains=tuple(replace(one, samples=samples, of=of) for one in run.chains[:1])) if run.number == 4
-        else replace(run, chains=())
-        for run in session.runs
-    )  # fmt: skip
+    (run,) = (run for run in session.runs if run.number == 4)
+    chain = next(one for one in run.chains if one.phase == "validation")
+    sampled = replace(run, chains=(replace(chain, samples=samples, of=of),))
+    runs = tuple(sampled if one.number == 4 else replace(one, chains=()) for one in session.runs)
     found = section(rendered(replace(session, runs=runs)), "Top stack")
     assert (found[0] if found else None) == heading
 

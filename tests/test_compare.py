@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from at_work import interference, metadata
@@ -211,3 +212,61 @@ def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out)["pairs"][0]["ratio"] == pytest.approx(0.5)
     assert run(["compare", "a", "c", "--results", str(tmp_path)]) == 2
     assert "queries/s" in capsys.readouterr().err
+
+
+# --- What the command says first
+
+
+def stored_in(folder: Path, name: str, times: dict[str, tuple[float, ...]], **changes: Any) -> Path:
+    made = replace(session(times, **changes.pop("settings", {})), status="finished", **changes)
+    (folder / name).mkdir(parents=True)
+    (folder / name / REPORT_FILE).write_bytes(to_json(made))
+    return folder / name
+
+
+def build(path: str, sha256: str) -> dict[str, dict[str, str]]:
+    return {"8.0.31": {"source": f"own {path}", "sha256": sha256 * 16}}
+
+
+def test_two_builds_of_one_version_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = stored_in(tmp_path, "a", {"8.0.31": STEADY}, servers=build("/a/mysqld", "abcd"))
+    note = {"note": "with the patch"}
+    other = stored_in(tmp_path, "b", {"8.0.31": times_of(1.5)}, servers=build("/b/mysqld", "1234"), settings=note)
+    assert run(["compare", str(one), str(other)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("The second takes 1.50 (1.4")
+    assert said[0].endswith("times as long as the first, cold.")
+    assert said[1] == "first: a: 8.0.31 (own /a/mysqld, SHA-256 abcdabcdabcd)"
+    assert said[2] == "second: b: 8.0.31 (own /b/mysqld, SHA-256 123412341234); note: with the patch"
+
+
+def test_two_sessions_of_one_binary_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "ab":
+        stored_in(tmp_path, name, {"8.0.31": STEADY}, servers=build("/a/mysqld", "abcd"))
+    assert run(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("No significant difference, cold: 1.00 (")
+    assert "Both sides are the same binary" in said
+
+
+def test_without_arguments_the_two_newest_finished_sessions_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("20260101T000000Z-x", "20260102T000000Z-x", "20260103T000000Z-x"):
+        stored_in(tmp_path, name, {"8.0.31": STEADY})
+    unfinished = stored_in(tmp_path, "20260104T000000Z-x", {"8.0.31": STEADY})
+    report = json.loads((unfinished / REPORT_FILE).read_text())
+    (unfinished / REPORT_FILE).write_text(json.dumps({**report, "status": "interrupted"}))
+    assert run(["compare", "--results", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "first: 20260102T000000Z-x" in said
+    assert "second: 20260103T000000Z-x" in said
+
+
+def test_a_traced_and_an_untraced_session_are_not_comparable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = stored_in(tmp_path, "a", {"8.0.31": STEADY})
+    other = stored_in(tmp_path, "b", {"8.0.31": STEADY}, settings={"trace": True})
+    assert run(["compare", str(one), str(other)]) == 2
+    assert "not comparable: only one of them was traced" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recovery.analysis.phase_names import seconds_by_name
+from recovery.cli.analyze import log_answer
 from recovery.errors import UsageError
 from recovery.model import parse_version
 from recovery.mysqld import log_tail
@@ -512,3 +513,22 @@ def test_starts_are_in_order_in_any_mix_of_two_logs(first: str, second: str, cho
         if chosen:
             mixed.append(chosen.pop())
     in_order(starts(*mixed, *one[::-1], *other[::-1]))
+
+
+def test_the_page_begins_with_what_took_the_time() -> None:
+    log = "".join(
+        f"2026-01-01T00:{at}.000000Z 0 [Note] {text}\n"
+        for at, text in (
+            ("00:00", "mysqld (mysqld 5.7.22) starting as process 1 ..."),
+            ("00:01", "InnoDB: Database was not shutdown normally!"),
+            ("00:01", "InnoDB: Starting an apply batch of log records to the database..."),
+            ("00:02", "InnoDB: Apply batch completed"),
+            ("17:00", "InnoDB: Creating shared tablespace for temporary tables"),
+            ("17:01", "mysqld: ready for connections."),
+        )
+    )
+    (start,) = starts_in(io.BytesIO(log.encode()), "log")
+    assert log_answer([start]) == "17 minutes; 100% validation: 5.7.22 reads every file after redo."
+    assert log_answer([start, start]).startswith("Start 1 is the slowest of 2: 17 minutes")
+    (cut,) = starts_in(io.BytesIO(log.partition("InnoDB: Creating")[0].rpartition("2026")[0].encode()), "log")
+    assert log_answer([start, cut]).startswith("The last start is not ready after 2.00 s, in validation")

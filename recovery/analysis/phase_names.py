@@ -33,6 +33,22 @@ ORDER = (
 )  # fmt: skip
 
 
+DOES: dict[str, str] = {
+    PROCESS_START: "is loaded and reads its options",
+    BUFFER_POOL: "allocates the buffer pool",
+    DISCOVERY: "reads the first page of every file before redo",
+    SYSTEM_FILES: "opens its system files",
+    REDO_SCAN: "reads the redo log",
+    REDO_APPLY: "applies the redo log",
+    VALIDATION: "reads every file after redo",
+    UNDO_AND_TEMP: "opens undo and temporary tablespaces",
+    DICTIONARY: "loads its dictionary and opens the files that it lists",
+    UPGRADE: "upgrades its dictionary",
+    BINLOG_RECOVERY: "recovers transactions from the binary log",
+}
+"""What a server does in a phase. The other phases do not say."""
+
+
 def sorted_phases(names: Iterable[str]) -> tuple[str, ...]:
     """Returns the distinct names in the order of a start. A joined name is sorted by its first part."""
     known = {name: number for number, name in enumerate(ORDER)}

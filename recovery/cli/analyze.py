@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from recovery.analysis.phase_names import named_share, seconds_by_name
+from recovery.analysis.phase_names import DOES, JOIN, named_share, seconds_by_name
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
 from recovery.errors import UsageError, escape_control
@@ -19,9 +19,11 @@ from recovery.model import Table
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
 from recovery.report import fmt
 from recovery.report.startup_tables import grouped_phase_table
-from recovery.report.text import render_table
+from recovery.report.text import paragraph, render_table
 
 FORMAT = 1
+_UNFINISHED = ("cut", "failed")
+"""Outcomes of starts that did not become ready."""
 
 
 @click.command()
@@ -69,7 +71,31 @@ def log_page(name: str, starts: Sequence[LoggedStart]) -> str:
     if not starts:
         return f"{escape_control(name)}: no start of a server was found\n"
     tables = [_overview_table(name, starts), _phase_table(starts), _count_table(starts)]
-    return "\n\n".join(render_table(table) for table in tables if table is not None) + "\n"
+    texts = [render_table(table) for table in tables if table is not None]
+    return "\n\n".join(["\n".join(paragraph(log_answer(starts))), *texts]) + "\n"
+
+
+def log_answer(starts: Sequence[LoggedStart]) -> str:
+    """Returns in a sentence what the last start does if it is not ready, else what took the slowest start its time."""
+    last = starts[-1]
+    if last.outcome in _UNFINISHED:
+        after = "" if last.startup_s is None else f" after {_duration_text(last.startup_s)}"
+        where = f", in {last.standing}" if last.standing else ""
+        what = "failed" if last.outcome == "failed" else "is not ready"
+        return f"The last start {what}{after}{where}{f': {last.reason}' if last.reason else ''}."
+    number, slow = max(enumerate(starts, 1), key=lambda one: one[1].startup_s or 0.0)
+    which = f"Start {number} is the slowest of {len(starts)}: " if len(starts) > 1 else ""
+    seconds = seconds_by_name(slow.phases)
+    if slow.startup_s is None or not (whole := sum(seconds.values())):
+        return f"{which}Its time is not known: the log has too few timestamps."
+    phase = max(seconds, key=lambda name: seconds[name])
+    does = DOES.get(phase.partition(JOIN)[0])
+    why = f": {slow.version or 'the server'} {does}" if does else ""
+    return f"{which}{_duration_text(slow.startup_s)}; {seconds[phase] / whole:.0%} {phase}{why}."
+
+
+def _duration_text(seconds: float) -> str:
+    return f"{fmt.seconds(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
 def _overview_table(name: str, starts: Sequence[LoggedStart]) -> Table:
@@ -107,7 +133,7 @@ def _startup_text(start: LoggedStart) -> str:
 
 def _unfinished_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
-        if start.outcome in {"cut", "failed"}:
+        if start.outcome in _UNFINISHED:
             where = f", in {start.standing}" if start.standing else ""
             what = "the log or the server ends before it is ready" if start.outcome == "cut" else "it failed"
             yield f"{number}: {what}{where}{f': {start.reason}' if start.reason else ''}."

@@ -14,11 +14,11 @@ from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reas
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
-from recovery.cli.output import write_json
+from recovery.cli.output import print_line, write_json
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
-from recovery.model import STARTUP_METRIC, Session, Verdict, is_second_start, metric
-from recovery.report.compare import comparison_tables
+from recovery.model import STARTUP_METRIC, Session, Status, Verdict, is_second_start, metric
+from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.report.stored_session import find_session, load_session, session_names
 from recovery.session.request import parse_share
@@ -27,17 +27,29 @@ FORMAT = 2
 
 
 @click.command("compare")
-@click.argument("first", shell_complete=complete_session)
-@click.argument("second", shell_complete=complete_session)
+@click.argument("first", required=False, shell_complete=complete_session)
+@click.argument("second", required=False, shell_complete=complete_session)
 @table_option("results")
 @table_option("fail_over", "Exit with 4 if the second is significantly slower, by more than this.")
 @table_option("json")
-def compare_command(first: str, second: str, results: Path, fail_over: str | None, json_to: str | None) -> int:
+def compare_command(
+    first: str | None, second: str | None, results: Path, fail_over: str | None, json_to: str | None
+) -> int:
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
-    commas."""
+    commas. Without both, the two newest finished sessions are compared."""
     allowed = None if fail_over is None else parse_share("FAIL_OVER", fail_over)
+    if first is None or second is None:
+        if first is not None:
+            raise UsageError(f"{first} is one session, and two are compared", "name both, or none: the newest two")
+        first, second = _newest_two(expand_path(results))
     folders = [_session_folders(expand_path(results), names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
+    traced = {bool(session.settings.get("trace")) for session in (*one, *other)}
+    if len(traced) > 1:
+        raise UsageError(
+            f"{first} and {second} are not comparable: only one of them was traced, which makes starts longer",
+            "measure both with TRACE=1, or both without",
+        )
     for session in (*one, *other):
         if session.figure != one[0].figure:
             raise UsageError(
@@ -54,11 +66,24 @@ def compare_command(first: str, second: str, results: Path, fail_over: str | Non
             "one version each",
         )
     if not write_json(json_to, {"format": FORMAT, **asdict(found)}):
-        names = tuple([folder.name for folder in side] for side in folders)
-        print_tables(comparison_tables(found, (names[0], names[1])), ReportConsole())
+        names = ([folder.name for folder in folders[0]], [folder.name for folder in folders[1]])
+        for line in comparison_answer(found, (one, other), names):
+            print_line(line)
+        print_tables(comparison_tables(found, names), ReportConsole())
     if allowed is not None:
         _check_limit(found, compared, dict(zip(folders[1], other, strict=True)), allowed)
     return 0
+
+
+def _newest_two(results: Path) -> tuple[str, str]:
+    """Returns the names of the two newest finished sessions, the older one first."""
+    found: list[str] = []
+    for name in reversed(session_names(results)):
+        if load_session(results / name).status == Status.FINISHED:
+            found.append(name)
+        if len(found) == 2:
+            return found[1], found[0]
+    raise UsageError(f"{results} has fewer than two finished sessions", "measure again, or name two folders")
 
 
 def _session_folders(results: Path, names: str) -> list[Path]:

@@ -6,13 +6,55 @@ else differs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from recovery.analysis.compare import Comparison, Pair
+from recovery.analysis.compare import Comparison, Pair, Side
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary
-from recovery.model import STARTUP_METRIC, Table, metric
+from recovery.model import STARTUP_METRIC, Session, Table, metric
 from recovery.report import fmt
+
+_MAX_SENTENCES = 3
+
+
+def comparison_answer(
+    found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]
+) -> list[str]:
+    """Returns the comparison in sentences, and which server is on which side."""
+    lines = [_sentence(pair) for pair in found.pairs[:_MAX_SENTENCES]]
+    if len(found.pairs) > _MAX_SENTENCES:
+        lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
+    checksums = []
+    for word, side, called in zip(("first", "second"), sides, names, strict=True):
+        lines.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
+        checksums.append({facts.get("sha256") for session in side for facts in session.servers.values()})
+    if checksums[0] == checksums[1] and len(checksums[0]) == 1 and None not in checksums[0]:
+        lines.append("Both sides are the same binary: what differs is the settings or the host.")
+    return lines
+
+
+def _sentence(pair: Pair) -> str:
+    about = metric(pair.metric)
+    if pair.differs is None:
+        return f"Not compared, {pair.variant}: {MIN_RUNS} runs of each are needed."
+    if not pair.differs:
+        return f"No significant difference, {pair.variant}: {fmt.effect(pair)} of the first."
+    if pair.ratio is None:
+        return f"The second differs by {fmt.effect(pair)} from the first, {pair.variant}."
+    what = "as long as" if about.unit == "s" else f"the {about.label} of"
+    verb = "takes" if about.unit == "s" else "has"
+    return f"The second {verb} {fmt.effect(pair)} times {what} the first, {pair.variant}."
+
+
+def _servers(session: Session) -> Iterator[str]:
+    """Yields each version of a session with its source and checksum, and the session's note."""
+    for version in session.versions:
+        facts = next((facts for name, facts in session.servers.items() if name.partition(" ")[0] == version), {})
+        checksum = f"SHA-256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
+        known = ", ".join(filter(None, (facts.get("source"), checksum)))
+        yield f"{version} ({known})" if known else version
+    if note := session.settings.get("note"):
+        yield f"note: {note}"
 
 
 def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> tuple[Table, ...]:
