@@ -18,7 +18,7 @@ import pytest
 from sessions import as_a_user, left_out, need_limits
 
 from recovery import errors
-from recovery.analysis import warnings
+from recovery.analysis import phase_names, warnings
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.main import cli
 from recovery.cli.measure import Shown
@@ -42,6 +42,8 @@ ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
     "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
     "BASELINE=base": "tests/real/test_end_to_end.py",
+    "DEFAULTS_FILE=/etc/mysql/my.cnf": "tests/test_defaults_file.py",
+    "ARGS=/var/log/mysql/error.log": "tests/test_cli.py",
     "IMAGE=my/mysql:patched": "tests/containers",
     "docker/recovery": "tests/containers/test_tool_image.py",
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
@@ -84,6 +86,13 @@ def test_there_are_pages_with_commands() -> None:
     indented = re.compile(r"^    (make|recovery) ", re.MULTILINE)
     assert not [page.name for page in PAGES if indented.search(page.read_text(encoding="utf-8"))], "not in a fence"
     assert MEASURED in MEASURING
+
+
+@pytest.mark.parametrize("phase", phase_names.ORDER)
+def test_the_answer_leads_to_a_section_about_the_phase(phase: str) -> None:
+    page, _, anchor = phase_names.advice_on(phase).partition("#")
+    headings = re.findall(r"^## (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_the_pages_stay_short() -> None:

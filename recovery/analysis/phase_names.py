@@ -49,6 +49,25 @@ DOES: dict[str, str] = {
 """What a server does in a phase. The other phases do not say."""
 
 
+_ADVICE = {
+    DISCOVERY: "discovery",
+    VALIDATION: "validation",
+    REDO_SCAN: "redo",
+    REDO_APPLY: "redo",
+    UNDO_AND_TEMP: "undo",
+    ROLLBACK: "undo",
+    DICTIONARY: "dictionary",
+    BUFFER_POOL: "buffer-pool",
+    BUFFER_POOL_LOAD: "buffer-pool",
+}
+"""The sections of docs/shorten.md about phases. The other phases share one."""
+
+
+def advice_on(phase: str) -> str:
+    """Returns the section of the documentation that says what shortens a phase."""
+    return f"docs/shorten.md#{_ADVICE.get(phase.partition(JOIN)[0], 'other-phases')}"
+
+
 def sorted_phases(names: Iterable[str]) -> tuple[str, ...]:
     """Returns the distinct names in the order of a start. A joined name is sorted by its first part."""
     known = {name: number for number, name in enumerate(ORDER)}

@@ -21,7 +21,7 @@ from rich.text import Text
 from recovery.model import Session, Status, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import findings_line
-from recovery.report.summary_text import answers
+from recovery.report.summary_text import advice_of, answers
 from recovery.report.tables import heading, is_judged, status_line, terminal_tables
 
 _MIN_WIDTH = 60
@@ -66,14 +66,18 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     """Prints the answer, the most important warning, where the report is, and the next commands."""
     head = wrap(fmt.printable(heading(session)), console.width)
     further = _next_commands(session, folder)
-    count = _MAX_LINES - len(head) - len(wrap(further, console.width)) - 1
+    links = [f"report: {folder / 'report.html'}"]
+    count = _MAX_LINES - len(head) - len(wrap(further, console.width)) - len(links)
     state = () if session.status == Status.FINISHED else (status_line(session),)
     paragraphs = [fmt.printable(text) for text in (*answers(session), *state)]
     warning = [fmt.printable(text) for text in findings_line(session)]
+    if (advice := advice_of(session)) is not None and len(paragraphs) + len(warning) < count:
+        links.append(f"what shortens it: {advice}")
+        count -= 1
     lines = _fitted(paragraphs, warning, console.width, count, keep=is_judged(session))
     for number, line in enumerate((*head, *lines)):
         console.print(Text(line, style="bold" if number < len(head) else ""))
-    for line in (f"report: {folder / 'report.html'}", further):
+    for line in (*links, further):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
 
 

@@ -491,6 +491,14 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
 
 
+def advice_of(session: Session) -> str | None:
+    """Returns where the documentation says what shortens the longest phase of the slowest start; None if no start was
+    timed or no phase is known."""
+    slow = slowest_start(summarise(session)) if session.figure == STARTUP_METRIC else None
+    means = phase_means(session).get((slow.version, slow.variant), {}) if slow is not None else {}
+    return phase_names.advice_on(max(means, key=lambda name: means[name])) if means else None
+
+
 def slowest_start(found: Iterable[Summary]) -> Summary | None:
     """Returns the slowest cold start, or else the slowest start, or None if none was measured."""
     measured = [one for one in found if one.count]
