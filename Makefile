@@ -138,7 +138,7 @@ analyze: env ## where each start in an error log spent its time, of any server: 
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)
 
-compare: env ## is one stored session slower than another? ARGS="A B"
+compare: env ## is one stored session slower than another? The two newest, or ARGS="A B"
 	@$(RECOVERY) compare $(ARGS)
 
 bundle: env ## a text, a script and an archive for a bug tracker, known private texts replaced: ARGS="SESSION --for mysql", or the newest

@@ -548,7 +548,8 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
 def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs)
-    text = f"{curve.version} needs {_time(largest)} with {tables:,} tables"
+    traced = ", traced" if session.settings.get("trace") else ""
+    text = f"{curve.version} needs {_time(largest)} with {tables:,} tables{traced}"
     found, requested = curve.fit, requested_prediction(session)
     if found is None:
         return f"{text}; {LINE_NEEDS}."
