@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -195,3 +197,31 @@ def test_the_rules_can_be_broken() -> None:
     assert sum(isinstance(node, ast.Attribute) for node in run_at_import(environ)) == 1
     assert OWN_PATHS.search("see /" + "work/main")
     assert not OWN_PATHS.search("/workflows net/work")
+
+
+# --- Names in comments and docstrings
+
+_NAMED = re.compile(r"`((?:[A-Za-z_]\w*\.)*)([A-Z][a-z]\w*|_\w+|[a-z]\w*(?=\(\)))(?:\(\))?`")
+"""A class, a private name or a function, in backticks."""
+
+
+def _names_and_texts(path: Path) -> tuple[set[str], list[str]]:
+    """Returns the names that a file uses, and its docstrings and comments."""
+    source = path.read_text(encoding="utf-8")
+    known, texts = {path.stem}, []
+    for node in ast.walk(ast.parse(source)):
+        for attribute in ("name", "id", "attr", "arg", "asname"):
+            if isinstance(value := getattr(node, attribute, None), str):
+                known |= set(value.split("."))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            texts.append(node.value.value)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return known, [*texts, *(token.string for token in tokens if token.type == tokenize.COMMENT)]
+
+
+def test_names_in_comments_and_docstrings_exist() -> None:
+    found = [_names_and_texts(path) for path in FILES]
+    known = set().union(*(names for names, _ in found))
+    named = {match[2] for _, texts in found for text in texts for match in _NAMED.finditer(text)}
+    assert len(named) > 10
+    assert named - known == set()

@@ -163,7 +163,7 @@ def test_make_passes_on_every_setting(name: str, from_environment: bool) -> None
 
 
 def test_defaults_equal_those_of_the_modules_that_the_table_does_not_import() -> None:
-    assert BY_NAME["stall"].default == startup.DEFAULT_STALL_S
+    assert f"[default: {startup.DEFAULT_STALL_S:g}]" in BY_NAME["stall"].help
     assert BY_NAME["stacks"].values == (samplers.AUTO, *samplers.PROGRAMS)
 
 

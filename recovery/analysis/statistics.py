@@ -155,7 +155,7 @@ class EffectFields:
 
 
 def effect_fields(found: Effect | None, *, is_base: bool = False) -> dict[str, Any]:
-    """Returns the fields of `Compared`. For the baseline, which is compared with itself, only its ratio of 1."""
+    """Returns the values of `EffectFields`. For the baseline, which is compared with itself, only its ratio of 1."""
     if found is None:
         return {}
     if is_base:

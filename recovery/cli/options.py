@@ -25,7 +25,6 @@ from recovery.errors import UsageError, did_you_mean
 
 PREFIX = "RECOVERY_"
 DEFAULT_RESULTS = Path("results")
-DEFAULT_STALL_S = 300.0
 AUTO = "auto"
 
 
@@ -209,8 +208,8 @@ OPTIONS = (
     ),
     Option("keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG),
     Option(
-        "stall", "Give up a start after so long without log, CPU or I/O.", "SECONDS", Kind.SECONDS,
-        parameter="stall_s", default=DEFAULT_STALL_S,
+        "stall", "Give up a start after so long without log, CPU or I/O. [default: 300]", "SECONDS", Kind.SECONDS,
+        parameter="stall_s",
     ),
     Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
     Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True),

@@ -39,6 +39,7 @@ from recovery.mysqld.options import (
     datadir_settings,
     parse_defaults_file,
 )
+from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_option_clashes, check_redo_log_options
 from recovery.session.plan import check_any_trial_left
@@ -185,7 +186,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         refused=refused,
         keep=given["keep"],
         offline=given["offline"],
-        stall_s=given["stall_s"],
+        stall_s=given["stall_s"] or DEFAULT_STALL_S,
         limits=limits,
         note=parse_notes(given["notes"]),
         probe=not given["no_probe"],

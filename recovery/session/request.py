@@ -151,7 +151,8 @@ class Request:
         return self.runs if self.precision is None else self.max_runs
 
     def plan(self, versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool) -> Plan:
-        first = (self.experiment_options and self.experiment_options.only) or 1
+        only = None if self.experiment_options is None else self.experiment_options.only
+        first = 1 if only is None else only
         return make_plan(
             versions, variants, repeats=self.repeats, alternating=alternating, extras=self.extras, first=first
         )
