@@ -201,7 +201,7 @@ def test_the_rules_can_be_broken() -> None:
 
 # --- Names in comments and docstrings
 
-_NAMED = re.compile(r"`((?:[A-Za-z_]\w*\.)*)([A-Z][a-z]\w*|_\w+|[a-z]\w*(?=\(\)))(?:\(\))?`")
+_NAMED = re.compile(r"`((?:[A-Z]\w*\.)?)([A-Z][a-z]\w*|_\w+|[a-z]\w*(?=\(\)))(?:\(\))?`")
 """A class, a private name or a function, in backticks."""
 
 

@@ -174,7 +174,7 @@ def test_a_dry_run_shows_the_plan_for_an_own_server(at: list[str], capsys: pytes
     assert run(["cold-recovery", "--mysqld", str(mysqld), "--runs", "1", "--dry-run", *at]) == 0
     plan = capsys.readouterr().out
     assert f"{FAST}: server {mysqld};" in plan
-    assert f"1  {FAST}  cold  run 1" in plan
+    assert f"1  {FAST}  cold\n" in plan
 
 
 def test_force_recovery_is_passed_on(own: dict[str, Any]) -> None:
@@ -367,7 +367,7 @@ def test_the_next_run_ends_the_server_of_a_killed_one_and_counts_its_rows(
     server = stopped_at_a_start(process.pid)
     process.kill()
     process.communicate(timeout=60)
-    assert len(stored(tmp_path)["runs"]) >= 1
+    assert list((tmp_path / "results/latest/runs").glob("*.json"))
     assert run(["cold-recovery", "--version", FAST, "--runs", "1", *at]) == 0
     printed = capsys.readouterr().err
     assert "counted again" in printed
