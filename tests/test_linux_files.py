@@ -183,7 +183,7 @@ def test_the_end_of_a_trace_fetches_what_the_kernel_has_queued(
     files = sorted(file for folder in folders for file in folder.glob("*.ibd"))
     with OpenTrace(TableFiles(folders)) as trace:
         found = trace.of(open_in_child(*files, read=True))
-        assert len(trace._lengths) == 1, "no thread wakes for each event"
+        assert len(trace._lengths) < len(files) / 2, "no thread wakes for each event"
     assert found.count == len(found.files) == len(found.read) == len(files)
     assert found.means == means
 
