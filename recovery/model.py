@@ -21,6 +21,7 @@ MIN_PROBED_BLOCKS = 100
 
 QUESTION_AXIS = "question"
 """The name of the axis that names the parts of an experiment."""
+CACHE_AXIS, TABLES_AXIS = "cache", "tables"
 
 
 @dataclass(frozen=True)
@@ -275,17 +276,10 @@ class Cache(StrEnum):
     COLD = "cold"
     WARM = "warm"
 
-    def begins(self, variant: str) -> bool:
-        """Returns whether the variant's name begins with this cache: `cold`, `cold-200000`, `warm-small`."""
-        return variant.partition("-")[0] == self
-
 
 SECOND_START = "second start"
-"""Replaces `warm` in the name of a variant if its start was planned as warm but is not proved to be warm."""
-
-
-def is_second_start(variant: str) -> bool:
-    return variant.partition("-")[0] == SECOND_START
+"""Replaces `warm` in a variant's name and among its values if its start was planned as warm but is not proved to be
+warm."""
 
 
 @dataclass(frozen=True)
@@ -347,6 +341,14 @@ class Variant:
     """Name of a capability. A server without it is not measured with this variant."""
     figure: str | None = None
     """Name of the figure that is measured, if it differs from that of the experiment."""
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Its value on each axis. A start also has its cache and, where several are measured, its number of tables."""
+        if self.task is not None:
+            return dict(self.axes)
+        tables = {} if self.tables is None else {TABLES_AXIS: str(self.tables)}
+        return {CACHE_AXIS: self.cache.value, **tables, **dict(self.axes)}
 
 
 class ExtraRun(StrEnum):
@@ -958,7 +960,8 @@ class Session:
     axes: tuple[Axis, ...] = ()
     """The axes on which the variants differ, unless they differ only in the cache."""
     cells: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The values of each variant by axis. An axis that does not apply to a variant is missing."""
+    """The values of each variant by axis. An axis that does not apply to a variant is missing. Starts also have their
+    `cache` and, where several were measured, their number of `tables`."""
     figures: dict[str, str] = field(default_factory=dict)
     """For variants that measure another figure than the session, the name of that figure among their `measures`."""
 
@@ -970,6 +973,22 @@ class Session:
     def figure_of(self, variant: str) -> str:
         return self.figures.get(variant, self.figure)
 
+    def value_of(self, variant: str, axis: str) -> str | None:
+        """Returns the variant's value on an axis, or None if the axis does not apply to it."""
+        return self.cells.get(variant, {}).get(axis)
+
+    def cache_of(self, variant: str) -> str | None:
+        """Returns `cold`, `warm` or `second start`; None unless the variant is a start."""
+        return self.value_of(variant, CACHE_AXIS)
+
+    def is_second_start(self, variant: str) -> bool:
+        return self.cache_of(variant) == SECOND_START
+
+    def variant_with(self, variant: str, axis: str, value: str) -> str | None:
+        """Returns the variant that has this value on an axis and otherwise the same values, or None."""
+        wanted = {**self.cells.get(variant, {}), axis: value}
+        return next((name for name, values in self.cells.items() if values == wanted), None)
+
     @cached_property
     def differing_axes(self) -> tuple[Axis, ...]:
         """The axes on which the session's variants differ."""
@@ -979,7 +998,7 @@ class Session:
         """Returns the axes on which these variants have more than one value. A missing value does not count as one."""
         found = []
         for axis in self.axes:
-            had = {self.cells.get(variant, {}).get(axis.name) for variant in variants} - {None}
+            had = {self.value_of(variant, axis.name) for variant in variants} - {None}
             if len(had) > 1:
                 known = tuple(value for value in axis.values if value in had)
                 others = tuple(sorted(value for value in had if value is not None and value not in axis.values))

@@ -9,6 +9,7 @@ from typing import Any
 
 from recovery.analysis import phase_names
 from recovery.model import CallChain, HostActivity, HotFunction, Phase, ReadFloor, Run, Session, Timeline, Verdict
+from recovery.report.stored_session import with_axis_values
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
 VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -34,7 +35,7 @@ def a_session(runs: tuple[Run, ...], **changed: Any) -> Session:
         tool_version="0.1.0",
         status="finished",
     )
-    return replace(session, **changed)
+    return with_axis_values(replace(session, **changed))
 
 
 def everything() -> Session:

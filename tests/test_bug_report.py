@@ -21,7 +21,7 @@ LOGS = FIXTURES / "errorlogs"
 def rendered(session: Session, product: Flavor = Flavor.MYSQL, log: str = "mysql-5.7.22-crash.err") -> str:
     """Returns the text for the product's versions of a session, with a log as that of its slowest start."""
     kept = keep_versions(session, products(session)[product])
-    slow = slowest_start(summarise(kept)) if kept.figure == STARTUP_METRIC else None
+    slow = slowest_start(kept, summarise(kept)) if kept.figure == STARTUP_METRIC else None
     script = "repro.sh" if slow else None
     return render_bug_report(kept, product, slow, script=script, log=(LOGS / log).read_text())
 
@@ -89,7 +89,7 @@ def test_a_log_of_any_server_is_cut_to_its_milestones(log: Path, four: Session) 
 
 def test_a_session_without_logs_has_the_proof_that_is_stored(four: Session) -> None:
     mysql = keep_versions(four, products(four)[Flavor.MYSQL])
-    slow = slowest_start(summarise(mysql))
+    slow = slowest_start(mysql, summarise(mysql))
     text = render_bug_report(mysql, Flavor.MYSQL, slow, script=None, log=None)
     (line,) = section(text, "Error log of run 23, 8.0.31 cold")
     assert line == "04:17:08.495 [MY-012551] Database was not shutdown normally!"

@@ -23,7 +23,7 @@ from recovery.analysis.statistics import EffectFields
 from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
-from recovery.report.stored_session import REPORT_FILE, to_json
+from recovery.report.stored_session import REPORT_FILE, to_json, with_axis_values
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
@@ -37,10 +37,10 @@ def session(times: dict[str, tuple[float, ...]], *, variant: str = "cold", **set
             start=1,
         )
     ]
-    return Session(
+    return with_axis_values(Session(
         "cold-recovery", "q", "c", "s", ENVIRONMENT, {"tables": 10, **settings},
         tuple(times), (variant,), len(runs), runs=tuple(runs), tool_version="1",
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def times_of(factor: float) -> tuple[float, ...]:

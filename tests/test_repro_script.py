@@ -39,7 +39,7 @@ exec cat >> "$RECORD/sql"
 
 
 def script_of(session: Session) -> str | None:
-    slow = slowest_start(summarise(session))
+    slow = slowest_start(session, summarise(session))
     assert slow is not None
     return repro_script(session, "s", slow)
 
@@ -230,7 +230,7 @@ def test_the_caches_of_the_session_are_the_default(kept_sessions: Path) -> None:
 
 def test_the_tables_are_those_of_the_slowest_variant(kept_sessions: Path) -> None:
     session = load_session(kept_sessions / "2026-11-21-layouts")
-    slow = slowest_start(summarise(session))
+    slow = slowest_start(session, summarise(session))
     assert slow is not None
     assert slow.variant == "cold-parts"
     assert "partition by hash" in (script_of(session) or "")

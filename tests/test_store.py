@@ -42,6 +42,7 @@ SESSION = Session(
     settings={"tables": 200_000, "as_published": False, "template": None},
     versions=("5.7.22",),
     variants=("cold",),
+    cells={"cold": {"cache": "cold"}},
     planned_runs=2,
     servers={"5.7.22": {"source": "catalog"}},
     notes=("a note",),

@@ -13,7 +13,7 @@ from recovery.analysis.warm import rename_second_starts
 from recovery.model import Run, Session, Verdict
 from recovery.report import exports, markdown, text
 from recovery.report.html import page
-from recovery.report.stored_session import REPORT_FILE, load_session, to_json
+from recovery.report.stored_session import REPORT_FILE, load_session, to_json, with_axis_values
 from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 from recovery.session.store import SessionStore
@@ -42,10 +42,10 @@ def a_run(
 
 def a_session(*runs: Run) -> Session:
     versions = tuple(dict.fromkeys(run.version for run in runs))
-    return Session(
+    return with_axis_values(Session(
         "crash-recovery", "q", "c", "s", {}, {"runs": 1}, versions, tuple(dict.fromkeys(run.variant for run in runs)),
         len(runs), servers={version: {"data_bytes": str(DATA)} for version in versions}, runs=runs, tool_version="1",
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def variants_of(*runs: Run) -> list[str]:
@@ -126,14 +126,14 @@ def test_runs_are_judged_again_with_every_further_run() -> None:
 
 def test_second_starts_have_the_cells_of_their_variant() -> None:
     session = a_session(a_run(1, "cold-small", 20 * GB), a_run(2, "warm-small", 19 * GB))
-    session = replace(session, cells={"cold-small": {"settings": "small"}, "warm-small": {"settings": "small"}})
-    found = rename_second_starts(session)
-    assert found.cells == session.cells | {"second start-small": {"settings": "small"}}
+    cells = {f"{cache}-small": {"cache": cache, "settings": "small"} for cache in ("cold", "warm")}
+    found = rename_second_starts(replace(session, cells=cells))
+    assert found.cells == cells | {"second start-small": {"cache": "second start", "settings": "small"}}
     assert rename_second_starts(found) == found
 
 
 def test_loads_have_no_second_starts() -> None:
-    work = replace(a_session(a_run(1, "warm", None)), figure="qps")
+    work = replace(a_session(a_run(1, "warm", None)), figure="qps", cells={})
     assert rename_second_starts(work) is work
 
 

@@ -29,7 +29,7 @@ from recovery.model import (
     Verdict,
     parse_version,
 )
-from recovery.report.stored_session import load_session
+from recovery.report.stored_session import load_session, with_axis_values
 from recovery.session.plan import make_plan
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
@@ -67,11 +67,11 @@ def runs_of(times: Sequence[float], *, variant: str = "cold", version: str = "5.
 def session(*cells: list[Run], **settings: str | int | bool | None) -> Session:
     runs = tuple(run for cell in cells for run in cell)
     versions = tuple(dict.fromkeys(run.version for run in runs))
-    return Session(
+    return with_axis_values(Session(
         "crash-recovery", "q", "c", "s", {"memory_bytes": 16 * GB, "device": "/dev/vdb"}, {"runs": 5, **settings},
         versions, tuple(dict.fromkeys(run.variant for run in runs)), len(runs),
         servers={version: {"@version": version, "data_bytes": str(5 * GB)} for version in versions}, runs=runs,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 COLD, WARM = runs_of(STEADY), runs_of(STEADY, variant="warm", first=6)

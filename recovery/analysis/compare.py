@@ -11,7 +11,7 @@ from typing import Any
 
 from recovery.analysis.statistics import EffectFields, compare_means, descriptive_statistics, effect_fields
 from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
-from recovery.model import STARTUP_METRIC, Session, is_second_start, metric
+from recovery.model import STARTUP_METRIC, Session, metric
 
 _VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -97,7 +97,7 @@ def _pairs(one: Side, other: Side) -> Iterator[Pair]:
     sides = [_results_by_cell(side, alone=alone) for side in (one, other)]
     for (version, variant), ones in sides[0].items():
         others = sides[1].get((version, variant))
-        if not others or is_second_start(variant) or first.figure_of(variant) != second.figure_of(variant):
+        if not others or first.is_second_start(variant) or first.figure_of(variant) != second.figure_of(variant):
             continue
         # Runs of one session share that session's conditions, so the sample across sessions is the sessions' means.
         values = [[found.summary.mean for found in side] if several else side[0].values for side in (ones, others)]
@@ -214,13 +214,13 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
     """Returns the cells that a limit cannot be applied to: those without an interval of their ratio to the baseline,
     including warm cells with second starts on either side."""
     base, summaries = baseline_of(session), summarise(session)
-    second = {each.version for each in summaries if is_second_start(each.variant)}
+    second = {each.version for each in summaries if session.is_second_start(each.variant)}
     return tuple(
         f"{each.version} {each.variant}"
         for each in summaries
         if each.version != base
         and each.differs is None
-        and not is_second_start(each.variant)
+        and not session.is_second_start(each.variant)
         and (each.count or each.version in second or base in second)
     )
 

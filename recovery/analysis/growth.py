@@ -8,7 +8,7 @@ from typing import Any
 
 from recovery.analysis.statistics import MIN_POINTS, MIN_RUNS_FOR_A_FIT, LineFit, Prediction, fit_line
 from recovery.analysis.summary import mean, measured_runs_by_cell
-from recovery.model import Run, Session
+from recovery.model import STARTUP_METRIC, TABLES_AXIS, Run, Session
 
 MAX_PREDICTION_ERROR = 0.25
 """Largest relative deviation of the largest point from its prediction for which predictions are used."""
@@ -81,12 +81,14 @@ def _fit_of(points: Points) -> LineFit | None:
 
 
 def growth_curves(session: Session) -> tuple[Curve, ...]:
-    """Returns the curves of a session; none unless several numbers of tables were requested."""
-    requested = frozenset(str(session.settings.get("points") or "").split())
+    """Returns the curves of a session; none unless starts were timed with several numbers of tables."""
+    if session.figure != STARTUP_METRIC:
+        return ()
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
     for (version, variant), runs in measured_runs_by_cell(session).items():
-        name, _, number = variant.rpartition("-")
-        if number in requested and _NUMBER.fullmatch(number):
+        number = session.value_of(variant, TABLES_AXIS)
+        if number is not None and _NUMBER.fullmatch(number):
+            name = variant.removesuffix(f"-{number}")
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
     return tuple(
         Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()

@@ -23,7 +23,7 @@ from recovery.analysis.statistics import (
     effect_fields,
     holm_significant,
 )
-from recovery.model import METRICS, RUN_METRICS, Axis, Run, Session, Verdict, is_second_start, metric
+from recovery.model import METRICS, RUN_METRICS, Axis, Run, Session, Verdict, metric
 
 # --- Values of a metric
 
@@ -190,12 +190,12 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
     A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
     different degrees."""
     base = baseline_of(session)
-    cells = {cell: runs for cell, runs in runs_by_cell(session).items() if runs or not is_second_start(cell[1])}
+    cells = {cell: runs for cell, runs in runs_by_cell(session).items() if runs or not session.is_second_start(cell[1])}
     names = {cell: name or session.figure_of(cell[1]) for cell in cells}
     values = {cell: metric_values(runs, names[cell]) for cell, runs in cells.items()}
     found = []
     for (version, variant), runs in cells.items():
-        to = () if is_second_start(variant) else values.get((base, variant), ())
+        to = () if session.is_second_start(variant) else values.get((base, variant), ())
         effect = compare_means(values[version, variant], to, factor=interval_factor(session))
         one = summary_of(version, variant, names[version, variant], runs, factor=interval_factor(session))
         found.append(replace(one, **effect_fields(effect, is_base=version == base)))
@@ -303,7 +303,7 @@ def groups(session: Session) -> tuple[Group, ...]:
 
 
 def _group_for_value(session: Session, axis: Axis, value: str) -> Group:
-    variants = tuple(variant for variant in session.variants if session.cells.get(variant, {}).get(axis.name) == value)
+    variants = tuple(variant for variant in session.variants if session.value_of(variant, axis.name) == value)
     return Group(value, variants, session.differing_among(variants), session.figure_of(variants[0]))
 
 
@@ -312,7 +312,7 @@ def are_distinguishable(session: Session, group: Group) -> bool:
     cache have no axes."""
     if not session.axes:
         return False
-    cells = [tuple(session.cells.get(variant, {}).get(axis.name) for axis in group.axes) for variant in group.variants]
+    cells = [tuple(session.value_of(variant, axis.name) for axis in group.axes) for variant in group.variants]
     return len(set(cells)) == len(cells)
 
 
@@ -429,7 +429,7 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     """Returns the ratios of all version pairs in each variant that both have values in, except second starts."""
     cells = runs_by_cell(session)
     found = []
-    for variant in (one for one in session.variants if not is_second_start(one)):
+    for variant in (one for one in session.variants if not session.is_second_start(one)):
         for version, base in version_pairs(session.versions):
             values = (main_values(session, cells[each, variant]) for each in (version, base))
             effect = compare_means(*values, factor=interval_factor(session))

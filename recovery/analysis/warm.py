@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from recovery.analysis.warnings import server_of, stored_number
-from recovery.model import SECOND_START, STARTUP_METRIC, Cache, Run, Session, Verdict, is_second_start
+from recovery.model import CACHE_AXIS, SECOND_START, Cache, Run, Session, Verdict
 
 # The proof uses neither a share of bytes nor one of first pages: a start reads the beginning of each file, 8.0 removes
 # the first page from the cache again, and MariaDB since 10.3 reads only the files that its redo log names. Before warm
@@ -84,47 +84,46 @@ def rename_second_starts(session: Session) -> Session:
     """Returns the session with all starts that were planned as warm, but are not proved to be warm, named as second
     starts. It judges all of them again, because a session may be passed repeatedly, with more runs each time."""
     is_warm = {found.run.number: found.is_warm for found in warm_evidence(session)}
-    if not is_warm and not any(map(is_second_start, session.variants)):
+    if not is_warm and not any(map(session.is_second_start, session.variants)):
         return session
-    runs = tuple(_renamed(run, is_warm[run.number]) if run.number in is_warm else run for run in session.runs)
-    second = {run.variant for run in runs if is_second_start(run.variant)}
-    names = dict.fromkeys(
-        name for each in map(_planned_name, session.variants) for name in (each, second_start_name(each))
-    )
-    cells = {name: cell for name, cell in session.cells.items() if not is_second_start(name)}
+    second: dict[str, str] = {}
+    runs: list[Run] = []
+    for run in session.runs:
+        if run.number in is_warm:
+            planned = _planned_name(session, run.variant)
+            name = planned if is_warm[run.number] else second.setdefault(planned, second_start_name(session, planned))
+            runs.append(replace(run, variant=name))
+        else:
+            runs.append(run)
+    planned_names = dict.fromkeys(_planned_name(session, variant) for variant in session.variants)
+    cells = {name: cell for name, cell in session.cells.items() if not session.is_second_start(name)}
     return replace(
         session,
-        runs=runs,
-        variants=tuple(name for name in names if not is_second_start(name) or name in second),
-        cells=cells | {name: cells[_planned_name(name)] for name in sorted(second) if _planned_name(name) in cells},
+        runs=tuple(runs),
+        variants=tuple(name for each in planned_names for name in (each, second.get(each)) if name is not None),
+        cells=cells
+        | {name: {**cells.get(each, {}), CACHE_AXIS: SECOND_START} for each, name in sorted(second.items())},
     )
 
 
 def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
     """Yields the evidence for each run that was planned as warm and went as asked."""
-    if session.figure != STARTUP_METRIC:
-        return
     cold: dict[tuple[str, str], list[int]] = {}
     for run in session.runs:
-        if run.verdict is Verdict.MEASURED and Cache.COLD.begins(run.variant) and run.read_bytes is not None:
+        if run.verdict is Verdict.MEASURED and run.read_bytes is not None:
             cold.setdefault((run.version, run.variant), []).append(run.read_bytes)
     means = {key: statistics.fmean(read) for key, read in cold.items()}
     for run in session.runs:
-        variant = _planned_name(run.variant)
-        if run.verdict.as_asked and Cache.WARM.begins(variant):
-            variant = variant.replace(Cache.WARM, Cache.COLD, 1)
+        if run.verdict.as_asked and session.cache_of(run.variant) in (Cache.WARM, SECOND_START):
+            like = session.variant_with(run.variant, CACHE_AXIS, Cache.COLD) or ""
             data_bytes = stored_number(server_of(session, run.version).get("data_bytes"))
-            yield WarmEvidence(run, means.get((run.version, variant)), data_bytes)
+            yield WarmEvidence(run, means.get((run.version, like)), data_bytes)
 
 
-def _renamed(run: Run, is_warm: bool) -> Run:
-    planned = _planned_name(run.variant)
-    return replace(run, variant=planned if is_warm else second_start_name(planned))
+def second_start_name(session: Session, planned: str) -> str:
+    """Returns the name of a variant's starts that are not proved to be warm; of other variants the same name."""
+    return planned.replace(Cache.WARM, SECOND_START, 1) if session.cache_of(planned) == Cache.WARM else planned
 
 
-def second_start_name(planned: str) -> str:
-    return planned.replace(Cache.WARM, SECOND_START, 1) if Cache.WARM.begins(planned) else planned
-
-
-def _planned_name(variant: str) -> str:
-    return variant.replace(SECOND_START, Cache.WARM, 1) if is_second_start(variant) else variant
+def _planned_name(session: Session, variant: str) -> str:
+    return variant.replace(SECOND_START, Cache.WARM, 1) if session.is_second_start(variant) else variant

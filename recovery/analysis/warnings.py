@@ -107,10 +107,6 @@ def merge_similar(found: Iterable[Finding]) -> Iterator[Finding]:
         yield Finding(f"{len(group)} cells", text, first.hint, first.kind)
 
 
-def is_cold(run: Run) -> bool:
-    return Cache.COLD.begins(run.variant)
-
-
 def runs_text(runs: tuple[Run, ...] | list[Run]) -> str:
     """Returns the runs' numbers as text: `runs 1, 4`."""
     return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
@@ -149,7 +145,7 @@ def cold_but_cached(session: Session) -> Iterator[Finding]:
     """Finds starts that found files in the cache after it was emptied. A start without an empty cache is void
     already."""
     for about, runs in cells(session):
-        if not is_cold(runs[0]) or len(runs) < 2:
+        if session.cache_of(runs[0].variant) != Cache.COLD or len(runs) < 2:
             continue
         read = {run: run.read_bytes for run in runs if run.read_bytes is not None}
         usual = median(read.values() or [0])
@@ -352,7 +348,8 @@ def program_on_other_device(session: Session) -> Iterator[Finding]:
     remedy = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
     for about, runs in cells(session):
         program = server_of(session, runs[0].version).get("program_device")
-        if is_cold(runs[0]) and data and program and program != data and _start_share(runs) > _MIN_PROCESS_START_SHARE:
+        is_cold = session.cache_of(runs[0].variant) == Cache.COLD
+        if is_cold and data and program and program != data and _start_share(runs) > _MIN_PROCESS_START_SHARE:
             yield finding(
                 "filesystems", about,
                 f"The server's program is on {program}, its data on {data}: a cold start also reads the program, and "

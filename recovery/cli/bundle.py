@@ -316,7 +316,7 @@ def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, 
     files["host.txt"] = (
         "\n\n".join(map(render_table, all_tables(masked)[len(figure_tables(masked)) :])).encode() + b"\n"
     )
-    slow = slowest_start(summarise(masked)) if masked.figure == STARTUP_METRIC else None
+    slow = slowest_start(masked, summarise(masked)) if masked.figure == STARTUP_METRIC else None
     script = repro_script(masked, name, slow) if slow is not None else None
     if script is not None:
         files[REPRO_SCRIPT] = script.encode()

@@ -19,7 +19,7 @@ from recovery.cli.mask import PLACEHOLDER, split_options, split_words
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments.clean_start import CLEAN_START
 from recovery.linux.files import template_dir
-from recovery.model import Cache, Layout, Schema, Session, is_second_start
+from recovery.model import SECOND_START, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
 from recovery.session.request import DEFAULT_INSERTS, MAX_COLUMNS, MAX_INSERTS, MAX_TABLES, parse_layout, parse_variants
 from recovery.workload.inserts import HEARTBEAT, insert_statements
@@ -243,9 +243,8 @@ def repro_script(session: Session, name: str, slow: Summary) -> str | None:
 
 def _caches(session: Session) -> list[Cache]:
     """Returns the caches that the session planned: a second start was planned as warm."""
-    warm = any(Cache.WARM.begins(one) or is_second_start(one) for one in session.variants)
-    cold = any(map(Cache.COLD.begins, session.variants))
-    return [cache for cache, planned in ((Cache.COLD, cold), (Cache.WARM, warm)) if planned] or list(Cache)
+    planned = {Cache.WARM if cache == SECOND_START else cache for cache in map(session.cache_of, session.variants)}
+    return [cache for cache in Cache if cache in planned] or list(Cache)
 
 
 def _one_table(schema: Schema) -> Schema:

@@ -17,7 +17,7 @@ from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
-from recovery.model import STARTUP_METRIC, Session, Status, Verdict, is_second_start, metric
+from recovery.model import STARTUP_METRIC, Session, Status, Verdict, metric
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.report.stored_session import find_session, load_session, session_names
@@ -98,7 +98,7 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
     for folder, session in second.items():
         if (reason := incomplete_reason(session)) is not None:
             raise RecoveryError(f"{folder.name} cannot be judged: {reason}", "see its report, and measure again")
-        if any(map(is_second_start, session.variants)):
+        if any(map(session.is_second_start, session.variants)):
             raise RecoveryError(
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
             )

@@ -116,7 +116,7 @@ def _repeat_note(session: Session) -> Iterator[str]:
     """Yields a note with commands that repeat failed runs. The number of the repetition determines the random choices,
     so that they are the same again; runs of older tool versions cannot be repeated that way."""
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _KILL_TIME in run.measures]
-    cases = dict.fromkeys((session.cells.get(run.variant, {}).get(QUESTION_AXIS), run.repeat) for run in failed)
+    cases = dict.fromkeys((session.value_of(run.variant, QUESTION_AXIS), run.repeat) for run in failed)
     commands = [
         shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
         for moment, repeat in cases

@@ -236,7 +236,7 @@ def _load_cells(session: Session, run: Run, measures: tuple[str, ...]) -> Iterat
     """Yields the value of the run's variant on each axis, and what was measured under load. A session that measures
     only startups has neither."""
     for axis in session.axes:
-        yield f"axis_{axis.name}", session.cells.get(run.variant, {}).get(axis.name)
+        yield f"axis_{axis.name}", session.value_of(run.variant, axis.name)
     for name in measures:
         yield f"measure_{name}", run.measures.get(name)
 

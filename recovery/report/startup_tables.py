@@ -23,7 +23,7 @@ from recovery.analysis.stacks import MAX_HOT_FUNCTIONS, MIN_SAMPLES, share_text
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
 from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, metric_means
 from recovery.analysis.warm import WarmEvidence, warm_evidence
-from recovery.model import Cache, CallChain, Phase, ReadFloor, Run, Session, Table, Verdict, is_second_start
+from recovery.model import Cache, CallChain, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import runs_by_value
 
@@ -80,7 +80,7 @@ def floor_comparisons(session: Session) -> Iterator[FloorComparison]:
     cells = measured_runs_by_cell(session)
     for floor in session.floors:
         for variant in floor.variants:
-            if Cache.COLD.begins(variant):
+            if session.cache_of(variant) == Cache.COLD:
                 key = (floor.version, variant)
                 yield FloorComparison(floor, variant, means.get(key), _reads_all(cells.get(key, ()), floor))
 
@@ -538,10 +538,13 @@ def warm_notes(session: Session) -> Iterator[str]:
     for found in warm_evidence(session):
         if found.run.verdict is Verdict.MEASURED:
             starts.setdefault((found.run.version, found.run.variant), []).append(found)
-    if not_warm := [_second_start_reason(key, group) for key, group in starts.items() if is_second_start(key[1])]:
+    if not_warm := [
+        _second_start_reason(key, group) for key, group in starts.items() if session.is_second_start(key[1])
+    ]:
         yield from not_warm
         yield _what_to_do(session)
-    if read := "; ".join(filter(None, (_warm_reads(key, group) for key, group in starts.items()))):
+    warm = {key: group for key, group in starts.items() if session.cache_of(key[1]) == Cache.WARM}
+    if read := "; ".join(filter(None, (_warm_reads(key, group) for key, group in warm.items()))):
         yield f"Read by warm starts, with their files in the page cache: {read}."
 
 
@@ -588,7 +591,7 @@ def _what_to_do(session: Session) -> str:
 def _warm_reads(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str | None:
     """Returns what warm starts read, or None. It uses only starts for which the host reports which files were in the
     page cache."""
-    runs = [found.run for found in starts if found.shares is not None and Cache.WARM.begins(key[1])]
+    runs = [found.run for found in starts if found.shares is not None]
     total = mean(run.read_bytes for run in runs)
     each = mean(run.read_bytes / run.tables for run in runs if run.read_bytes is not None and run.tables)
     if total is None:

@@ -26,7 +26,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_m
 from recovery.linux import locks
 from recovery.linux.files import STORED_FORMAT, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
-from recovery.model import STARTUP_METRIC, Run, Session, Status, exceeded_limit
+from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, Status, exceeded_limit
 from recovery.report.summary_text import answers
 
 REPORT_FILE = "report.json"
@@ -77,7 +77,7 @@ def read_session(folder: Path) -> Session:
     path = folder / REPORT_FILE
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
-    session = read_stored(path, _SESSION)
+    session = with_axis_values(read_stored(path, _SESSION))
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
     # A run that was to be repeated may have been measured again after the report was written.
@@ -93,6 +93,21 @@ def read_session(folder: Path) -> Session:
     if many:
         raise RecoveryError(f"{path} has {many}", "no report is made of that many; measure fewer in one session")
     return session
+
+
+def with_axis_values(session: Session) -> Session:
+    """Returns a session of starts with the values of its variants on the axes cache and tables.
+
+    Earlier versions stored these only in the names: `cold`, `warm-small-20000`."""
+    if session.figure != STARTUP_METRIC or any(CACHE_AXIS in values for values in session.cells.values()):
+        return session
+    points = str(session.settings.get("points") or "").split()
+    cells = {}
+    for name in session.variants:
+        first, *_, last = name.split("-") if "-" in name else (name, "")
+        tables = {TABLES_AXIS: last} if last in points else {}
+        cells[name] = {CACHE_AXIS: first, **tables, **session.cells.get(name, {})}
+    return replace(session, cells=cells)
 
 
 def in_plan_order(runs: Iterable[Run]) -> tuple[Run, ...]:

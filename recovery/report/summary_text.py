@@ -36,7 +36,7 @@ from recovery.analysis.summary import (
     variant_ratios,
 )
 from recovery.analysis.warnings import cells_missing_precision
-from recovery.model import STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, is_second_start, metric
+from recovery.model import STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
 from recovery.report import fmt
 from recovery.report.crash_tables import crash_answers, damage_answers, is_crash_session, is_damage_session
 from recovery.report.metric_tables import OFF_VALUES, lost_share
@@ -236,13 +236,13 @@ def _cell_clauses(context: _Context, version: str) -> Iterator[str]:
 def _value_text(context: _Context, one: Summary) -> str:
     """Formats the mean of a cell, such as `41.0 +- 1.2 s cold` or `12,345 queries/s for threads 8`."""
     if one.name == STARTUP_METRIC:
-        return _time(one)
+        return _time(context.session, one)
     where = cell_words(context.session, one.variant)
     return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {where}"
 
 
-def _time(one: Summary) -> str:
-    on = "on a " if is_second_start(one.variant) else ""
+def _time(session: Session, one: Summary) -> str:
+    on = "on a " if session.is_second_start(one.variant) else ""
     return f"{mean_text(one)} {on}{one.variant}"
 
 
@@ -270,7 +270,7 @@ def _comparison(context: _Context, one: Summary) -> str:
     session, base = context.session, baseline_of(context.session)
     two = len(session.versions) == 2
     other = next((version for version in session.versions if version != one.version), base) if two else base
-    if other == one.version or is_second_start(one.variant):
+    if other == one.version or session.is_second_start(one.variant):
         return ""
     cells = runs_by_cell(session)
     values = (main_values(session, cells[version, one.variant]) for version in (one.version, other))
@@ -404,8 +404,9 @@ def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
 
 def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
     """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
-    compared = sorted((one for one in context.summaries if one.count and not is_second_start(one.variant)
-                       and one.variant == context.session.variants[0]), key=lambda one: one.mean or 0.0)  # fmt: skip
+    first = context.session.variants[0]
+    compared = sorted((one for one in context.summaries if one.count and one.variant == first
+                       and not context.session.is_second_start(first)), key=lambda one: one.mean or 0.0)  # fmt: skip
     ends = [one.version for one in (compared[:1] + compared[-1:]) if one.version in versions]
     chosen = tuple(dict.fromkeys((*ends, *versions)))[: _MAX_VERSIONS - 1]
     return [version for version in versions if version in chosen]
@@ -414,7 +415,9 @@ def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     """Returns the number of tables and of runs behind the figures, where they are the same for all of them."""
     tables = {run.tables for one in measured for run in context.measured[one.version, one.variant]}
-    counts = {one.count for one in measured if not is_second_start(one.variant)} or {one.count for one in measured}
+    counts = {one.count for one in measured if not context.session.is_second_start(one.variant)} or {
+        one.count for one in measured
+    }
     number = tables.pop() if len(tables) == 1 else None
     if not counts:
         return ""
@@ -430,7 +433,7 @@ def _version_line(context: _Context, version: str) -> str:
     if not mine:
         return _nothing(context.session, version)
     clauses = [
-        f"{one.variant}{_NOT_WARM if is_second_start(one.variant) else ''} {mean_text(one)}"
+        f"{one.variant}{_NOT_WARM if context.session.is_second_start(one.variant) else ''} {mean_text(one)}"
         for one in mine[:_MAX_CLAUSES]
     ]
     if len(mine) > _MAX_CLAUSES:
@@ -443,7 +446,7 @@ def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterato
     """Yields the comparison of the slowest and the fastest version, or of a single version's variants.
 
     It is of the first variant that several versions have, so usually of cold starts."""
-    proper = [one for one in measured if not is_second_start(one.variant)]
+    proper = [one for one in measured if not context.session.is_second_start(one.variant)]
     for variant in dict.fromkeys(one.variant for one in proper):
         same = [one for one in proper if one.variant == variant]
         if len(same) > 1:
@@ -478,7 +481,7 @@ def _inside(name: str) -> str:
 
 def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     """Yields what takes the time of the slowest start."""
-    slow = slowest_start(measured)
+    slow = slowest_start(context.session, measured)
     if slow is None:
         return
     runs = context.measured[slow.version, slow.variant]
@@ -494,15 +497,15 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
 def advice_of(session: Session) -> str | None:
     """Returns where the documentation says what shortens the longest phase of the slowest start; None if no start was
     timed or no phase is known."""
-    slow = slowest_start(summarise(session)) if session.figure == STARTUP_METRIC else None
+    slow = slowest_start(session, summarise(session)) if session.figure == STARTUP_METRIC else None
     means = phase_means(session).get((slow.version, slow.variant), {}) if slow is not None else {}
     return phase_names.advice_on(max(means, key=lambda name: means[name])) if means else None
 
 
-def slowest_start(found: Iterable[Summary]) -> Summary | None:
+def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     """Returns the slowest cold start, or else the slowest start, or None if none was measured."""
     measured = [one for one in found if one.count]
-    cold = [one for one in measured if Cache.COLD.begins(one.variant)] or measured
+    cold = [one for one in measured if session.cache_of(one.variant) == Cache.COLD] or measured
     return max(cold, key=lambda one: one.mean or 0.0, default=None)
 
 
@@ -549,7 +552,7 @@ def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs)
     traced = ", traced" if session.settings.get("trace") else ""
-    text = f"{curve.version} needs {_time(largest)} with {tables:,} tables{traced}"
+    text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
     found, requested = curve.fit, requested_prediction(session)
     if found is None:
         return f"{text}; {LINE_NEEDS}."

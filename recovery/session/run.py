@@ -235,7 +235,7 @@ class TrialLoop:
             cells = measured_runs_by_cell(session)
             for variant in self.setup.plan.variants_over(spec):
                 # Of warm starts either the warm ones or the second starts count: the larger number of them.
-                names = (variant, second_start_name(variant))
+                names = (variant, second_start_name(session, variant))
                 runs = max((cells.get((str(spec.version), name), ()) for name in names), key=len)
                 if not is_precise(main_values(session, runs), precision):
                     return False

@@ -450,7 +450,7 @@ def session_from_request(
         tool_version=tool_version,
         figure=experiment.figure,
         axes=_axes(experiment, plan),
-        cells={trial.variant.name: dict(trial.variant.axes) for trial in plan.trials if trial.variant.axes},
+        cells={trial.variant.name: trial.variant.values for trial in plan.trials},
         figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
 

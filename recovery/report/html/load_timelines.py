@@ -159,7 +159,7 @@ def _samples(shown: _OverlaidRuns) -> list[LoadTimeline]:
 
 def _is_last(session: Session, variant: str) -> bool:
     scales = [scale for group in groups(session) if variant in group.variants and (scale := scale_axis(group))]
-    return all(session.cells.get(variant, {}).get(axis.name) == axis.values[-1] for axis in scales)
+    return all(session.value_of(variant, axis.name) == axis.values[-1] for axis in scales)
 
 
 def _overlaid_runs(session: Session) -> list[_OverlaidRuns]:
@@ -175,7 +175,7 @@ def _overlaid_runs(session: Session) -> list[_OverlaidRuns]:
 
 
 def _run_label(session: Session, over: Axis | None, run: Run) -> str:
-    value = session.cells.get(run.variant, {}).get(over.name) if over else None
+    value = session.value_of(run.variant, over.name) if over else None
     named = f"{value_words(over, value)}, " if over and value else ""
     value_text = (
         ""
