@@ -224,6 +224,10 @@ PARTITIONS = 4
 """Number of partitions of a partitioned table."""
 
 
+DEFAULT_TABLES = 200_000
+"""As many as in the published experiment."""
+
+
 @dataclass(frozen=True)
 class Schema:
     """The schema that is built before anything is measured. A single database is named `database`, several ones

@@ -105,7 +105,8 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
         return Measurement(startup=startup, previous_exit="signal 9", contents=contents, samples=samples)
 
     name, specs = "cold-recovery", startup_specs((Cache.COLD,))
-    scenario = Experiment(name, "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge_recovery)
+    how = cast(Any, measure)
+    scenario = Experiment(name, "How long?", "Startup after SIGKILL", how, judge_recovery, lambda *_: specs)
     plan = make_plan([VERSION], build_variants(specs), repeats=len(script), alternating=False)
     request = Request(name, specs, ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
     logdir = tmp_path / "logs"
@@ -117,7 +118,8 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
     pool.bench.return_value = bench
     pool.set_aside.return_value = None
     setup, reporter = RunSetup(scenario, plan, ()), Mock(spec=ProgressReporter)
-    loop = TrialLoop(replace(request, **wished), setup, pool=pool, reporter=reporter)
+    settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
+    loop = TrialLoop(replace(request, **wished, stored_settings=settings), setup, pool=pool, reporter=reporter)
     return loop, bench, pool
 
 

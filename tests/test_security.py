@@ -18,11 +18,11 @@ import pytest
 
 from recovery.builds.install import unpack
 from recovery.cli.main import run
+from recovery.cli.values import parse_identifier
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.privileges import RootStep
 from recovery.model import Schema, parse_version
 from recovery.mysqld.options import FLAG, base_settings, check_user_settings, render_cnf
-from recovery.session.request import parse_identifier
 from recovery.workload.schema import quote_identifier, script_statements
 from recovery.workload.sysbench import base_command
 

@@ -22,6 +22,7 @@ from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
+from recovery.cli.values import MAX_TABLES, parse_count, split_versions
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
@@ -42,9 +43,8 @@ from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse
 from recovery.linux.procfs import machine_facts
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
-from recovery.model import Limits, Schema, Version, parse_version
+from recovery.model import DEFAULT_TABLES, Limits, Schema, Version, parse_version
 from recovery.profiling.samplers import why_unusable
-from recovery.session.request import DEFAULT_TABLES, MAX_TABLES, parse_count, split_versions
 
 
 @dataclass(frozen=True)

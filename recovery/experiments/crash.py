@@ -14,9 +14,13 @@ from recovery.builds.packages import SYSBENCH
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import (
+    STANDARD,
+    Experiment,
     ExperimentOptions,
     HostCapacity,
-    LoadExperiment,
+    Judgement,
+    Measurement,
+    Sizes,
     VariantPlanner,
     selected_parts,
 )
@@ -108,23 +112,35 @@ class CrashParts:
 
 
 def crash_experiment(
+    name: str,
+    question: str,
+    title: str,
+    measure: Callable[[Bench, Variant], Measurement],
+    judge: Callable[[Measurement], Judgement],
     variant_specs: VariantPlanner,
     parts: CrashParts,
     settings: Mapping[str, str],
     *,
     runs: int,
+    sizes: Sizes | None = None,
     bases: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
-) -> LoadExperiment:
-    return LoadExperiment(
-        figure=RECOVERY_METRIC,
-        variant_specs=variant_specs,
-        settings=lambda _, __, ___: settings,
+) -> Experiment:
+    return Experiment(
+        name,
+        question,
+        title,
+        measure,
+        judge,
+        variant_specs,
+        metric=RECOVERY_METRIC,
+        settings=lambda *_: settings,
         schema=Schema(tables=20, columns=1),
         programs=(SYSBENCH,),
         bases=bases or {},
         runs=runs,
-        inserts=100,
+        sizes=sizes or {},
+        scale=STANDARD,
         unavailable=parts.skipped_notes,
         defaults={"parts": "all of them", **(defaults or {})},
     )

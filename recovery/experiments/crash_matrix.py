@@ -28,7 +28,8 @@ from recovery.experiments.crash import (
 )
 from recovery.experiments.crash_findings import CrashFindings, broken_promises, crash_metrics
 from recovery.experiments.experiment import (
-    Experiment,
+    QUICK,
+    STANDARD,
     ExperimentOptions,
     HostCapacity,
     Measurement,
@@ -302,20 +303,18 @@ def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -
     )
 
 
-CRASH_MATRIX = Experiment(
+CRASH_MATRIX = crash_experiment(
     "crash-matrix",
     "Does this server keep its promises when it is killed at a random moment?",
     "What survives a crash",
-    (Cache.WARM,),
     measure,
     judge_recovery,
-    crash_experiment(
-        variant_specs,
-        PARTS,
-        # Small, so that within seconds pages are written back and the log wraps around.
-        {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
-        runs=20,
-        bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
-        defaults={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
-    ),
+    variant_specs,
+    PARTS,
+    # Small, so that within seconds pages are written back and the log wraps around.
+    {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
+    runs=20,
+    sizes={QUICK: {"runs": 1}, STANDARD: {"runs": 6}},
+    bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
+    defaults={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
 )

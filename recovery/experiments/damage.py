@@ -27,7 +27,7 @@ from recovery.experiments.crash import (
     running_on_copy,
 )
 from recovery.experiments.crash_findings import count_text
-from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, Measurement, accept
+from recovery.experiments.experiment import ExperimentOptions, HostCapacity, Measurement, accept
 from recovery.experiments.writers import LOAD_DATABASE, Writer
 from recovery.model import (
     QUESTION_AXIS,
@@ -219,18 +219,15 @@ def _specs_for_fault(fault: FileFault, requested: ExperimentOptions) -> Iterator
         yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, requested.seed), axes)
 
 
-DAMAGE = Experiment(
+DAMAGE = crash_experiment(
     "damage",
     "What does this server do and log when it starts after a crash with a full disk or a damaged file?",
     "Damaged files after a SIGKILL",
-    (Cache.WARM,),
     measure,
     accept,
-    crash_experiment(
-        variant_specs,
-        PARTS,
-        # The redo log holds all changes of the load when the server is killed.
-        {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
-        runs=1,
-    ),
+    variant_specs,
+    PARTS,
+    # The redo log holds all changes of the load when the server is killed.
+    {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
+    runs=1,
 )

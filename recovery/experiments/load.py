@@ -23,12 +23,13 @@ from recovery.builds.packages import DUMP, SYSBENCH
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
 from recovery.experiments.bench import SCRATCH_SCHEMA, TIMED_LOG, Bench
 from recovery.experiments.experiment import (
+    STANDARD,
     Experiment,
     ExperimentOptions,
     HostCapacity,
-    LoadExperiment,
     LoadRecord,
     Measurement,
+    Sizes,
     VariantPlanner,
     accept,
 )
@@ -504,6 +505,7 @@ def load_experiment(
     rows: int,
     bases: Mapping[str, str],
     defaults: Mapping[str, str],
+    sizes: Sizes,
     foreign_keys: int = 0,
 ) -> Experiment:
     """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`.
@@ -522,14 +524,22 @@ def load_experiment(
         clients = max_simultaneous_clients(plan(requested, schema, host))
         return load_settings(requested, schema, host, clients=clients)
 
-    load = LoadExperiment(
-        figure="qps",
-        variant_specs=variant_specs,
+    return Experiment(
+        name,
+        question,
+        title,
+        measure,
+        accept,
+        variant_specs,
+        metric="qps",
         settings=settings,
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
+        runs=3,
+        inserts=0,
         bases=bases,
+        sizes=sizes,
+        scale=STANDARD,
         defaults=defaults,
     )
-    return Experiment(name, question, title, (Cache.WARM,), measure, accept, load)

@@ -10,6 +10,7 @@ from itertools import islice
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
     MAX_COMBINATIONS,
+    THREADS_PER_CPU,
     ExperimentOptions,
     HostCapacity,
     Pairs,
@@ -145,9 +146,11 @@ _COUNT_AXES = frozenset({THREADS, TABLES})
 SPECIAL, UNIFORM = "--rand-type=special", "--rand-type=uniform"
 """Distribution of row accesses: sysbench's default (three of four accesses go to 1 % of the rows), or uniform."""
 _REDO_BYTES = 1 << 30
-THREADS_PER_CPU = 4
 _MAX_NAME_BYTES = 180
 """In bytes. The log file is named after the load, the version and the run number."""
+QUICK_LOAD = {"seconds": 5, "warmup": 2, "runs": 1}
+STANDARD_LOAD = {"seconds": 8, "warmup": 2}
+"""Sizes by SCALE that several loads share."""
 DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
 """The default numbers of threads, in words."""
 

@@ -11,6 +11,9 @@ from typing import Literal
 
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
+    QUICK,
+    STANDARD,
+    THREADS_PER_CPU,
     ExperimentOptions,
     HostCapacity,
     OptionValues,
@@ -24,10 +27,11 @@ from recovery.experiments.load_plan import (
     PAGES,
     POOL,
     POOL_OPTIONS,
+    QUICK_LOAD,
     SPECIAL,
     SPINNING,
+    STANDARD_LOAD,
     THREADS,
-    THREADS_PER_CPU,
     UNIFORM,
     WORKLOAD,
     load_variant,
@@ -217,6 +221,18 @@ WRITE_SCALING = load_experiment(
         SPINNING: "on",
         _SCHEDULE: "fcfs",
         PAGES: "16k",
+    },
+    # The tables are those of table-cache, so that both use one data directory.
+    sizes={
+        QUICK: {
+            "tables": 8,
+            "rows": 10_000,
+            "workload": "read-write update-nokey",
+            "threads": "{clients}",
+            "parts": "scaling",
+            **QUICK_LOAD,
+        },
+        STANDARD: {"tables": 8, "rows": 100_000, "threads": "1 {clients}", **STANDARD_LOAD},
     },
     defaults={
         "threads": DEFAULT_THREADS_TEXT,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -68,7 +67,7 @@ from recovery.report.stored_session import (
 )
 from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec, unsupported_questions
 from recovery.session.plan import to_json as plan_to_json
-from recovery.session.request import Request, variant_text
+from recovery.session.request import Request
 
 SAMPLES = "looks"
 """Folder of the samples that were taken while servers were under load."""
@@ -399,7 +398,7 @@ def session_from_request(
     engine: str,
     tool_version: str,
 ) -> Session:
-    baseline, schema = request.exact_baseline(plan.versions), request.schema
+    baseline = request.exact_baseline(plan.versions)
     return Session(
         scenario=experiment.name,
         question=experiment.question,
@@ -408,73 +407,33 @@ def session_from_request(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),
         settings={
-            "version": " ".join(request.versions) or None,
-            "tables": schema.tables,
-            "schemas": schema.databases,
-            "columns": schema.columns,
-            "rows": schema.rows,
-            "database": schema.database,
-            "layout": schema.layout.value,
-            "template": str(schema.template) if schema.template else None,
-            "insert_template": str(request.insert_template) if request.insert_template else None,
-            "mysqld": " ".join(map(str, request.mysqld)) or None,
-            "archive": request.archive,
-            "image": request.image,
-            "registry": request.registry,
-            "runs": request.runs if request.precision is None else None,
-            "data": str(request.data),
+            **dict(request.stored_settings),
             "engine": engine,
-            "as_published": request.as_published,
-            "inserts": request.inserts,
-            "trace": request.trace,
-            "stacks": request.stacks,
-            "floor": request.floor,
             "no_drop_caches": RootStep.DROP_CACHES in request.refused,
             "unprivileged": request.refused == EVERY_STEP,
             "baseline": None if baseline is None else str(baseline),
-            "fail_over": request.fail_over,
-            **({} if request.precision is None else {"precision": request.precision, "max_runs": request.max_runs}),
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
-            "predict": request.predict,
-            "variants": shlex.join(map(variant_text, request.named_settings)) or None,
-            **asdict(request.limits),
-            "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
-            "note": request.note,
-            **_work_settings(request, plan),
+            **_reserved_cpus(request, plan),
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
         tool_version=tool_version,
-        figure=experiment.figure,
+        figure=experiment.metric,
         axes=_axes(experiment, plan),
         cells={trial.variant.name: trial.variant.values for trial in plan.trials},
         figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
 
 
-def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:
-    """Returns the settings that describe how an experiment was set up; its axes describe the variants."""
-    if (given := request.experiment_options) is None:
+def _reserved_cpus(request: Request, plan: Plan) -> dict[str, str | None]:
+    """Returns the CPUs reserved for the server and for the clients. Only those of a load get CPUs of their own."""
+    if not any(isinstance(one.variant.task, Load) for one in plan.trials):
         return {}
-    options = shlex.join(f"{name}={','.join(values)}" for name, values in given.options)
-    # Only the server and the clients of a load get dedicated CPUs.
-    apart = any(isinstance(one.variant.task, Load) for one in plan.trials)
-    return {
-        "seconds": given.seconds,
-        "warmup_s": given.warmup_s,
-        "server_cpus": given.server_cpus if apart else None,
-        "client_cpus": given.client_cpus if apart else None,
-        "options": options or None,
-        "pollers": given.pollers,
-        "every_s": given.every_s,
-        "queries": "; ".join(f"{name}: {statement}" for name, statement in given.queries) or None,
-        "memory_ratio": given.memory_ratio,
-        "published_build": given.published_build,
-        "waits": request.waits,
-    }
+    options = request.experiment_options
+    return {"server_cpus": options.server_cpus, "client_cpus": options.client_cpus}
 
 
 def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
@@ -483,7 +442,7 @@ def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
     for trial in plan.trials:
         for name, value in trial.variant.axes:
             values.setdefault(name, {})[value] = None
-    bases = experiment.load.bases if experiment.load else {}
+    bases = experiment.bases
     return tuple(
         Axis(name, tuple(found), bases.get(name) if bases.get(name) in found else None)
         for name, found in values.items()

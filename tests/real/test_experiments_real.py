@@ -68,8 +68,7 @@ def cell(session: Session, version: str | None = None, **axes: str) -> Run:
 # --- metadata
 
 SCHEMAS, TABLES = 3, 60
-assert METADATA.load is not None
-SCHEMA = replace(METADATA.load.schema, tables=TABLES, databases=SCHEMAS)
+SCHEMA = replace(METADATA.schema, tables=TABLES, databases=SCHEMAS)
 METADATA_COMMAND = ("metadata", "--tables", str(TABLES), "--schemas", str(SCHEMAS))
 
 
