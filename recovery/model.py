@@ -780,10 +780,8 @@ class Run:
     """Why it is FAILED or VOID."""
     started_at: str | None = None
     """Wall-clock time in UTC, ISO 8601."""
-    startup_s: float | None = None
-    """Time from the exec of the server until its own ready line."""
-    first_query_s: float | None = None
-    """Time from the exec of the server until the first answered query."""
+    metrics: dict[str, float] = field(default_factory=dict, hash=False)
+    """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query, in their order."""
     beside: tuple[Phase, ...] = ()  # Startup.background_phases, under the name in stored sessions
@@ -794,12 +792,6 @@ class Run:
     """Number of distinct files of the tested tables that the start opened; None if nothing was traced."""
     tablespaces_modified: int | None = None
     """Number of files of the tested tables modified since the last checkpoint before the start."""
-    read_bytes: int | None = None
-    """Bytes fetched from storage for the server, until the first answered query."""
-    read_requests: int | None = None
-    """Reads that the device completed in that time for any process; under a limit on reads, only the server's."""
-    cpu_s: float | None = None
-    """CPU time of the server, user and system."""
     resident_before_bytes: int | None = None
     """Bytes of the data directory that were still in the emptied page cache before the start."""
     cache_grown_bytes: int | None = None
@@ -828,10 +820,6 @@ class Run:
     """How the server had ended before this start: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
-    reads_per_s: float | None = None
-    """`read_requests` divided by the time in which they were counted, from exec to the first answered query."""
-    group_memory_bytes: int | None = None
-    """Memory of the server's control group at the first answered query, page cache included; None without limits."""
     log_held_s: float | None = None
     """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed.
     With such a delay the phases are taken from the server's timestamps."""
@@ -863,8 +851,6 @@ class Run:
     """What else happened on the host during the run."""
     timeline: Timeline | None = None
     """The course of the start, sample by sample."""
-    measures: dict[str, float] = field(default_factory=dict, hash=False)
-    """Figures of a server under load by name, with units at the end of names: `qps`, `latency_p99_ms`, `elapsed_s`."""
     watched: LoadTimeline | None = None
     """The course of the load, sample by sample."""
     waits: tuple[ThreadWait, ...] = ()
@@ -1060,16 +1046,27 @@ class Metric:
     """None if neither more nor less is better."""
     note: str = ""
     """Explanation to print below a table."""
+    related: tuple[str, ...] = ()
+    """Further metrics to show beside it in a summary, if they were measured."""
+    of_run: tuple[str, ...] = ()
+    """Those to show for every single run, too. Their means say little."""
 
 
+_LATENCIES = ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms")
 RECOVERY_METRIC = "recovery_s"
 """The main metric of a session that crashes servers at random moments."""
 METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
-        Metric("startup_s", "seconds", "s", False, "until ready for connections"),
+        Metric(
+            STARTUP_METRIC, "seconds", "s", False, "until ready for connections", ("first_query_s",),
+            ("first_query_s", "read_bytes", "read_requests", "cpu_s"),
+        ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
-        Metric("elapsed_s", "seconds", "s", False, "until the last answer"),
+        Metric(
+            "elapsed_s", "seconds", "s", False, "until the last answer",
+            ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
+        ),
         Metric(RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill"),
         Metric("kills", "kills", "", None, "of the server, including those during its recovery"),
         Metric("cut_short", "cut short", "", None, "recoveries that were killed before they ended"),
@@ -1085,8 +1082,10 @@ METRICS: dict[str, Metric] = {
         Metric("missing", "missing", "", False, "files that a table needs"),
         Metric("failing", "failing", "", False, "tables for which CHECK TABLE reports an error"),
         Metric("complaints", "complaints", "", False, "lines of the log about damage"),
-        Metric("qps", "queries/s", "/s", True, "statements of the load that were answered, per second"),
-        Metric("tps", "transactions/s", "/s", True, "committed"),
+        Metric("qps", "queries/s", "/s", True, "statements of the load that were answered, per second", _LATENCIES),
+        Metric(
+            "tps", "transactions/s", "/s", True, "committed", ("errors_per_transaction", "qps", *_LATENCIES)
+        ),
         Metric("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
         Metric("latency_p50_ms", "p50 ms", "ms", False),
         Metric("latency_p95_ms", "p95 ms", "ms", False),
@@ -1147,13 +1146,7 @@ METRICS: dict[str, Metric] = {
         Metric("tables_made", "tables", "", None, "created"),
         Metric("threads_running", "running", "", None, "threads, according to the server, this tool's included"),
     )
-}
-
-RUN_METRICS = frozenset(
-    {"startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s"}
-)
-"""Metrics of a timed start, which are fields of a run. All others are in its `measures`."""
-
+}  # fmt: skip
 
 _UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
 """Unit by the end of a metric's name."""

@@ -260,7 +260,9 @@ def _binary(count: int) -> str:
     return f"{count / _UNITS[unit]:.4g} {unit.upper()}{'i' if unit else ''}B"
 
 
-def limit_exceeded(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
+def limit_exceeded(
+    limits: Limits, *, read_requests: float | None, read_bytes: float | None, seconds: float
+) -> str | None:
     """Returns why this start exceeded its limits, or None if it did not, as far as reads were counted."""
     for limit, count, what in (
         (limits.read_iops, read_requests, "reads"),

@@ -510,9 +510,8 @@ def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
 
 
 def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:
-    tables, size, requests = (
-        mean(getattr(run, name) for run in runs) for name in ("tables", "read_bytes", "read_requests")
-    )
+    tables = mean(run.tables for run in runs)
+    size, requests = (mean(run.metrics.get(name) for run in runs) for name in ("read_bytes", "read_requests"))
     if not tables or size is None:
         return
     if tables < _MANY_TABLES:

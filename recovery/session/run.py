@@ -101,7 +101,7 @@ def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
     """Returns why the server was not held to its limits during this run, or None if it was or if it has no limits."""
     if group is None:
         return None
-    requests, read, seconds = run.read_requests, run.read_bytes, run.first_query_s
+    requests, read, seconds = map(run.metrics.get, ("read_requests", "read_bytes", "first_query_s"))
     if seconds is None:
         seconds = run.around.seconds if run.around else 0.0
     return group.lost() or limit_exceeded(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)

@@ -25,7 +25,6 @@ from recovery.linux import locks
 from recovery.linux.cgroups import limits_text
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
-    STORED_FORMAT,
     draft_path,
     numbered_names,
     refuse_untrusted,
@@ -55,11 +54,10 @@ from recovery.report.stored_session import (
     LATEST_LINK,
     LOCK_FILE,
     REPORT_FILE,
-    RUN_TYPE,
     STACKS_FOLDER,
     in_plan_order,
-    json_bytes,
     read_session,
+    run_to_json,
     still_running_error,
     to_json,
     with_tool_version,
@@ -175,11 +173,10 @@ class SessionStore:
         """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report.
 
         What changed in the session is stored before: if the tool is killed in between, the run is measured again."""
-        stored = {"format": STORED_FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
         with writing_results(self.folder):
             if self._is_changed:
                 self._write_report()
-            write_atomically(self.folder / "runs" / f"{run.number:03d}.json", json_bytes(stored))
+            write_atomically(self.folder / "runs" / f"{run.number:03d}.json", run_to_json(run))
             others = (one for one in self._session.runs if one.number != run.number)
             self._session = replace(self._session, runs=in_plan_order((*others, run)))
             if time.monotonic() - self._report_written_s >= REPORT_INTERVAL_S:
@@ -270,7 +267,7 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     return replace(
         empty_run(trial),
         verdict=Verdict.MEASURED,
-        measures={name: _rounded(value) for name, value in measured.metrics.items()},
+        metrics=_metrics(measured),
         exit_signal=measured.previous_exit,
         cold_means=cold.means if cold else measured.flushed_by,
         resident_before_bytes=cold.resident_bytes if cold else None,
@@ -284,14 +281,35 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     )
 
 
+def _metrics(measured: Measurement) -> dict[str, float]:
+    """Returns all metrics of a trial: of what was measured, of the start, and what the process and its storage did."""
+    start, load = measured.startup, measured.load
+    found: dict[str, float | None] = {name: _rounded(value) for name, value in measured.metrics.items()}
+    if start is not None:
+        found |= {"startup_s": start.startup_s, "first_query_s": start.first_query_s}
+        found |= _usage_metrics(start.usage, seconds=start.first_query_s)
+    if load is not None:
+        found |= _usage_metrics(load.usage, seconds=load.seconds)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _usage_metrics(usage: ResourceUsage, *, seconds: float) -> dict[str, float | None]:
+    requests = usage.read_requests
+    return {
+        "read_bytes": usage.read_bytes,
+        "read_requests": requests,
+        "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
+        "cpu_s": usage.cpu_s,
+        "group_memory_bytes": usage.group_memory_bytes,
+    }
+
+
 def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any]:
     """Returns the fields of a start. Without `timeline` its samples are left out: hundreds of crashes have no use for
     them."""
     if startup is None:
         return {}
     return {
-        "startup_s": startup.startup_s,
-        "first_query_s": startup.first_query_s,
         "phases": startup.phases,
         "beside": startup.background_phases,
         "cache_grown_bytes": startup.usage.cache_grown_bytes,
@@ -303,7 +321,6 @@ def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any
         "scan_threads": startup.scan_threads,
         "around": startup.around,
         "timeline": startup.timeline if timeline else None,
-        **_usage_fields(startup.usage, seconds=startup.first_query_s),
     }
 
 
@@ -315,18 +332,6 @@ def _load_fields(load: LoadRecord | None) -> dict[str, Any]:
         "watched": load.watched,
         "waits": load.waits,
         "clients": dict(load.clients),
-        **_usage_fields(load.usage, seconds=load.seconds),
-    }
-
-
-def _usage_fields(usage: ResourceUsage, *, seconds: float) -> dict[str, Any]:
-    requests = usage.read_requests
-    return {
-        "read_bytes": usage.read_bytes,
-        "read_requests": requests,
-        "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
-        "cpu_s": usage.cpu_s,
-        "group_memory_bytes": usage.group_memory_bytes,
     }
 
 
