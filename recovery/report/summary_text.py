@@ -469,7 +469,7 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
     elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
         yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:
-        times = fmt.effect(effect).replace(" (", " times faster (", 1)
+        times = f"{fmt.times(effect.value)} times faster ({fmt.times(effect.low)}-{fmt.times(effect.high)})"
         verb = "recovers" if any(run.crash_proof for run in context.measured[fast.version, fast.variant]) else "starts"
         yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}."
 
