@@ -39,7 +39,7 @@ def test_csv_has_a_row_for_each_run_with_the_stored_figures(name: str) -> None:
     assert len(found) == len(session.runs) > 0
     for row, one in zip(found, session.runs, strict=True):
         assert int(row["number"]) == one.number
-        assert row["startup_s"] == (repr(one.metrics.get("startup_s", "")))
+        assert row["startup_s"] == str(one.metrics.get("startup_s", ""))
         assert row["verdict"] == one.verdict.value
         seconds = sum(float(row[name]) for name in row if name.startswith("phase_") and row[name])
         assert seconds == pytest.approx(sum(phase.end_s - phase.start_s for phase in one.phases))
