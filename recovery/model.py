@@ -7,17 +7,18 @@ module imports no other module of the package.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 MIN_PROBED_BLOCKS = 100
 """With fewer blocks read twice, the storage probe cannot show whether something below this host caches data."""
 
 
-# --- Tasks: what a server has to do apart from starting
+# --- Tasks, and the names of axes that all experiments have in common
 
 QUESTION_AXIS = "question"
 """The name of the axis that names the parts of an experiment."""
@@ -25,110 +26,20 @@ CACHE_AXIS, TABLES_AXIS = "cache", "tables"
 
 
 @dataclass(frozen=True)
-class Poll:
-    """Clients that repeatedly execute other statements during a load."""
+class Task:
+    """What a server does in a trial in place of a timed start. Experiments define their own kinds."""
 
-    clients: int
-    """0: no polling. Such a load is the baseline for the same load with polling."""
-    every_s: float
-    """Pause of each client between an answer and its next statement."""
-    statements: tuple[str, ...]
-    """Executed in turn. `{table}` is replaced by the name of a table, another one each time; `{database}` by the name
-    of its schema."""
+    has_clients: ClassVar[bool] = False
+    """Whether clients work with the server: both get CPUs of their own, and the layout of the tables is fixed."""
 
+    @property
+    def size_text(self) -> str:
+        """Its size in words, for the plan; empty if nothing is to be said."""
+        return ""
 
-@dataclass(frozen=True)
-class Load:
-    """A sysbench load over tables that exist already."""
-
-    script: str
-    """A script that comes with sysbench (`oltp_read_only`), or the path of a script of the user."""
-    threads: int
-    tables: int
-    rows: int
-    """Rows in each table."""
-    seconds: int
-    """Measured time, after the warm-up."""
-    warmup_s: int
-    options: tuple[str, ...] = ()
-    """Additional options for sysbench: `--rand-type=uniform`."""
-    poll: Poll | None = None
-
-
-@dataclass(frozen=True)
-class StatementTask:
-    """One statement, timed until its last row arrives."""
-
-    statement: str
-
-
-@dataclass(frozen=True)
-class DumpTask:
-    """A dump of the definitions of all tables, without rows."""
-
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CreateTask:
-    """One client creates tables, one statement and one commit at a time, with the server's default durability."""
-
-    tables: int
-
-
-class CrashMoment(StrEnum):
-    """The moment at which a server is killed."""
-
-    INSERTS = "inserts"
-    """While one client runs the insert script."""
-    LOAD = "load"
-    """While several clients run transactions of several rows each."""
-    DEFINITIONS = "definitions"
-    """While tables are created, altered, renamed and dropped."""
-    RECOVERY = "recovery"
-    """While it recovers from such a load, several times in succession."""
-    SHUTDOWN = "shutdown"
-    """While it shuts down on request under such a load."""
-    POWER = "power-loss"
-    """Under such a load, not by a signal but by a simulated power loss: everything that its filesystem had not written
-    yet is lost."""
-
-
-@dataclass(frozen=True)
-class Crash:
-    """A server is killed at a random moment, and the state after its recovery is checked."""
-
-    moment: CrashMoment
-    seed: int
-    """Seed of all random choices, together with the server's version, the variant and the number of the repeat."""
-    depth: int
-    """Maximum number of times that a recovery is killed."""
-
-
-class FileFault(StrEnum):
-    """What is wrong with the files when a killed server is started again."""
-
-    FULL_DISK = "full-disk"
-    MISSING = "missing"
-    """A table's file is missing."""
-    TRUNCATED = "truncated"
-    """A table's file is cut to half of its pages."""
-    FLIPPED = "flipped"
-    """One bit of a table's file is inverted."""
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A server is killed under a load, and finds its files damaged, or its disk full, at the next start."""
-
-    fault: FileFault
-    written: bool
-    """Whether the load wrote to the table of the damaged file, so that it has changes to recover. Otherwise nothing
-    has changed that table."""
-    seed: int
-
-
-Task = Load | StatementTask | DumpTask | CreateTask | Crash | Damage
+    def estimated_s(self, schema: Schema, settings: Mapping[str, str], read_iops: int | None, /) -> float:
+        """Returns a rough estimate of its seconds, without a start before and a shutdown after it."""
+        raise NotImplementedError
 
 
 # --- Servers, what may limit them, and what is in their data directories

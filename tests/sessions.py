@@ -21,8 +21,8 @@ from recovery.linux.cgroups import controller_settings
 from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.loop_device import why_no_power_cut
 from recovery.linux.procfs import is_stopped
+from recovery.loads.status_sampler import Sample, parse_number
 from recovery.model import Limits, Run
-from recovery.workload.status_sampler import Sample, parse_number
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KEPT_ARCHIVE = FIXTURES / "kept-sessions.tar.xz"

@@ -21,30 +21,12 @@ from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.bench import check_differs
 from recovery.experiments.experiment import ExperimentOptions, HostCapacity
-from recovery.experiments.load_plan import (
-    POOL,
-    SPECIAL,
-    UNIFORM,
-    data_bytes,
-    pool_bytes,
-    pool_options,
-)
-from recovery.model import (
-    Build,
-    Cache,
-    CreateTask,
-    DumpTask,
-    Layout,
-    Load,
-    Schema,
-    StatementTask,
-    Variant,
-    VariantSpec,
-    parse_version,
-    startup_specs,
-)
+from recovery.loads.load_plan import SPECIAL, UNIFORM, pool_bytes, pool_options
+from recovery.loads.tasks import CreateTask, DumpTask, Load, StatementTask, data_bytes
+from recovery.model import Build, Cache, Layout, Schema, Variant, VariantSpec, parse_version, startup_specs
 from recovery.mysqld.options import (
     CACHE_INSTANCES,
+    POOL,
     max_clients,
     max_open_tables,
     needed_cache_entries,

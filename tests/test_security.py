@@ -21,10 +21,10 @@ from recovery.cli.main import run
 from recovery.cli.values import parse_identifier
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.privileges import RootStep
+from recovery.loads.sysbench import base_command
 from recovery.model import Schema, parse_version
 from recovery.mysqld.options import FLAG, base_settings, check_user_settings, render_cnf
 from recovery.workload.schema import quote_identifier, script_statements
-from recovery.workload.sysbench import base_command
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))

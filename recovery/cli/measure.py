@@ -32,7 +32,6 @@ from recovery.cli.report import escaped_text
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
-from recovery.experiments.crash_findings import count_text
 from recovery.experiments.experiment import PUBLISHED, Experiment, ExperimentOptions
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.linux.files import expand_path
@@ -40,12 +39,13 @@ from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
-from recovery.model import NO_LIMITS, ExtraRun, Layout, Load, Schema, Session, Status, Trial, Version
+from recovery.model import NO_LIMITS, ExtraRun, Layout, Schema, Session, Status, Trial, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import datadir_settings, merge
 from recovery.profiling.samplers import usable_programs
 from recovery.report import console as console_report
 from recovery.report.console import ReportConsole, program_name
+from recovery.report.fmt import count_text
 from recovery.report.stored_session import REPORT_FILE, load_session
 from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
@@ -246,8 +246,7 @@ def _sizes_text(request: Request) -> str:
     variants, runs = len(request.all_variants), f"{at_most}{count_text(request.repeats, 'run')}"
     versions = " of each version" if len(request.versions) > 1 else ""
     parts.append(f"{variants} variants, {runs} of each" if variants > 1 else f"{runs}{versions}")
-    if loads := {(one.task.seconds, one.task.warmup_s) for one in request.all_variants if isinstance(one.task, Load)}:
-        parts += [f"loads of {seconds:,} s after {warmup:,} s" for seconds, warmup in sorted(loads)]
+    parts += sorted({one.task.size_text for one in request.all_variants if one.task} - {""})
     return "; ".join(parts)
 
 

@@ -43,6 +43,11 @@ def count(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
 
 
+def count_text(many: int, what: str) -> str:
+    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
+    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
+
+
 def ratio(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
 

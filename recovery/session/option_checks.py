@@ -15,11 +15,11 @@ from recovery.builds.executable import query_options
 from recovery.builds.option_lists import kept_options, listed_options
 from recovery.builds.resolve import Sources, check_registry, parse_version_option, resolve_server
 from recovery.errors import OptionConflictError, RecoveryError, UsageError
-from recovery.experiments.load_plan import POOL_OPTIONS
-from recovery.model import QUESTION_AXIS, Build, Cache, Layout, Load, NamedSettings, VariantSpec, Version, can
+from recovery.model import QUESTION_AXIS, Build, Cache, Layout, NamedSettings, VariantSpec, Version, can
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import (
     DEFAULT_CONNECTIONS,
+    POOL_OPTIONS,
     REDO_CAPACITY,
     REDO_FILE_OPTIONS,
     adapt_redo_capacity,
@@ -288,7 +288,7 @@ def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
     requested = request.schema
     spread = requested if variant.schemas is None else requested.spread_over(variant.schemas)
     otherwise = spread != requested or variant.layout not in (None, requested.layout)
-    if otherwise and any(isinstance(spec.task, Load) for spec in request.variant_specs):
+    if otherwise and any(spec.task and spec.task.has_clients for spec in request.variant_specs):
         raise OptionConflictError(
             f"the variant '{variant.label}' changes the layout, but a load uses tables of one schema, each "
             "in its own file",

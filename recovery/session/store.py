@@ -36,7 +36,6 @@ from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
     Axis,
     Cache,
-    Load,
     OpenedFiles,
     ReadFloor,
     ResourceUsage,
@@ -435,7 +434,7 @@ def session_from_request(
 
 def _reserved_cpus(request: Request, plan: Plan) -> dict[str, str | None]:
     """Returns the CPUs reserved for the server and for the clients. Only those of a load get CPUs of their own."""
-    if not any(isinstance(one.variant.task, Load) for one in plan.trials):
+    if not any(one.variant.task and one.variant.task.has_clients for one in plan.trials):
         return {}
     options = request.experiment_options
     return {"server_cpus": options.server_cpus, "client_cpus": options.client_cpus}

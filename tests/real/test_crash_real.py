@@ -16,13 +16,14 @@ from sessions import need_disks
 from waiting import until
 
 from recovery.cli.main import run
-from recovery.experiments import crash_matrix
-from recovery.experiments.consistency import compare_dictionary
-from recovery.experiments.writers import JournalWriter
+from recovery.crash import crash_matrix
+from recovery.crash.consistency import compare_dictionary
+from recovery.crash.tasks import CrashMoment
+from recovery.crash.writers import JournalWriter
 from recovery.linux.loop_device import attached_images, image_path, loop_disk, why_no_loop_disk
 from recovery.linux.privileges import RootStep, refuse_steps
 from recovery.linux.storage import device_of
-from recovery.model import CrashMoment, Run, Session, Verdict
+from recovery.model import Run, Session, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_copy, remove_leftover_copies
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings

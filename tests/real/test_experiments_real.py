@@ -22,14 +22,14 @@ from recovery.analysis.warnings import findings
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.errors import TrialVoidError
-from recovery.experiments import load as load_experiment
 from recovery.experiments.bench import SCRATCH_SCHEMA
-from recovery.experiments.load_plan import ROW_BYTES
-from recovery.experiments.metadata import METADATA
 from recovery.linux import procfs
 from recovery.linux.files import table_files, template_dir
 from recovery.linux.page_cache import make_tables_cold
 from recovery.linux.procfs import Core
+from recovery.loads import load as load_experiment
+from recovery.loads.metadata import METADATA
+from recovery.loads.tasks import ROW_BYTES
 from recovery.model import Layout, Run, Schema, Session, Verdict
 from recovery.mysqld.client import scalar
 from recovery.report.stored_session import find_session, load_session

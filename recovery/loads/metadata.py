@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from recovery.builds.packages import DUMP
 from recovery.experiments.experiment import QUICK, STANDARD, Experiment, ExperimentOptions, HostCapacity, accept
-from recovery.experiments.load import measure
-from recovery.model import QUESTION_AXIS, Cache, CreateTask, DumpTask, Schema, StatementTask, Task, VariantSpec
+from recovery.loads.load import measure
+from recovery.loads.tasks import CreateTask, DumpTask, StatementTask
+from recovery.model import QUESTION_AXIS, Cache, Schema, Task, VariantSpec
 
 _POOL_BYTES = 4 << 30
 """Published size of the buffer pool, for hosts with enough memory."""

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.consistency import compare_dictionary, damage_lines, failing_tables
-from recovery.experiments.crash import (
+from recovery.crash.consistency import compare_dictionary, damage_lines, failing_tables
+from recovery.crash.crash import (
     CrashParts,
     background_writer,
     crash_experiment,
@@ -26,7 +24,11 @@ from recovery.experiments.crash import (
     random_source,
     running_on_copy,
 )
-from recovery.experiments.crash_findings import CrashFindings, broken_promises, crash_metrics
+from recovery.crash.crash_findings import CrashFindings, broken_promises, crash_metrics
+from recovery.crash.tasks import Crash, CrashMoment
+from recovery.crash.writers import DdlWriter, InsertWriter, Writer
+from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.experiments.bench import TIMED_LOG, Bench
 from recovery.experiments.experiment import (
     QUICK,
     STANDARD,
@@ -36,20 +38,8 @@ from recovery.experiments.experiment import (
     judge_recovery,
     option_combinations,
 )
-from recovery.experiments.writers import DdlWriter, InsertWriter, Writer
 from recovery.linux.loop_device import LoopDisk
-from recovery.model import (
-    QUESTION_AXIS,
-    RECOVERY_METRIC,
-    Cache,
-    Crash,
-    CrashMoment,
-    Schema,
-    Startup,
-    Variant,
-    VariantSpec,
-    can,
-)
+from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec, can
 from recovery.mysqld.server import Server
 
 # --- One run: write, kill, start, compare

@@ -21,12 +21,10 @@ from recovery.experiments.experiment import (
     option_combinations,
     selected_parts,
 )
-from recovery.experiments.load import load_experiment
-from recovery.experiments.load_plan import (
+from recovery.loads.load import load_experiment
+from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
     PAGES,
-    POOL,
-    POOL_OPTIONS,
     QUICK_LOAD,
     SPECIAL,
     SPINNING,
@@ -42,6 +40,7 @@ from recovery.experiments.load_plan import (
     powers_of_two,
 )
 from recovery.model import QUESTION_AXIS, Layout, Schema, VariantSpec
+from recovery.mysqld.options import POOL, POOL_OPTIONS
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"

@@ -33,43 +33,33 @@ from recovery.experiments.experiment import (
     VariantPlanner,
     accept,
 )
-from recovery.experiments.load_plan import (
-    DATABASE,
-    POOL_OPTIONS,
-    ROW_BYTES,
-    check_clients,
-    check_memory,
-    load_settings,
-    max_simultaneous_clients,
-)
 from recovery.linux.cgroups import UsageMeter
 from recovery.linux.procfs import own_cores, pin_process, split_cores
+from recovery.loads import poller as polling
+from recovery.loads import sysbench
+from recovery.loads.load_plan import DATABASE, check_clients, check_memory, load_settings, max_simultaneous_clients
+from recovery.loads.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
+from recovery.loads.status_rates import averages, sample_series
+from recovery.loads.status_sampler import Sampler, write_samples
+from recovery.loads.sysbench import GRACE_S, Client
+from recovery.loads.tasks import ROW_BYTES, CreateTask, DumpTask, Load, StatementTask
 from recovery.model import (
     Cache,
-    CreateTask,
-    DumpTask,
     HostActivity,
-    Load,
     LoadTimeline,
     Phase,
     ResourceUsage,
     Schema,
     Series,
     StackSamples,
-    StatementTask,
     Variant,
     VariantSpec,
 )
 from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.options import POOL_OPTIONS
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup_sampler import BackgroundLoadMeter
-from recovery.workload import poller as polling
-from recovery.workload import sysbench
-from recovery.workload.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
 from recovery.workload.schema import sysbench_tables
-from recovery.workload.status_rates import averages, sample_series
-from recovery.workload.status_sampler import Sampler, write_samples
-from recovery.workload.sysbench import GRACE_S, Client
 
 # --- Reading the tables into the buffer pool
 

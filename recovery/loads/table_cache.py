@@ -13,8 +13,8 @@ from recovery.experiments.experiment import (
     HostCapacity,
     option_combinations,
 )
-from recovery.experiments.load import load_experiment
-from recovery.experiments.load_plan import (
+from recovery.loads.load import load_experiment
+from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
     QUICK_LOAD,
     STANDARD_LOAD,

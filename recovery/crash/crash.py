@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 
 from recovery.builds.packages import SYSBENCH
+from recovery.crash.tasks import Crash, Damage
+from recovery.crash.writers import JournalWriter, Writer
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import (
@@ -24,10 +26,9 @@ from recovery.experiments.experiment import (
     VariantPlanner,
     selected_parts,
 )
-from recovery.experiments.writers import JournalWriter, Writer
 from recovery.linux.privileges import RootStep
 from recovery.linux.storage import device_of
-from recovery.model import RECOVERY_METRIC, Crash, Damage, Schema, Startup, Variant
+from recovery.model import RECOVERY_METRIC, Schema, Startup, Variant
 from recovery.mysqld.datadir import Copy, disposable_copy
 from recovery.mysqld.server import Server
 
