@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from recovery.cli.commands import MeasuringCommand
-from recovery.cli.measure import LONG_S, outline, print_plan, request_from_arguments
+from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import make_request
+from recovery.cli.plan_text import LONG_S, outline, print_plan
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions

@@ -15,8 +15,9 @@ from at_work import write_scaling
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
-from recovery.cli.measure import combined_need, outline, request_from_arguments
+from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import possible_cache_instances
+from recovery.cli.plan_text import combined_need, outline
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.bench import check_differs

@@ -19,7 +19,8 @@ from suite_runs import FAILURE, SESSIONS, stored, suite_record
 
 from recovery.cli import parse, suite, suite_run
 from recovery.cli.main import run
-from recovery.cli.measure import Shown, outline, request_from_arguments
+from recovery.cli.measure import Shown, request_from_arguments
+from recovery.cli.plan_text import outline
 from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
 from recovery.cli.suite_report import (
     RECORD_FILE,

@@ -15,7 +15,6 @@ import click
 from rich.console import Console
 
 from recovery.builds.resolve import parse_version_option
-from recovery.cli.measure import announce, combined_need, outline
 from recovery.cli.options import (
     BY_NAME,
     DEFAULT_RESULTS,
@@ -28,6 +27,7 @@ from recovery.cli.options import (
     repeat_command,
 )
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
+from recovery.cli.plan_text import announce, combined_need, outline
 from recovery.cli.report import escaped_text
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
