@@ -12,14 +12,14 @@ import pytest
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import make_request
-from recovery.cli.plan_text import LONG_S, outline, print_plan
+from recovery.cli.plan_text import LONG_S, print_plan
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
 from recovery.report.console import ReportConsole
 from recovery.session.plan import make_plan
-from recovery.session.prepare import prepare
+from recovery.session.prepare import plan_ahead, plan_session
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
 
@@ -100,7 +100,7 @@ def test_the_command_repeats_the_sizes(scenario: str, scale: str | None) -> None
     request = asked(scenario, scale=scale, versions=("8.0.31",), **starts)
     name, *words = shlex.split(request.command)[1:]
     assert request_from_arguments(name, words) == replace(request, command=request.command)
-    assert outline(request).seconds < LONG_S or scale == "published"
+    assert plan_ahead(request).seconds < LONG_S or scale == "published"
 
 
 def test_given_options_are_used() -> None:
@@ -220,7 +220,7 @@ def test_a_version_known_only_later_is_refused_before_anything_is_built() -> Non
     assert request.versions == ()
     build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
     with pytest.raises(UsageError, match=r"5\.7\.22 does not support redo-spinning"):
-        prepare(request, (build,))
+        plan_session(request, [build.version], builds=[build])
 
 
 def test_the_baseline_must_be_measured() -> None:

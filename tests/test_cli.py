@@ -408,7 +408,8 @@ def test_a_long_plan_is_cut_and_lists_only_directories_of_its_versions(
     printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
-    monkeypatch.setattr("recovery.cli.plan_text.DataDirs", KeptDatadirs)
+    for module in ("session.prepare", "cli.plan_text"):
+        monkeypatch.setattr(f"recovery.{module}.DataDirs", KeptDatadirs)
     plan = printed("cold-recovery", "--version", "5.7.22", "--runs", "21", "--dry-run")[0].splitlines()
     assert plan[-3].split() == ["10", "5.7.22", "cold"]
     assert plan[-2] == "  and 11 more"

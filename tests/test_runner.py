@@ -48,7 +48,6 @@ from recovery.report.stored_session import find_session, load_session
 from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import DatadirSpec, build_variants, make_plan
-from recovery.session.prepare import RunSetup
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
 from recovery.session.run import TrialLoop, store_artifacts
@@ -114,12 +113,13 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
     for log in logdir.iterdir():
         log.unlink()
     bench = FakeBench(logdir)
-    pool = Mock(spec=DatadirPool, engine=SimpleNamespace(name="local", facts={}))
+    pool = Mock(spec=DatadirPool, engine=SimpleNamespace(name="local", facts={}), dropper=None, builds={})
     pool.bench.return_value = bench
     pool.set_aside.return_value = None
-    setup, reporter = RunSetup(scenario, plan, ()), Mock(spec=ProgressReporter)
+    reporter = Mock(spec=ProgressReporter)
     settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
-    loop = TrialLoop(replace(request, **wished, stored_settings=settings), setup, pool=pool, reporter=reporter)
+    request = replace(request, **wished, stored_settings=settings)
+    loop = TrialLoop(request, scenario, plan, probe_facts={}, pool=pool, reporter=reporter)
     return loop, bench, pool
 
 

@@ -34,12 +34,12 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
-from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
+from recovery.linux.storage import free_space
 from recovery.report.stored_session import load_session
-from recovery.session.datadirs import required_datadirs
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
-from recovery.session.plan import datadir_specs
+from recovery.session.plan import combined_need
+from recovery.session.prepare import plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
 
@@ -130,17 +130,13 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
     A missing server is an error, because nothing can be measured. A missing program is ignored here: the experiment
     that needs it reports it."""
     programs = dict.fromkeys(name for request in requests for name in find_experiment(request.scenario).programs)
-    needs: dict[str, DiskSpace] = {}
+    plans = []
     with refuse_steps(requests[0].refused), host_lock():
         engine, builds = resolve_builds(requests[0], choose_engine(requests[0], say), say)
         for request in requests:
             check_options(request, engine, builds, say)
-            specs = datadir_specs([build.version for build in builds], request.all_variants)
-            required = required_datadirs(
-                specs, builds, requested=request.schema, data=request.data, settings=dict(request.settings)
-            )
-            needs |= {one.key: one.need for one in required}
-        need, room = sum(needs.values(), NO_SPACE), free_space(requests[0].data)
+            plans.append(plan_session(request, [build.version for build in builds], builds=builds))
+        need, room = combined_need(plans), free_space(requests[0].data)
         if not need.fits(room):
             raise HostUnfitError(f"the experiments need {need} of disk, and {room} are free", _SMALLER_HINT)
         for name in programs:
