@@ -27,7 +27,6 @@ from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, Schema, Session, Verdict, startup_specs
 from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, load_session
-from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import (
     PLAN_FILE,
     StoredPlan,
@@ -39,7 +38,6 @@ from recovery.session.plan import (
 from recovery.session.prepare import plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, open_resumed, sweep_results
-from recovery.session.run import TrialLoop
 from recovery.session.store import SessionStore
 
 DISK_FULL = ServerFailedError("errno 28")
@@ -60,22 +58,10 @@ def change_json(path: Path, **changes: object) -> None:
 
 def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any], **wished: Any) -> Session:
     """Resumes the session; its missing trials do what the script says."""
-    planned_runs = unfinished.session.planned_runs
     with open_resumed(unfinished) as resumed:
         assert resumed is not None
-        loop, _, pool = session_of(tmp_path, script, **wished)
-        plan = make_plan(
-            [VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=planned_runs, alternating=False
-        )
-        TrialLoop(
-            replace(loop.request, runs=planned_runs),
-            loop.experiment,
-            replace(plan, done=resumed.store.session.done, built=frozenset(resumed.planned.built)),
-            probe_facts={},
-            pool=cast(DatadirPool, pool),
-            reporter=loop.reporter,
-            resumed=resumed,
-        ).run()
+        loop, _, _ = session_of(tmp_path, script, resumed=resumed, **wished)
+        loop.run()
     return load_session(unfinished.folder)
 
 
@@ -103,7 +89,7 @@ def test_only_missing_runs_are_measured_and_stored_ones_stay(tmp_path: Path) -> 
 
 
 def test_a_precision_counts_the_runs_from_before_the_interruption(tmp_path: Path) -> None:
-    wished = {"precision": 0.05, "max_runs": 8}
+    wished: dict[str, Any] = {"precision": 0.05, "max_runs": 8}
     loop, _, _ = session_of(tmp_path, [GOOD, GOOD, GOOD, KeyboardInterrupt(), *[GOOD] * 4], **wished)
     with pytest.raises(KeyboardInterrupt):
         loop.run()

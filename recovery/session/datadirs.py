@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from recovery.session.engine import Engine
 from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, is_measured_over
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
+from recovery.session.store import SessionStore
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import can_extend, checked_script_size
@@ -45,6 +46,7 @@ class DatadirPool:
     plan: Plan
     builds: Mapping[Version, Build]
     engine: Engine
+    store: SessionStore
     reporter: ProgressReporter
     dropper: CacheDropper | None
     scratch: Path
@@ -54,10 +56,6 @@ class DatadirPool:
     """Programs that can take stacks on this host, as tested."""
     programs: Mapping[str, Tool]
     """Programs that put load on a server, by name."""
-    session: str = ""
-    """Start time of the session, as in the name of its folder."""
-    on_build: Callable[[str], None] = lambda _: None
-    """Called with the key of each directory before it is built."""
     _datadirs: dict[DatadirSpec, PlannedDatadir] = field(init=False)
     _built: set[str] = field(init=False)
     """Keys of the directories that this session built, including those from before an interruption."""
@@ -78,17 +76,6 @@ class DatadirPool:
         if spec not in self._open:
             self._open[spec] = self._make_bench(self._datadirs[spec])
         return self._open[spec]
-
-    def check_encryption(self, specs: Sequence[DatadirSpec]) -> None:
-        """Checks that the servers can make encrypted tables, by initialising directories that are removed again.
-
-        The first directory is left out, because its build begins at once and shows the same."""
-        for planned in (self._datadirs[spec] for spec in specs[1:]):
-            if planned.schema.layout is Layout.ENCRYPTED and not planned.whole:
-                with DataDirs(self.request.data).acquire(planned.key) as datadir:
-                    if datadir.state.status == "new":
-                        self._builder(planned, datadir).initialise()
-                        datadir.wipe()
 
     def release(self, spec: DatadirSpec) -> None:
         """Releases a directory; it is kept for the next session unless another directory needs the space."""
@@ -150,7 +137,7 @@ class DatadirPool:
             trace=requested.trace,
             samplers=self.samplers,
             programs=self.programs,
-            session=self.session,
+            session=self.store.folder.name.partition("-")[0],
         )
 
     def _make_bench(self, planned: PlannedDatadir) -> Bench:
@@ -174,8 +161,8 @@ class DatadirPool:
                 # to its memory limit.
                 flush_caches(datadir.mysql, self.dropper)
             server = undo.enter_context(self._server(planned, datadir))
-            bench = Bench(server, datadir, planned.schema, conditions=self._conditions(planned))
-            server.follower, bench.on_step = self.reporter.follow, self.reporter.doing
+            conditions = self._conditions(planned)
+            bench = Bench(server, datadir, planned.schema, conditions=conditions, on_step=self.reporter.doing)
             if bench.claim_and_recount():
                 self.reporter.say(
                     f"{planned.spec.version}: an earlier session was interrupted; the rows were counted again"
@@ -220,44 +207,29 @@ class DatadirPool:
             settings=merge(
                 experiment_settings(planned.spec.version),
                 adapt_redo_capacity(planned.spec.version, self.request.lasting_settings),
-                self._initial_settings(planned),
+                _initial_settings(self.request, planned),
             ),
             stall_s=self.request.stall_s,
             group=self.group,
             keys=datadir.keys_for(planned.schema),
+            follower=self.reporter.follow,
         )
 
     def _build(self, planned: PlannedDatadir, datadir: DataDir) -> None:
         memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
         self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, memory)}")
-        self.on_build(planned.key)
+        self.store.record_build(planned.key)
         with self.reporter.building(planned.title) as progress:
-            prepare_datadir(self._builder(planned, datadir), progress=progress)
+            builder = datadir_builder(
+                self.request,
+                planned,
+                self.builds[planned.spec.version],
+                datadir,
+                engine=self.engine,
+                reporter=self.reporter,
+            )
+            prepare_datadir(builder, progress=progress)
         self._built.add(planned.key)
-
-    def _builder(self, planned: PlannedDatadir, datadir: DataDir) -> DatadirBuilder:
-        return DatadirBuilder(
-            self.builds[planned.spec.version],
-            planned.schema,
-            datadir,
-            launcher=self.engine.launcher,
-            say=self.reporter.say,
-            settings=self._initial_settings(planned),
-            settings_to_check=self._later_settings(planned),
-            stall_s=self.request.stall_s,
-        )
-
-    def _initial_settings(self, planned: PlannedDatadir) -> dict[str, str]:
-        """Returns the settings of every start over these files, including the one that initialises them."""
-        return merge(*map(first_start_settings, self._later_settings(planned)), planned.settings)
-
-    def _later_settings(self, planned: PlannedDatadir) -> list[dict[str, str]]:
-        """Returns the different settings of later starts over these files, without the test's own settings."""
-        here = [variant for variant in self.request.all_variants if is_measured_over(variant, planned.spec)]
-        usual = adapt_redo_capacity(planned.spec.version, self.request.lasting_settings)
-        own = (adapt_redo_capacity(planned.spec.version, dict(variant.settings)) for variant in here)
-        wanted = [merge(usual, every_start_settings(settings)) for settings in own]
-        return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
     def _make_room(self, directories: DataDirs, need: DiskSpace, planned: PlannedDatadir) -> None:
         """Removes directories that this session built and no longer needs, oldest first, until the next one fits.
@@ -273,6 +245,59 @@ class DatadirPool:
             self.reporter.say(f"removing the data directory {key}: {planned.spec.version} needs its room")
             directories.remove(key)
             self._can_grow.discard(key)
+
+
+def datadir_builder(
+    request: Request,
+    planned: PlannedDatadir,
+    build: Build,
+    datadir: DataDir,
+    *,
+    engine: Engine,
+    reporter: ProgressReporter,
+) -> DatadirBuilder:
+    return DatadirBuilder(
+        build,
+        planned.schema,
+        datadir,
+        launcher=engine.launcher,
+        say=reporter.say,
+        settings=_initial_settings(request, planned),
+        settings_to_check=_later_settings(request, planned),
+        stall_s=request.stall_s,
+    )
+
+
+def _initial_settings(request: Request, planned: PlannedDatadir) -> dict[str, str]:
+    """Returns the settings of every start over these files, including the one that initialises them."""
+    return merge(*map(first_start_settings, _later_settings(request, planned)), planned.settings)
+
+
+def _later_settings(request: Request, planned: PlannedDatadir) -> list[dict[str, str]]:
+    """Returns the different settings of later starts over these files, without the test's own settings."""
+    here = [variant for variant in request.all_variants if is_measured_over(variant, planned.spec)]
+    usual = adapt_redo_capacity(planned.spec.version, request.lasting_settings)
+    own = (adapt_redo_capacity(planned.spec.version, dict(variant.settings)) for variant in here)
+    wanted = [merge(usual, every_start_settings(settings)) for settings in own]
+    return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
+
+
+def check_encryption(
+    request: Request,
+    datadirs: Iterable[PlannedDatadir],
+    builds: Mapping[Version, Build],
+    *,
+    engine: Engine,
+    reporter: ProgressReporter,
+) -> None:
+    """Checks that the servers can make encrypted tables, by initialising directories that are removed again."""
+    for planned in datadirs:
+        if planned.schema.layout is Layout.ENCRYPTED and not planned.whole:
+            with DataDirs(request.data).acquire(planned.key) as datadir:
+                if datadir.state.status == "new":
+                    build = builds[planned.spec.version]
+                    datadir_builder(request, planned, build, datadir, engine=engine, reporter=reporter).initialise()
+                    datadir.wipe()
 
 
 def data_size_text(data_bytes: int, memory: int) -> str:

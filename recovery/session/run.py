@@ -38,15 +38,15 @@ from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, free_space, storage_errors, temporary_folder
-from recovery.model import Build, Cache, Run, Status, Trial, Verdict
+from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict, Version
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
 from recovery.profiling.samplers import PERF, usable_programs
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
-from recovery.session.datadirs import DatadirPool
+from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
 from recovery.session.option_checks import check_options, check_table_open_cache, check_versions, known_releases
-from recovery.session.plan import DatadirSpec, Plan, datadir_spec, unsupported_questions
+from recovery.session.plan import DatadirSpec, Plan, StoredPlan, datadir_spec, unsupported_questions
 from recovery.session.prepare import check_space, plan_session
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
@@ -113,51 +113,27 @@ class TrialLoop:
         experiment: Experiment,
         plan: Plan,
         *,
-        probe_facts: Mapping[str, Fact],
         pool: DatadirPool,
+        store: SessionStore,
         reporter: ProgressReporter,
-        resumed: ResumedSession | None = None,
     ) -> None:
-        """Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
         self.request = request
         self.experiment = experiment
         self.plan = plan
         self.pool = pool
+        self.store = store
         self.reporter = reporter
-        self.initial_session = session_from_request(
-            request,
-            experiment,
-            plan,
-            environment=collect_host_facts(request.data)
-            | dict(probe_facts)
-            | dict(pool.engine.facts)
-            | {"cold_means": cold_method(pool.dropper)},
-            engine=pool.engine.name,
-            tool_version=recovery.__version__,
-        )
-        self.planned = stored_plan(request, plan, pool.builds)
-        self._store: SessionStore | None = None
-        if resumed is not None:
-            self.initial_session = resumed.session(self.initial_session, self.planned)
-            self.planned = replace(resumed.planned, boot=self.planned.boot)
-            self._store = resumed.store
-        self._has_started = resumed is not None
+        self._has_started = store.is_resumed
         """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
         self._abandoned: set[DatadirSpec] = set()
         self._left_out: set[int] = set()
         """Numbers of the trials that a precision made unnecessary."""
         self._last_spec: DatadirSpec | None = None
 
-    @property
-    def store(self) -> SessionStore:
-        assert self._store is not None, "it is there from the beginning of the run on"
-        return self._store
-
     def run(self) -> SessionStore:
         status, note = Status.ABORTED, None
         try:
             with storage_errors(WritableFolder(DATA, self.request.data), temporary_folder()):
-                self._begin()
                 self._trials()
             status = Status.FINISHED
         except (KeyboardInterrupt, InterruptedByUserError):
@@ -173,31 +149,7 @@ class TrialLoop:
                 self._end(status, note)
         return self.store
 
-    def _begin(self) -> None:
-        """Creates or reopens the session's folder.
-
-        This comes before the first build, so that a session killed during a build can be resumed."""
-        if self._store is None:
-            self._store = SessionStore.create(self.request.results, self.initial_session, plan=self.planned)
-        else:
-            self.store.store_plan(self.planned)
-            self.store.change(status=self.initial_session.status, notes=self.initial_session.notes)
-            self.store.save()
-            self.store.mark_newest()
-            done, planned = len(self.plan.done), len(self.plan.trials)
-            self.reporter.say(f"{self.store.folder.name} is resumed: {done} of {planned} runs have ended")
-        self.reporter.set_session_folder(self.store.folder)
-        self.pool.on_build = self._will_build
-        self.pool.session = self.store.folder.name.partition("-")[0]
-
-    def _will_build(self, key: str) -> None:
-        if key not in self.planned.built:
-            self.planned = replace(self.planned, built=(*self.planned.built, key))
-            self.store.store_plan(self.planned)
-
     def _end(self, status: Status, note: str | None) -> None:
-        if self._store is None:
-            return
         if not self._has_started:
             self.reporter.set_session_folder(self.request.results)
             self.store.discard()
@@ -429,27 +381,86 @@ def run_session(
         programs = provide_tools(experiment.programs, offline=request.offline, say=reporter.warn)
         probe_facts = _probe_storage(request, reporter, is_resumed=resumed is not None)
         plan = _make_plan(request, builds, reporter, resumed)
+        by_version = {build.version: build for build in builds}
+        session, planned = describe_session(
+            request, experiment, plan, by_version,
+            engine=engine, dropper=dropper, probe_facts=probe_facts, resumed=resumed,
+        )  # fmt: skip
+        # The build of the first directory begins at once and shows the same.
+        check_encryption(request, plan.needed[1:], by_version, engine=engine, reporter=reporter)
         scratch = cleanup.make_temp_folder()
         stack.callback(cleanup.remove_temp_folder, scratch)
-        pool = stack.enter_context(
-            DatadirPool(
-                request,
-                plan,
-                {build.version: build for build in builds},
-                engine=engine,
-                reporter=reporter,
-                dropper=dropper,
-                scratch=scratch,
-                group=group,
-                samplers=samplers,
-                programs=programs,
-            )
+        store = open_store(request, session, planned, reporter=reporter, resumed=resumed)
+        pool = DatadirPool(
+            request,
+            plan,
+            by_version,
+            engine=engine,
+            store=store,
+            reporter=reporter,
+            dropper=dropper,
+            scratch=scratch,
+            group=group,
+            samplers=samplers,
+            programs=programs,
         )
-        loop = TrialLoop(
-            request, experiment, plan, probe_facts=probe_facts, pool=pool, reporter=reporter, resumed=resumed
-        )
-        pool.check_encryption([planned.spec for planned in plan.needed])
-        return loop.run()
+        with pool:
+            return TrialLoop(request, experiment, plan, pool=pool, store=store, reporter=reporter).run()
+
+
+def describe_session(
+    request: Request,
+    experiment: Experiment,
+    plan: Plan,
+    builds: Mapping[Version, Build],
+    *,
+    engine: Engine,
+    dropper: CacheDropper | None,
+    probe_facts: Mapping[str, Fact],
+    resumed: ResumedSession | None,
+) -> tuple[Session, StoredPlan]:
+    """Returns the session with the facts about this host, and its plan, as they are to be stored.
+
+    Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
+    environment = collect_host_facts(request.data) | dict(probe_facts) | dict(engine.facts)
+    session = session_from_request(
+        request,
+        experiment,
+        plan,
+        environment=environment | {"cold_means": cold_method(dropper)},
+        engine=engine.name,
+        tool_version=recovery.__version__,
+    )
+    planned = stored_plan(request, plan, builds)
+    if resumed is None:
+        return session, planned
+    return resumed.session(session, planned), replace(resumed.planned, boot=planned.boot)
+
+
+def open_store(
+    request: Request,
+    session: Session,
+    planned: StoredPlan,
+    *,
+    reporter: ProgressReporter,
+    resumed: ResumedSession | None,
+) -> SessionStore:
+    """Creates or reopens the session's folder.
+
+    This comes before the first build, so that a session killed during a build can be resumed."""
+    with storage_errors(WritableFolder(DATA, request.data), temporary_folder()):
+        if resumed is None:
+            store = SessionStore.create(request.results, session, plan=planned)
+        else:
+            store = resumed.store
+            store.store_plan(planned)
+            store.change(status=session.status, notes=session.notes)
+            store.save()
+            store.mark_newest()
+            done, total = len(store.session.done), len(planned.trials)
+            reporter.say(f"{store.folder.name} is resumed: {done} of {total} runs have ended")
+    reporter.set_session_folder(store.folder)
+    return store
 
 
 def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:

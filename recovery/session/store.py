@@ -87,6 +87,8 @@ class SessionStore:
         self.folder = folder
         self.logs = folder / "logs"
         self._session = session
+        self.plan: StoredPlan | None = None
+        self.is_resumed = False
         self._lock: locks.Lock | None = None
         self._report_written_s = -math.inf
         """When report.json was last written, on the monotonic clock."""
@@ -128,6 +130,7 @@ class SessionStore:
                 raise still_running_error(folder)
             # Read again: another process may have written to it before it was locked.
             store._session = read_session(folder)
+            store.is_resumed = True
             for part in (folder, folder / "runs", folder / "logs", folder / STACKS_FOLDER, folder / SAMPLES):
                 sweep_drafts(part)
         return store
@@ -168,8 +171,14 @@ class SessionStore:
             sync_folder(self.folder.parent)
 
     def store_plan(self, plan: StoredPlan) -> None:
+        self.plan = plan
         with writing_results(self.folder):
             write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
+
+    def record_build(self, key: str) -> None:
+        """Adds a data directory to those that the session builds, before it is built."""
+        if self.plan is not None and key not in self.plan.built:
+            self.store_plan(replace(self.plan, built=(*self.plan.built, key)))
 
     def append(self, run: Run) -> None:
         """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report.
