@@ -19,7 +19,7 @@ from suite_runs import FAILURE, SESSIONS, stored, suite_record
 
 from recovery.cli import parse, suite, suite_run
 from recovery.cli.main import run
-from recovery.cli.measure import Shown, request_from_arguments
+from recovery.cli.measure import Ended, Shown, request_from_arguments
 from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
 from recovery.cli.suite_report import (
     RECORD_FILE,
@@ -34,7 +34,7 @@ from recovery.cli.suite_run import Caps, SuiteRequest, requested_versions, sessi
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError
 from recovery.experiments.experiment import PUBLISHED, QUICK, STANDARD, HostCapacity, default_clients
 from recovery.linux.storage import DiskSpace
-from recovery.model import Schema, Session, Verdict, parse_version
+from recovery.model import Schema, Verdict, parse_version
 from recovery.report.stored_session import REPORT_FILE, load_session, to_json
 from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir
 from recovery.session.prepare import plan_ahead
@@ -234,7 +234,7 @@ class FakeSessions:
         name = left.folder.name.partition("Z-")[2]
         return request_from_arguments(name, ["--results", str(left.folder.parent)])
 
-    def measure(self, request: Request, shown: Shown, unfinished: Unfinished | None) -> Session:
+    def measure(self, request: Request, shown: Shown, unfinished: Unfinished | None) -> Ended:
         name = request.scenario
         self.shown.append(shown)
         assert request.results == self.results
@@ -244,7 +244,7 @@ class FakeSessions:
         session = replace(session, runs=tuple(replace(run, watched=None) for run in session.runs))
         error = self.errors.get(name)
         if isinstance(error, RecoveryError) and not isinstance(error, InterruptedByUserError):
-            raise error
+            return Ended(None, error=error)
         if name in self.void:
             session = replace(session, runs=(replace(session.runs[0], verdict=Verdict.VOID), *session.runs[1:]))
         if error is not None:
@@ -252,9 +252,7 @@ class FakeSessions:
         folder = unfinished.folder if unfinished else self.results / f"29991121T2000{self.count:02}Z-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT_FILE).write_bytes(to_json(session))
-        if error is not None:
-            raise error
-        return session
+        return Ended(folder, session if error is None else None, error)
 
     def resume(self) -> int:
         self.errors, self.begun, self.fetched = {}, [], []
@@ -303,7 +301,7 @@ def test_all_experiments_are_measured_in_the_order_of_the_publications(
 def test_json_alone_is_on_standard_output(
     fake: FakeSessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measure(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Session:
+    def measure(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Ended:
         click.echo("the results of one session")
         return fake.measure(request, shown, unfinished)
 

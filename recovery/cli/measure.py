@@ -75,7 +75,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         with refuse_steps(request.refused):
             print_plan(request, ReportConsole())
         return 0
-    return exit_code(request, run_and_show(request, shown))
+    return exit_code(request, run_and_show(request, shown).result())
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -91,15 +91,33 @@ def exit_code(request: Request, session: Session) -> int:
     return 0
 
 
-def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Session:
-    """Runs the session, shows its results and returns it.
+@dataclass(frozen=True)
+class Ended:
+    """Describes how a session ended."""
+
+    folder: Path | None
+    """None if nothing is stored."""
+    session: Session | None = None
+    error: BaseException | None = None
+    """What ended it early, or why its results could not be shown."""
+
+    def result(self) -> Session:
+        """Returns the session; raises what ended it early."""
+        if self.error is not None:
+            raise self.error
+        assert self.session is not None, "a session without an error has a result"
+        return self.session
+
+
+def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Ended:
+    """Runs the session and shows its results.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
     reporter = _make_display(request, quiet=shown.quiet)
-    reporter.say(f"$ {request.command}", FAINT)
-    if unfinished is None:
-        announce([request], reporter.say, yes=shown.yes)
     try:
+        reporter.say(f"$ {request.command}", FAINT)
+        if unfinished is None:
+            announce([request], reporter.say, yes=shown.yes)
         folder = run_session(
             request,
             engine=choose_engine(request, reporter.say),
@@ -108,31 +126,31 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
             wait=shown.wait,
         ).folder
     except BaseException as error:
-        further = _show_ended_early(Path(reporter.progress.results), shown, reporter.say)
-        if further is None:
-            raise
-        if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
-            raise InterruptedByUserError(
-                str(error) or "interrupted", f"the runs that have ended are stored; {further}"
-            ) from None
-        reporter.say(further)
-        raise
-    session = _show_session(folder, shown, reporter.say)
+        return _show_ended_early(Path(reporter.progress.results), error, shown, reporter.say)
+    try:
+        session = _show_session(folder, shown, reporter.say)
+    except BaseException as error:
+        return Ended(folder, error=error)
     if not Unfinished(folder, session).has_ended:
         reporter.say(_resume_hint(folder))
-    return session
+    return Ended(folder, session)
 
 
-def _show_ended_early(folder: Path, shown: Shown, say: Callable[[str], None]) -> str | None:
-    """Shows the stored results of a session that ended early, and returns in words how to resume it.
-
-    Returns None if nothing was stored or the session was complete."""
-    kept = False
+def _show_ended_early(folder: Path, error: BaseException, shown: Shown, say: Callable[[str], None]) -> Ended:
+    """Shows the stored results of a session that ended early, and how to resume it unless it was complete."""
+    is_stored = is_complete = False
     with suppress(RecoveryError, OSError):  # the user must see the error that ended the session, not this one
-        kept = (folder / REPORT_FILE).is_file()
-        if kept and _show_session(folder, shown, say).status == Status.FINISHED:
-            return None
-    return _resume_hint(folder) if kept else None
+        is_stored = (folder / REPORT_FILE).is_file()
+        is_complete = is_stored and _show_session(folder, shown, say).status == Status.FINISHED
+    if not is_stored:
+        return Ended(None, error=error)
+    if not is_complete:
+        further = _resume_hint(folder)
+        if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
+            text = f"the runs that have ended are stored; {further}"
+            return Ended(folder, error=InterruptedByUserError(str(error) or "interrupted", text))
+        say(further)
+    return Ended(folder, error=error)
 
 
 def _resume_hint(folder: Path) -> str:
@@ -233,7 +251,7 @@ def resume(session: str | None, results: Path, **given: Any) -> int:
     if unfinished.has_ended:
         return _finish_ended_session(unfinished, shown.json_to)
     request = request_to_resume(unfinished)
-    return exit_code(request, run_and_show(request, shown, unfinished))
+    return exit_code(request, run_and_show(request, shown, unfinished).result())
 
 
 @click.command("run", hidden=True)

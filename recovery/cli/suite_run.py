@@ -242,19 +242,20 @@ class SuiteRunner:
 
     def _measure(self, step: ExperimentRecord, one: Pending, say: Say, *, quiet: bool) -> None:
         """Runs one experiment and records it. An interrupt is recorded and raised again."""
-        before, began_s = newest_session_folder(self.folder.parent), time.monotonic()
-        error: str | None = None
-        try:
-            error = incomplete_reason(run_and_show(one.request, Shown(quiet=quiet, yes=True), one.left))
-        except (RecoveryError, OSError, KeyboardInterrupt) as failure:
-            if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
-                error = "it was interrupted"
-                raise
+        began_s = time.monotonic()
+        ended = run_and_show(one.request, Shown(quiet=quiet, yes=True), one.left)
+        failure, error = ended.error, None
+        if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
+            error = "it was interrupted"
+        elif isinstance(failure, RecoveryError | OSError):
             error = failure.message if isinstance(failure, RecoveryError) else str(failure)
-        finally:
-            newest = newest_session_folder(self.folder.parent)
-            session = newest.name if step.session is None and newest is not None and newest != before else step.session
-            took_s = round((step.took_s or 0.0) + time.monotonic() - began_s, 1)
-            self._save(self.record.with_step(replace(step, session=session, took_s=took_s, error=error)))
+            failure = None
+        elif ended.session is not None:
+            error = incomplete_reason(ended.session)
+        session = step.session or (ended.folder.name if ended.folder else None)
+        took_s = round((step.took_s or 0.0) + time.monotonic() - began_s, 1)
+        self._save(self.record.with_step(replace(step, session=session, took_s=took_s, error=error)))
+        if failure is not None:
+            raise failure
         if error is not None:
             say(f"{step.name}: {error}")
