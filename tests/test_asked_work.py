@@ -230,9 +230,7 @@ def test_the_baseline_must_be_measured() -> None:
     request = asked("write-scaling", versions=versions, baseline="8.0.31", parts=spinning)
     plan = make_plan([parse_version(one) for one in versions], request.all_variants, repeats=1, alternating=True)
     noted = replace(request, unavailable=("Nor is that.",))
-    session = session_from_request(
-        noted, find_experiment("write-scaling"), plan, environment={}, engine="local", tool_version="1"
-    )
+    session = session_from_request(noted, find_experiment("write-scaling"), plan, environment={}, engine="local")
     assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
     assert session.notes == (
         "Nor is that.",

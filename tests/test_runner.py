@@ -24,6 +24,7 @@ from recovery.errors import (
 )
 from recovery.experiments.bench import Bench, Contents
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement, judge_recovery
+from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Cache,
@@ -47,13 +48,12 @@ from recovery.mysqld.read_floor import FloorTimes
 from recovery.report.stored_session import find_session, load_session
 from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
-from recovery.session.engine import Engine
 from recovery.session.plan import DatadirSpec, build_variants, make_plan
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
-from recovery.session.resume import ResumedSession
-from recovery.session.run import TrialLoop, describe_session, open_store, store_artifacts
-from recovery.session.store import empty_run, run_from_measurement
+from recovery.session.resume import ResumedSession, stored_plan
+from recovery.session.run import TrialLoop, open_store, store_artifacts
+from recovery.session.store import empty_run, run_from_measurement, session_from_request
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 GONE = ServerFailedError("it does not come back")
@@ -120,18 +120,19 @@ def session_of(
     for log in logdir.iterdir():
         log.unlink()
     bench = FakeBench(logdir)
-    pool = Mock(spec=DatadirPool)
-    pool.bench.return_value = bench
-    pool.set_aside.return_value = None
     reporter = Mock(spec=ProgressReporter)
     settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
     request = replace(request, **wished, stored_settings=settings)
-    engine = cast(Engine, SimpleNamespace(name="local", facts={}))
-    session, planned = describe_session(
-        request, scenario, plan, {}, engine=engine, dropper=None, probe_facts={}, resumed=resumed
+    session = session_from_request(
+        request, scenario, plan, environment=collect_host_facts(request.data), engine="local"
     )
-    store = open_store(request, session, planned, reporter=reporter, resumed=resumed)
-    loop = TrialLoop(request, scenario, plan, pool=pool, store=store, reporter=reporter)
+    if resumed is not None:
+        session = resumed.session(session, stored_plan(request, plan))
+    store = open_store(request, session, plan, reporter, resumed)
+    pool = Mock(spec=DatadirPool, request=request, plan=plan, store=store, reporter=reporter)
+    pool.bench.return_value = bench
+    pool.set_aside.return_value = None
+    loop = TrialLoop(scenario, pool)
     return loop, bench, pool
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import DiskSpace, device_of, free_space
-from recovery.model import Build, Layout, Version
+from recovery.model import Layout
 from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -44,7 +44,6 @@ class DatadirPool:
 
     request: Request
     plan: Plan
-    builds: Mapping[Version, Build]
     engine: Engine
     store: SessionStore
     reporter: ProgressReporter
@@ -149,11 +148,11 @@ class DatadirPool:
             self._make_room(directories, planned.need, planned)
         with ExitStack() as undo:
             datadir = undo.enter_context(directories.acquire(planned.key))
-            for pid in kill_servers_in(datadir.mysql, self.builds[planned.spec.version].mysqld.name):
+            for pid in kill_servers_in(datadir.mysql, self.plan.servers[planned.spec.version].mysqld.name):
                 self.reporter.say(f"{planned.spec.version}: ended server {pid}, which a killed run had left behind")
             if datadir.state.is_complete:
                 self.reporter.say(f"{planned.spec.version}: using the data directory {datadir.path}")
-                check_intact(datadir, planned.schema, fingerprint=self.builds[planned.spec.version].fingerprint)
+                check_intact(datadir, planned.schema, fingerprint=self.plan.servers[planned.spec.version].fingerprint)
             else:
                 self._build(planned, datadir)
             if self.request.limits.memory_bytes is not None:
@@ -200,7 +199,7 @@ class DatadirPool:
     def _server(self, planned: PlannedDatadir, datadir: DataDir) -> Server:
         return Server(
             self.engine.launcher,
-            self.builds[planned.spec.version],
+            self.plan.servers[planned.spec.version],
             datadir.mysql,
             device=device_of(datadir.mysql),
             logdir=self.scratch / planned.key,
@@ -220,14 +219,7 @@ class DatadirPool:
         self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, memory)}")
         self.store.record_build(planned.key)
         with self.reporter.building(planned.title) as progress:
-            builder = datadir_builder(
-                self.request,
-                planned,
-                self.builds[planned.spec.version],
-                datadir,
-                engine=self.engine,
-                reporter=self.reporter,
-            )
+            builder = datadir_builder(self.request, self.plan, planned, datadir, self.engine, self.reporter)
             prepare_datadir(builder, progress=progress)
         self._built.add(planned.key)
 
@@ -248,16 +240,10 @@ class DatadirPool:
 
 
 def datadir_builder(
-    request: Request,
-    planned: PlannedDatadir,
-    build: Build,
-    datadir: DataDir,
-    *,
-    engine: Engine,
-    reporter: ProgressReporter,
+    request: Request, plan: Plan, planned: PlannedDatadir, datadir: DataDir, engine: Engine, reporter: ProgressReporter
 ) -> DatadirBuilder:
     return DatadirBuilder(
-        build,
+        plan.servers[planned.spec.version],
         planned.schema,
         datadir,
         launcher=engine.launcher,
@@ -282,21 +268,15 @@ def _later_settings(request: Request, planned: PlannedDatadir) -> list[dict[str,
     return [settings for number, settings in enumerate(wanted) if settings not in wanted[:number]]
 
 
-def check_encryption(
-    request: Request,
-    datadirs: Iterable[PlannedDatadir],
-    builds: Mapping[Version, Build],
-    *,
-    engine: Engine,
-    reporter: ProgressReporter,
-) -> None:
-    """Checks that the servers can make encrypted tables, by initialising directories that are removed again."""
-    for planned in datadirs:
+def check_encryption(request: Request, plan: Plan, engine: Engine, reporter: ProgressReporter) -> None:
+    """Checks that the servers can make encrypted tables, by initialising directories that are removed again.
+
+    The first directory is left out, because its build begins at once and shows the same."""
+    for planned in plan.needed[1:]:
         if planned.schema.layout is Layout.ENCRYPTED and not planned.whole:
             with DataDirs(request.data).acquire(planned.key) as datadir:
                 if datadir.state.status == "new":
-                    build = builds[planned.spec.version]
-                    datadir_builder(request, planned, build, datadir, engine=engine, reporter=reporter).initialise()
+                    datadir_builder(request, plan, planned, datadir, engine, reporter).initialise()
                     datadir.wipe()
 
 

@@ -16,6 +16,7 @@ from recovery.linux.files import STORED_FORMAT
 from recovery.linux.storage import NO_SPACE, DiskSpace
 from recovery.model import (
     QUESTION_AXIS,
+    Build,
     ExtraRun,
     Layout,
     NamedSettings,
@@ -213,6 +214,8 @@ class Plan:
     """In the order in which they are needed."""
     trial_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Estimated duration of a trial, by version and variant."""
+    servers: Mapping[Version, Build] = field(default_factory=dict)
+    """Empty until they are fetched."""
     done: frozenset[int] = frozenset()
     """Numbers of the trials that ended before an interruption and need not be repeated."""
     built: frozenset[str] = frozenset()

@@ -23,12 +23,12 @@ from recovery.session.plan import (
     DatadirSpec,
     Plan,
     PlannedDatadir,
-    StoredPlan,
     datadir_spec,
     datadir_specs,
     is_supported_by,
 )
 from recovery.session.request import Request
+from recovery.session.resume import ResumedSession
 from recovery.workload.schema import disk_need, script_size, template_text
 
 _NO_NAMES: Mapping[Version, str] = {}
@@ -78,25 +78,24 @@ def plan_session(
     *,
     builds: Sequence[Build] = (),
     names: Mapping[Version, str] = _NO_NAMES,
-    before: StoredPlan | None = None,
-    done: frozenset[int] = frozenset(),
+    resumed: ResumedSession | None = None,
 ) -> Plan:
     """Returns the plan of a session over these versions, and refuses what is impossible.
 
-    `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only assumed.
-    For a resumed session, `before` is its stored plan, and `done` has the numbers of its trials that have ended."""
+    `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only
+    assumed."""
     check_versions(request, [one for one in versions if one not in names], assumed=tuple(names))
-    variants, found = request.all_variants, {build.version: build for build in builds}
+    variants, servers = request.all_variants, {build.version: build for build in builds}
     kept = {info.key: info for info in DataDirs(request.data).list()}
     datadirs = tuple(
-        _plan_datadir(request, spec, found.get(spec.version), kept) for spec in datadir_specs(versions, variants)
+        _plan_datadir(request, spec, servers.get(spec.version), kept) for spec in datadir_specs(versions, variants)
     )
-    if before is None:
+    if resumed is None:
         # Growing directories cannot alternate: each number of tables replaces the smaller one.
         need = sum((one.need for one in datadirs), NO_SPACE)
         alternating = not request.points and need.fits(free_space(request.data), share=MAX_USED_SHARE)
     else:
-        alternating = before.alternating
+        alternating = resumed.planned.alternating
     settings, read_iops = request.lasting_settings, request.limits.read_iops
     trial_s = {
         (str(version), one.name): trial_seconds(
@@ -111,8 +110,9 @@ def plan_session(
         names=names,
         datadirs=datadirs,
         trial_s=trial_s,
-        done=done,
-        built=frozenset(before.built if before else ()),
+        servers=servers,
+        done=resumed.store.session.done if resumed else frozenset(),
+        built=frozenset(resumed.planned.built if resumed else ()),
     )
 
 

@@ -17,7 +17,7 @@ from recovery.linux import locks
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import read_stored, why_not_trusted
 from recovery.linux.procfs import boot_id
-from recovery.model import Build, Session, Status, Version
+from recovery.model import Session, Status
 from recovery.report.stored_session import (
     LATEST_LINK,
     LOCK_FILE,
@@ -201,7 +201,7 @@ def open_resumed(unfinished: Unfinished | None) -> Iterator[ResumedSession | Non
         store.release_lock()
 
 
-def stored_plan(request: Request, plan: Plan, builds: Mapping[Version, Build]) -> StoredPlan:
+def stored_plan(request: Request, plan: Plan) -> StoredPlan:
     """Returns the plan of this request on this host, in the form in which plans are stored."""
     script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     return StoredPlan(
@@ -211,7 +211,7 @@ def stored_plan(request: Request, plan: Plan, builds: Mapping[Version, Build]) -
         alternating=plan.alternating,
         trials=stored_trials(plan.trials),
         settings={trial.variant.name: dict(trial.variant.settings) for trial in plan.trials},
-        servers={str(one.spec.version): builds[one.spec.version].fingerprint for one in plan.datadirs},
+        servers={str(one.spec.version): plan.servers[one.spec.version].fingerprint for one in plan.datadirs},
         directories=tuple(one.key for one in plan.datadirs),
         inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
         built=tuple(sorted(plan.built)),

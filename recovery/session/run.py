@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import recovery
 from recovery.analysis.statistics import is_precise
 from recovery.analysis.summary import main_values, measured_runs_by_cell
 from recovery.analysis.warm import rename_second_starts, second_start_name
@@ -38,7 +37,7 @@ from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, free_space, storage_errors, temporary_folder
-from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict, Version
+from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
 from recovery.profiling.samplers import PERF, usable_programs
@@ -46,7 +45,7 @@ from recovery.report.stored_session import STACKS_FOLDER, writing_results
 from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
 from recovery.session.option_checks import check_options, check_table_open_cache, check_versions, known_releases
-from recovery.session.plan import DatadirSpec, Plan, StoredPlan, datadir_spec, unsupported_questions
+from recovery.session.plan import DatadirSpec, Plan, datadir_spec, unsupported_questions
 from recovery.session.prepare import check_space, plan_session
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
@@ -107,23 +106,11 @@ def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
 class TrialLoop:
     """Runs the trials of a plan; every run is on disk as soon as it has ended."""
 
-    def __init__(
-        self,
-        request: Request,
-        experiment: Experiment,
-        plan: Plan,
-        *,
-        pool: DatadirPool,
-        store: SessionStore,
-        reporter: ProgressReporter,
-    ) -> None:
-        self.request = request
+    def __init__(self, experiment: Experiment, pool: DatadirPool) -> None:
         self.experiment = experiment
-        self.plan = plan
         self.pool = pool
-        self.store = store
-        self.reporter = reporter
-        self._has_started = store.is_resumed
+        self.request, self.plan, self.store, self.reporter = pool.request, pool.plan, pool.store, pool.reporter
+        self._has_started = self.store.is_resumed
         """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
         self._abandoned: set[DatadirSpec] = set()
         self._left_out: set[int] = set()
@@ -381,84 +368,40 @@ def run_session(
         programs = provide_tools(experiment.programs, offline=request.offline, say=reporter.warn)
         probe_facts = _probe_storage(request, reporter, is_resumed=resumed is not None)
         plan = _make_plan(request, builds, reporter, resumed)
-        by_version = {build.version: build for build in builds}
-        session, planned = describe_session(
-            request, experiment, plan, by_version,
-            engine=engine, dropper=dropper, probe_facts=probe_facts, resumed=resumed,
-        )  # fmt: skip
-        # The build of the first directory begins at once and shows the same.
-        check_encryption(request, plan.needed[1:], by_version, engine=engine, reporter=reporter)
+        environment = collect_host_facts(request.data) | probe_facts | dict(engine.facts)
+        environment["cold_means"] = cold_method(dropper)
+        session = session_from_request(request, experiment, plan, environment=environment, engine=engine.name)
+        if resumed is not None:
+            session = resumed.session(session, stored_plan(request, plan))
+        check_encryption(request, plan, engine, reporter)
         scratch = cleanup.make_temp_folder()
         stack.callback(cleanup.remove_temp_folder, scratch)
-        store = open_store(request, session, planned, reporter=reporter, resumed=resumed)
+        store = open_store(request, session, plan, reporter, resumed)
         pool = DatadirPool(
-            request,
-            plan,
-            by_version,
-            engine=engine,
-            store=store,
-            reporter=reporter,
-            dropper=dropper,
-            scratch=scratch,
-            group=group,
-            samplers=samplers,
-            programs=programs,
-        )
+            request, plan, engine, store, reporter,
+            dropper=dropper, scratch=scratch, group=group, samplers=samplers, programs=programs,
+        )  # fmt: skip
         with pool:
-            return TrialLoop(request, experiment, plan, pool=pool, store=store, reporter=reporter).run()
-
-
-def describe_session(
-    request: Request,
-    experiment: Experiment,
-    plan: Plan,
-    builds: Mapping[Version, Build],
-    *,
-    engine: Engine,
-    dropper: CacheDropper | None,
-    probe_facts: Mapping[str, Fact],
-    resumed: ResumedSession | None,
-) -> tuple[Session, StoredPlan]:
-    """Returns the session with the facts about this host, and its plan, as they are to be stored.
-
-    Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
-    environment = collect_host_facts(request.data) | dict(probe_facts) | dict(engine.facts)
-    session = session_from_request(
-        request,
-        experiment,
-        plan,
-        environment=environment | {"cold_means": cold_method(dropper)},
-        engine=engine.name,
-        tool_version=recovery.__version__,
-    )
-    planned = stored_plan(request, plan, builds)
-    if resumed is None:
-        return session, planned
-    return resumed.session(session, planned), replace(resumed.planned, boot=planned.boot)
+            return TrialLoop(experiment, pool).run()
 
 
 def open_store(
-    request: Request,
-    session: Session,
-    planned: StoredPlan,
-    *,
-    reporter: ProgressReporter,
-    resumed: ResumedSession | None,
+    request: Request, session: Session, plan: Plan, reporter: ProgressReporter, resumed: ResumedSession | None
 ) -> SessionStore:
     """Creates or reopens the session's folder.
 
     This comes before the first build, so that a session killed during a build can be resumed."""
+    planned = stored_plan(request, plan)
     with storage_errors(WritableFolder(DATA, request.data), temporary_folder()):
         if resumed is None:
             store = SessionStore.create(request.results, session, plan=planned)
         else:
             store = resumed.store
-            store.store_plan(planned)
+            store.store_plan(replace(resumed.planned, boot=planned.boot))
             store.change(status=session.status, notes=session.notes)
             store.save()
             store.mark_newest()
-            done, total = len(store.session.done), len(planned.trials)
-            reporter.say(f"{store.folder.name} is resumed: {done} of {total} runs have ended")
+            reporter.say(f"{store.folder.name} is resumed: {len(plan.done)} of {len(plan.trials)} runs have ended")
     reporter.set_session_folder(store.folder)
     return store
 
@@ -540,11 +483,7 @@ def _make_plan(
     versions = [build.version for build in builds]
     for text in (*request.unavailable, *unsupported_questions(versions, request.all_variants)):
         reporter.warn(text)
-    if resumed is None:
-        plan = plan_session(request, versions, builds=builds)
-    else:
-        done = resumed.store.session.done
-        plan = plan_session(request, versions, builds=builds, before=resumed.planned, done=done)
+    plan = plan_session(request, versions, builds=builds, resumed=resumed)
     check_space(plan, free_space(request.data), keep=request.keep)
     reporter.planned(plan)
     if resumed is not None:

@@ -405,7 +405,6 @@ def session_from_request(
     *,
     environment: Mapping[str, str | int | float | None],
     engine: str,
-    tool_version: str,
 ) -> Session:
     baseline = request.exact_baseline(plan.versions)
     return Session(
@@ -429,7 +428,6 @@ def session_from_request(
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
-        tool_version=tool_version,
         figure=experiment.metric,
         axes=_axes(experiment, plan),
         cells={trial.variant.name: trial.variant.values for trial in plan.trials},
