@@ -18,7 +18,6 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
 from recovery.report.console import ReportConsole
-from recovery.session.plan import make_plan
 from recovery.session.prepare import plan_ahead, plan_session
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
@@ -228,8 +227,8 @@ def test_the_baseline_must_be_measured() -> None:
     error = refused("write-scaling", versions=versions, baseline="5.7.22", parts=spinning)
     assert "BASELINE=5.7.22 has no trial: it does not support redo-spinning" in error.message
     request = asked("write-scaling", versions=versions, baseline="8.0.31", parts=spinning)
-    plan = make_plan([parse_version(one) for one in versions], request.all_variants, repeats=1, alternating=True)
     noted = replace(request, unavailable=("Nor is that.",))
+    plan = plan_session(noted, [parse_version(one) for one in versions])
     session = session_from_request(noted, find_experiment("write-scaling"), plan, environment={}, engine="local")
     assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
     assert session.notes == (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 from rich.console import Console
@@ -15,13 +15,13 @@ from recovery.experiments import find_experiment
 from recovery.experiments.crash_findings import count_text
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.linux.storage import free_space
-from recovery.model import ExtraRun, Layout, Load, Schema, Trial, Version
+from recovery.model import ExtraRun, Layout, Load, Schema, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.profiling.samplers import usable_programs
 from recovery.session.engine import IN_CONTAINERS, LOCAL, describe_engine
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, check_table_open_cache
-from recovery.session.plan import Plan, combined_need, unsupported_questions
+from recovery.session.plan import Plan, combined_need
 from recovery.session.prepare import plan_ahead
 from recovery.session.request import Request
 
@@ -43,7 +43,7 @@ def print_plan(request: Request, console: Console) -> None:
 
     check_table_open_cache(request, say=say)
     plan = plan_ahead(request)
-    check_options_offline(request, [one for one in plan.versions if one not in plan.names], say)
+    check_options_offline(request, plan.known_versions, say)
     for line in _plan_lines(request, plan):
         say(line)
 
@@ -59,13 +59,12 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
                 yield f"  {text} is {version}, the newest that is known on this host"
     for name in plan.names.values():
         yield f"  the version of {name} is determined at the start"
-    known = [one for one in plan.versions if one not in plan.names]
-    for note in (*request.unavailable, *unsupported_questions(known, request.all_variants)):
+    for note in plan.unavailable:
         yield f"  {note}"
     build_s = {one.spec: seconds for one, seconds in plan.builds}
     for one in plan.datadirs:
         version = one.spec.version
-        name = " ".join((plan.names.get(version, str(version)), *one.spec.words))
+        name = " ".join((plan.name(version), *one.spec.words))
         fit = "" if one.need.fits(room) else " (does not fit, unless it already exists)"
         own = next((str(own) for own in request.mysqld if own.name == version.build), request.image)
         server = own or _server_source(version, in_images=IN_CONTAINERS in run_by)
@@ -81,19 +80,18 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
         yield f"  the measured server is limited to {limits_text(request.limits)}"
     if len(plan.specs) > 1:
         yield f"  {plan.order}, unless some are built already"
-    yield from _trial_lines(plan.trials, plan.names)
+    yield from _trial_lines(plan)
     about = "About" if request.precision is None else "At most about"
     yield f"{about} {duration_text(plan.seconds)} in all. Times are rough: the rates of a 2-core machine."
 
 
-def _trial_lines(trials: Sequence[Trial], names: Mapping[Version, str]) -> Iterator[str]:
-    shown = trials if len(trials) <= _MAX_TRIALS else trials[:_FIRST_TRIALS]
+def _trial_lines(plan: Plan) -> Iterator[str]:
+    shown = plan.trials if len(plan.trials) <= _MAX_TRIALS else plan.trials[:_FIRST_TRIALS]
     for trial in shown:
-        name = names.get(trial.version, str(trial.version))
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
-        yield f"  {trial.number:3d}  {name}  {trial.variant.name}{extra}"
-    if len(shown) < len(trials):
-        yield f"  and {len(trials) - len(shown):,} more"
+        yield f"  {trial.number:3d}  {plan.name(trial.version)}  {trial.variant.name}{extra}"
+    if len(shown) < len(plan.trials):
+        yield f"  and {len(plan.trials) - len(shown):,} more"
 
 
 def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:

@@ -14,7 +14,6 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import (
     BY_NAME,
     DEFAULT_RESULTS,
@@ -55,7 +54,7 @@ from recovery.linux.files import expand_path
 from recovery.linux.storage import free_space
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
-from recovery.session.option_checks import check_options_offline
+from recovery.session.option_checks import check_options_offline, known_releases
 from recovery.session.plan import combined_need
 from recovery.session.prepare import plan_ahead
 from recovery.session.request import Request
@@ -196,11 +195,9 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
-    known = (parse_version_option(text).release for text in suite.versions)
-    releases = [release for release in known if release is not None]
     notes: dict[str, None] = {}
     for request in requests:
-        check_options_offline(request, releases, lambda note: notes.setdefault(note.strip()))
+        check_options_offline(request, known_releases(request), lambda note: notes.setdefault(note.strip()))
     plans = list(map(plan_ahead, requests))
     total = duration_text(sum(plan.seconds for plan in plans))
     need, room = combined_need(plans), free_space(requests[0].data)

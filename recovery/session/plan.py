@@ -210,6 +210,8 @@ class Plan:
     """The requested versions in the requested order; one of them may have no trial."""
     names: Mapping[Version, str] = field(default_factory=dict)
     """Versions that stand for one whose release is determined at the start, and what the user wrote."""
+    unavailable: tuple[str, ...] = ()
+    """Messages that say what is not measured, and why."""
     datadirs: tuple[PlannedDatadir, ...] = ()
     """In the order in which they are needed."""
     trial_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -220,6 +222,14 @@ class Plan:
     """Numbers of the trials that ended before an interruption and need not be repeated."""
     built: frozenset[str] = frozenset()
     """Keys of the data directories that the session built before an interruption."""
+
+    @property
+    def known_versions(self) -> tuple[Version, ...]:
+        return tuple(version for version in self.versions if version not in self.names)
+
+    def name(self, version: Version) -> str:
+        """Returns the version, or what the user wrote for it."""
+        return self.names.get(version, str(version))
 
     @property
     def specs(self) -> tuple[DatadirSpec, ...]:

@@ -26,6 +26,7 @@ from recovery.session.plan import (
     datadir_spec,
     datadir_specs,
     is_supported_by,
+    unsupported_questions,
 )
 from recovery.session.request import Request
 from recovery.session.resume import ResumedSession
@@ -84,7 +85,8 @@ def plan_session(
 
     `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only
     assumed."""
-    check_versions(request, [one for one in versions if one not in names], assumed=tuple(names))
+    known = [one for one in versions if one not in names]
+    check_versions(request, known, assumed=tuple(names))
     variants, servers = request.all_variants, {build.version: build for build in builds}
     kept = {info.key: info for info in DataDirs(request.data).list()}
     datadirs = tuple(
@@ -108,6 +110,7 @@ def plan_session(
     return replace(
         request.plan(versions, variants, alternating=alternating),
         names=names,
+        unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
         datadirs=datadirs,
         trial_s=trial_s,
         servers=servers,

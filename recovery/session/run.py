@@ -45,7 +45,7 @@ from recovery.report.stored_session import STACKS_FOLDER, writing_results
 from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
 from recovery.session.option_checks import check_options, check_table_open_cache, check_versions, known_releases
-from recovery.session.plan import DatadirSpec, Plan, datadir_spec, unsupported_questions
+from recovery.session.plan import DatadirSpec, Plan, datadir_spec
 from recovery.session.prepare import check_space, plan_session
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
@@ -367,7 +367,13 @@ def run_session(
         experiment = find_experiment(request.scenario)
         programs = provide_tools(experiment.programs, offline=request.offline, say=reporter.warn)
         probe_facts = _probe_storage(request, reporter, is_resumed=resumed is not None)
-        plan = _make_plan(request, builds, reporter, resumed)
+        plan = plan_session(request, [build.version for build in builds], builds=builds, resumed=resumed)
+        for text in plan.unavailable:
+            reporter.warn(text)
+        check_space(plan, free_space(request.data), keep=request.keep)
+        reporter.planned(plan)
+        if resumed is not None:
+            reporter.resumed_with(run for run in resumed.store.session.runs if run.number in plan.done)
         environment = collect_host_facts(request.data) | probe_facts | dict(engine.facts)
         environment["cold_means"] = cold_method(dropper)
         session = session_from_request(request, experiment, plan, environment=environment, engine=engine.name)
@@ -474,18 +480,3 @@ def _probe_storage(request: Request, reporter: ProgressReporter, *, is_resumed: 
     probe = probe_reads(request.data, effort_for(request.most_tables))
     paused = clock.pause()
     return (probe if paused is None else replace(NOT_PROBED, why_not=paused)).facts()
-
-
-def _make_plan(
-    request: Request, builds: Sequence[Build], reporter: ProgressReporter, resumed: ResumedSession | None
-) -> Plan:
-    """Returns the plan and shows it. Raises HostUnfitError if its data directories do not fit on the disk."""
-    versions = [build.version for build in builds]
-    for text in (*request.unavailable, *unsupported_questions(versions, request.all_variants)):
-        reporter.warn(text)
-    plan = plan_session(request, versions, builds=builds, resumed=resumed)
-    check_space(plan, free_space(request.data), keep=request.keep)
-    reporter.planned(plan)
-    if resumed is not None:
-        reporter.resumed_with(run for run in resumed.store.session.runs if run.number in plan.done)
-    return plan

@@ -65,7 +65,7 @@ from recovery.report.stored_session import (
     with_tool_version,
     writing_results,
 )
-from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec, unsupported_questions
+from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
 from recovery.session.plan import to_json as plan_to_json
 from recovery.session.request import Request
 
@@ -381,7 +381,7 @@ def floor_from_reads(last: Trial, plan: Plan, reads: FloorTimes) -> ReadFloor:
 
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
-    notes = [*request.unavailable, *unsupported_questions(plan.versions, request.all_variants)]
+    notes = list(plan.unavailable)
     if request.limits:
         notes.append(f"The server was limited to {limits_text(request.limits)}.")
     if request.precision is not None:
