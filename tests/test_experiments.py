@@ -390,21 +390,20 @@ def test_a_record_that_another_user_can_change_is_not_resumed(
 def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    need = DiskSpace(10**9, 100)
+    need, room = DiskSpace(10**9, 100), DiskSpace(3 * 10**9 - 1, 10**6)
 
     def plan_over(*tables: int) -> Plan:
         spec = DatadirSpec(parse_version("5.7.22"))
         datadirs = (
             PlannedDatadir(spec, Schema(one), {}, "", whole=False, size=need, need=need, build_s=1.0) for one in tables
         )
-        return Plan((), alternating=True, datadirs=tuple(datadirs))
+        return Plan((), alternating=True, datadirs=tuple(datadirs), room=room)
 
     plans = iter([plan_over(1, 2), plan_over(2), plan_over(3), plan_over(), plan_over()])
     monkeypatch.setattr(suite_run, "choose_engine", lambda *_: None)
     monkeypatch.setattr(suite_run, "resolve_builds", lambda *_: (None, ()))
     monkeypatch.setattr(suite_run, "check_options", lambda *_: None)
     monkeypatch.setattr(suite_run, "plan_session", lambda *_, **__: next(plans))
-    monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(3 * 10**9 - 1, 10**6))
     monkeypatch.setattr(suite_run, "provide_tool", lambda *_, **__: pytest.fail("nothing is fetched"))
     results = tmp_path / "results"
     assert run(["experiments", "--data", str(tmp_path / "data"), "--results", str(results)]) == 3

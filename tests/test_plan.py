@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,42 +162,42 @@ def planned(version: Version, gigabytes: int, *, whole: bool = False, tables: in
     )
 
 
-def plan_over(*datadirs: PlannedDatadir, done: frozenset[int] = frozenset(), alternating: bool = False) -> Plan:
+def plan_over(*datadirs: PlannedDatadir, alternating: bool = False) -> Plan:
     """Returns a plan with one trial over each directory."""
     trials = tuple(
         Trial(number, one.spec.version, Variant("cold", Cache.COLD, tables=one.spec.tables), 1)
         for number, one in enumerate(datadirs, 1)
     )
-    return Plan(trials, alternating, datadirs=datadirs, done=done)
+    return Plan(trials, alternating, datadirs=datadirs)
 
 
 def test_directories_that_can_never_fit_are_refused() -> None:
     both = plan_over(planned(OLD, 22), planned(NEW, 23))
-    check_space(both, DiskSpace(30 * GB, 10_000), keep=False)  # the first makes room for the second
-    check_space(both, DiskSpace(46 * GB, 10_000), keep=True)
+    check_space(replace(both, room=DiskSpace(30 * GB, 10_000)), keep=False)  # the first makes room for the second
+    check_space(replace(both, room=DiskSpace(46 * GB, 10_000)), keep=True)
     whole = plan_over(planned(OLD, 99, whole=True), planned(NEW, 23))
-    check_space(whole, DiskSpace(24 * GB, 10_000), keep=False)
+    check_space(replace(whole, room=DiskSpace(24 * GB, 10_000)), keep=False)
     with pytest.raises(HostUnfitError, match=r"5\.7\.22 needs 23\.0 GB .* does not fit: 22\.5 GB"):
-        check_space(both, DiskSpace(225 * GB // 10, 10_000), keep=False)
+        check_space(replace(both, room=DiskSpace(225 * GB // 10, 10_000)), keep=False)
     with pytest.raises(HostUnfitError, match="which --keep keeps"):
-        check_space(both, DiskSpace(30 * GB, 10_000), keep=True)
+        check_space(replace(both, room=DiskSpace(30 * GB, 10_000)), keep=True)
     with pytest.raises(HostUnfitError, match="inodes"):
-        check_space(both, DiskSpace(1000 * GB, 900), keep=False)
+        check_space(replace(both, room=DiskSpace(1000 * GB, 900)), keep=False)
 
 
 def test_the_missing_directories_of_a_resumed_alternating_session_must_fit_together() -> None:
-    missing = planned(OLD, 22), planned(NEW, 23)
-    check_space(plan_over(*missing, alternating=True), DiskSpace(46 * GB, 10_000), keep=False)
+    together = plan_over(planned(OLD, 22), planned(NEW, 23), alternating=True)
+    check_space(replace(together, room=DiskSpace(46 * GB, 10_000)), keep=False)
     with pytest.raises(HostUnfitError, match=r"that are missing need 45\.0 GB"):
-        check_space(plan_over(*missing, alternating=True), DiskSpace(44 * GB, 10_000), keep=False)
-    check_space(plan_over(*missing, alternating=True, done=frozenset({1})), DiskSpace(24 * GB, 10_000), keep=False)
+        check_space(replace(together, room=DiskSpace(44 * GB, 10_000)), keep=False)
+    check_space(replace(together, room=DiskSpace(24 * GB, 10_000), done=frozenset({1})), keep=False)
 
 
 def test_a_directory_that_grows_needs_the_space_of_the_largest() -> None:
     growing = plan_over(*(planned(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)))
-    check_space(growing, DiskSpace(21 * GB, 10_000), keep=True)
+    check_space(replace(growing, room=DiskSpace(21 * GB, 10_000)), keep=True)
     with pytest.raises(HostUnfitError):
-        check_space(growing, DiskSpace(19 * GB, 10_000), keep=False)
+        check_space(replace(growing, room=DiskSpace(19 * GB, 10_000)), keep=False)
 
 
 def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path: Path) -> None:

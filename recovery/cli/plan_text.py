@@ -14,7 +14,6 @@ from recovery.errors import UsageError
 from recovery.experiments import find_experiment
 from recovery.experiments.crash_findings import count_text
 from recovery.linux.cgroups import controller_settings, limits_text
-from recovery.linux.storage import free_space
 from recovery.model import ExtraRun, Layout, Load, Schema, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.profiling.samplers import usable_programs
@@ -49,7 +48,7 @@ def print_plan(request: Request, console: Console) -> None:
 
 
 def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
-    run_by, room = describe_engine(request), free_space(request.data)
+    run_by = describe_engine(request)
     yield find_experiment(request.scenario).question
     yield f"  servers run {run_by}"
     yield f"  sizes: {_sizes_text(request)}"
@@ -65,7 +64,7 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
     for one in plan.datadirs:
         version = one.spec.version
         name = " ".join((plan.name(version), *one.spec.words))
-        fit = "" if one.need.fits(room) else " (does not fit, unless it already exists)"
+        fit = "" if one.need.fits(plan.room) else " (does not fit, unless it already exists)"
         own = next((str(own) for own in request.mysqld if own.name == version.build), request.image)
         server = own or _server_source(version, in_images=IN_CONTAINERS in run_by)
         tables = _tables_text(one.schema)
@@ -74,7 +73,7 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
             yield f"  {name}: server {server}; {tables} in {one.key}, which is there; about {time}"
         else:
             yield f"  {name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
-    yield f"  data in {request.data}: {room} free"
+    yield f"  data in {request.data}: {plan.room} free"
     yield from _existing_lines(request, plan)
     if request.limits:
         yield f"  the measured server is limited to {limits_text(request.limits)}"

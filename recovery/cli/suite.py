@@ -51,7 +51,6 @@ from recovery.cli.suite_run import (
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK
 from recovery.linux.files import expand_path
-from recovery.linux.storage import free_space
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, known_releases
@@ -200,7 +199,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
         check_options_offline(request, known_releases(request), lambda note: notes.setdefault(note.strip()))
     plans = list(map(plan_ahead, requests))
     total = duration_text(sum(plan.seconds for plan in plans))
-    need, room = combined_need(plans), free_space(requests[0].data)
+    need, room = combined_need(plans), plans[0].room
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
         f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",

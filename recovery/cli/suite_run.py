@@ -34,7 +34,6 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
-from recovery.linux.storage import free_space
 from recovery.report.stored_session import load_session
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
@@ -136,7 +135,7 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
         for request in requests:
             check_options(request, engine, builds, say)
             plans.append(plan_session(request, [build.version for build in builds], builds=builds))
-        need, room = combined_need(plans), free_space(requests[0].data)
+        need, room = combined_need(plans), plans[0].room
         if not need.fits(room):
             raise HostUnfitError(f"the experiments need {need} of disk, and {room} are free", _SMALLER_HINT)
         for name in programs:

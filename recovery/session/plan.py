@@ -214,6 +214,8 @@ class Plan:
     """Messages that say what is not measured, and why."""
     datadirs: tuple[PlannedDatadir, ...] = ()
     """In the order in which they are needed."""
+    room: DiskSpace = NO_SPACE
+    """Free space for them when the session was planned."""
     trial_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Estimated duration of a trial, by version and variant."""
     servers: Mapping[Version, Build] = field(default_factory=dict)

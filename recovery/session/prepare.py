@@ -12,7 +12,7 @@ from pathlib import Path
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, parse_release, parse_version_option, resolve_server
 from recovery.errors import HostUnfitError, UsageError
-from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, free_space
+from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, free_space
 from recovery.model import Build, Version
 from recovery.mysqld.datadir import DataDirInfo, DataDirs
 from recovery.mysqld.options import datadir_settings, merge
@@ -92,10 +92,11 @@ def plan_session(
     datadirs = tuple(
         _plan_datadir(request, spec, servers.get(spec.version), kept) for spec in datadir_specs(versions, variants)
     )
+    room = free_space(request.data)
     if resumed is None:
         # Growing directories cannot alternate: each number of tables replaces the smaller one.
         need = sum((one.need for one in datadirs), NO_SPACE)
-        alternating = not request.points and need.fits(free_space(request.data), share=MAX_USED_SHARE)
+        alternating = not request.points and need.fits(room, share=MAX_USED_SHARE)
     else:
         alternating = resumed.planned.alternating
     settings, read_iops = request.lasting_settings, request.limits.read_iops
@@ -112,6 +113,7 @@ def plan_session(
         names=names,
         unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
         datadirs=datadirs,
+        room=room,
         trial_s=trial_s,
         servers=servers,
         done=resumed.store.session.done if resumed else frozenset(),
@@ -139,11 +141,12 @@ def _plan_datadir(
     return PlannedDatadir(spec, schema, settings, key, whole, size, need, build_seconds(spec.version, schema))
 
 
-def check_space(plan: Plan, room: DiskSpace, *, keep: bool) -> None:
+def check_space(plan: Plan, *, keep: bool) -> None:
     """Raises HostUnfitError if one of the data directories will not fit, before an hour of building shows it.
 
     Alternating directories are all needed at once. Others come one after the other: one that this session built and no
     longer needs makes room for the next one, unless --keep is set."""
+    room = plan.room
     if plan.alternating:
         need = sum((one.need for one in plan.needed), NO_SPACE)
         if not need.fits(room):

@@ -36,7 +36,7 @@ from recovery.linux.privileges import RootStep, refuse_steps
 from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
-from recovery.linux.storage import DATA, WritableFolder, as_storage_error, free_space, storage_errors, temporary_folder
+from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
 from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
@@ -370,7 +370,7 @@ def run_session(
         plan = plan_session(request, [build.version for build in builds], builds=builds, resumed=resumed)
         for text in plan.unavailable:
             reporter.warn(text)
-        check_space(plan, free_space(request.data), keep=request.keep)
+        check_space(plan, keep=request.keep)
         reporter.planned(plan)
         if resumed is not None:
             reporter.resumed_with(run for run in resumed.store.session.runs if run.number in plan.done)
