@@ -300,7 +300,7 @@ def test_the_newest_session_that_ended_early_is_found(tmp_path: Path) -> None:
 def test_a_plan_that_others_may_write_is_refused(path: str, tmp_path: Path) -> None:
     """It names the server to run."""
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
-    assert unfinished.plan().numbers == {1, 2}
+    assert [one.number for one in unfinished.plan().trials] == [1, 2]
     (unfinished.folder / path).chmod(0o777)
     with pytest.raises(UsageError, match="cannot be resumed: everybody may write t"):
         unfinished.plan()

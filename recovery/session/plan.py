@@ -77,10 +77,6 @@ class StoredPlan:
     built: tuple[str, ...] = field(default=())
     """Keys of the directories that the session built itself, and may remove when it needs the space."""
 
-    @property
-    def numbers(self) -> frozenset[int]:
-        return frozenset(step.number for step in self.trials)
-
 
 PLAN_ADAPTER = TypeAdapter(StoredPlan)
 
