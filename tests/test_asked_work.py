@@ -140,7 +140,7 @@ def test_stacks_and_waits_have_separate_runs(scenario: str) -> None:
 
 def test_only_repeats_one_run_of_each_cell() -> None:
     request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
-    plan = request.plan([parse_version("8.0.31")], request.all_variants, alternating=True)
+    plan = plan_session(request, [parse_version("8.0.31")])
     assert len(plan.trials) == len(request.all_variants) == 6
     assert {trial.repeat for trial in plan.trials} == {17}
     assert "--runs 1" in request.command

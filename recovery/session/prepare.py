@@ -26,6 +26,7 @@ from recovery.session.plan import (
     datadir_spec,
     datadir_specs,
     is_supported_by,
+    make_plan,
     unsupported_questions,
 )
 from recovery.session.request import Request
@@ -108,8 +109,16 @@ def plan_session(
         for one in variants
         if is_supported_by(one, version)
     }
+    plan = make_plan(
+        versions,
+        variants,
+        repeats=request.repeats,
+        alternating=alternating,
+        extras=request.extras,
+        first=request.experiment_options.only or 1,
+    )
     return replace(
-        request.plan(versions, variants, alternating=alternating),
+        plan,
         names=names,
         unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
         datadirs=datadirs,
