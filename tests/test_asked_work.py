@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from recovery.cli.commands import MeasuringCommand
-from recovery.cli.measure import LONG_S, outline, print_plan, request_from_arguments
+from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import make_request
+from recovery.cli.plan_text import LONG_S, print_plan
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
 from recovery.report.console import ReportConsole
-from recovery.session.plan import make_plan
-from recovery.session.prepare import prepare
+from recovery.session.prepare import plan_ahead, plan_session
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
 
@@ -99,7 +99,7 @@ def test_the_command_repeats_the_sizes(scenario: str, scale: str | None) -> None
     request = asked(scenario, scale=scale, versions=("8.0.31",), **starts)
     name, *words = shlex.split(request.command)[1:]
     assert request_from_arguments(name, words) == replace(request, command=request.command)
-    assert outline(request).seconds < LONG_S or scale == "published"
+    assert plan_ahead(request).seconds < LONG_S or scale == "published"
 
 
 def test_given_options_are_used() -> None:
@@ -140,7 +140,7 @@ def test_stacks_and_waits_have_separate_runs(scenario: str) -> None:
 
 def test_only_repeats_one_run_of_each_cell() -> None:
     request = asked("crash-matrix", parts="shutdown", runs="20", only="17")
-    plan = request.plan([parse_version("8.0.31")], request.all_variants, alternating=True)
+    plan = plan_session(request, [parse_version("8.0.31")])
     assert len(plan.trials) == len(request.all_variants) == 6
     assert {trial.repeat for trial in plan.trials} == {17}
     assert "--runs 1" in request.command
@@ -219,7 +219,7 @@ def test_a_version_known_only_later_is_refused_before_anything_is_built() -> Non
     assert request.versions == ()
     build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
     with pytest.raises(UsageError, match=r"5\.7\.22 does not support redo-spinning"):
-        prepare(request, (build,))
+        plan_session(request, [build.version], builds=[build])
 
 
 def test_the_baseline_must_be_measured() -> None:
@@ -227,11 +227,9 @@ def test_the_baseline_must_be_measured() -> None:
     error = refused("write-scaling", versions=versions, baseline="5.7.22", parts=spinning)
     assert "BASELINE=5.7.22 has no trial: it does not support redo-spinning" in error.message
     request = asked("write-scaling", versions=versions, baseline="8.0.31", parts=spinning)
-    plan = make_plan([parse_version(one) for one in versions], request.all_variants, repeats=1, alternating=True)
     noted = replace(request, unavailable=("Nor is that.",))
-    session = session_from_request(
-        noted, find_experiment("write-scaling"), plan, environment={}, engine="local", tool_version="1"
-    )
+    plan = plan_session(noted, [parse_version(one) for one in versions])
+    session = session_from_request(noted, find_experiment("write-scaling"), plan, environment={}, engine="local")
     assert (session.settings["baseline"], session.versions) == ("8.0.31", ("8.0.31",))
     assert session.notes == (
         "Nor is that.",

@@ -23,8 +23,9 @@ import pytest
 from recovery import __version__
 from recovery.cli import doctor
 from recovery.cli.main import run
-from recovery.cli.measure import announce, request_from_arguments
+from recovery.cli.measure import request_from_arguments
 from recovery.cli.options import mark_json_without_file
+from recovery.cli.plan_text import announce
 from recovery.errors import UsageError
 from recovery.experiments import EXPERIMENTS
 from recovery.mysqld.datadir import DataDirInfo
@@ -383,7 +384,7 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(
     command: str, patterns: list[str], printed: Printed, empty_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "auto")
-    monkeypatch.setattr("recovery.cli.measure.describe_engine", lambda _: "in containers of some engine")
+    monkeypatch.setattr("recovery.cli.plan_text.describe_engine", lambda _: "in containers of some engine")
     text = "".join(printed(*shlex.split(command), "--data", "data", "--dry-run"))
     assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
     assert list(empty_folder.iterdir()) == []
@@ -407,7 +408,8 @@ def test_a_long_plan_is_cut_and_lists_only_directories_of_its_versions(
     printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "local")
-    monkeypatch.setattr("recovery.cli.measure.DataDirs", KeptDatadirs)
+    for module in ("session.prepare", "cli.plan_text"):
+        monkeypatch.setattr(f"recovery.{module}.DataDirs", KeptDatadirs)
     plan = printed("cold-recovery", "--version", "5.7.22", "--runs", "21", "--dry-run")[0].splitlines()
     assert plan[-3].split() == ["10", "5.7.22", "cold"]
     assert plan[-2] == "  and 11 more"

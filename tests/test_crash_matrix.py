@@ -32,6 +32,7 @@ from recovery.errors import TrialVoidError
 from recovery.model import Session, Verdict, parse_version
 from recovery.report.crash_tables import crash_tables
 from recovery.report.stored_session import load_session
+from recovery.session.prepare import plan_session
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
 KILLED_S = 100.0
@@ -387,7 +388,7 @@ def test_the_report_has_the_command_that_repeats_a_failed_run(session: Session) 
     assert others[-1] == f"and {len(groups) - 3} more"
     name, *words = shlex.split(first)[1:]
     request = request_from_arguments(name, words)
-    plan = request.plan([parse_version(failed[0].version)], request.all_variants, alternating=True)
+    plan = plan_session(request, [parse_version(failed[0].version)])
     assert {trial.repeat for trial in plan.trials} == {failed[0].repeat}
     assert failed[0].variant in {variant.name for variant in request.all_variants}
     assert {variant.name.partition("-")[0] for variant in request.all_variants} == {failed[0].variant.partition("-")[0]}

@@ -13,6 +13,7 @@ from recovery.cli.measure import request_from_arguments
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.model import METRICS, parse_version
 from recovery.session.plan import is_supported_by
+from recovery.session.prepare import plan_session
 from recovery.session.request import Request
 
 VERSION = parse_version("8.0.31")
@@ -33,7 +34,7 @@ def test_an_experiment_has_a_question_and_a_metric_and_plans_different_variants(
     variants = request.all_variants
     assert {experiment.metric, *(one.figure for one in variants if one.figure)} <= METRICS.keys()
     assert len({one.name for one in variants}) == len(variants) > 0
-    plan = request.plan((VERSION,), variants, alternating=True)
+    plan = plan_session(request, (VERSION,))
     supported = {one.name for one in variants if is_supported_by(one, VERSION)}
     assert {trial.variant.name for trial in plan.trials} == supported
     assert [trial.number for trial in plan.trials] == list(range(1, len(plan.trials) + 1))

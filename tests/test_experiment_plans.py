@@ -7,15 +7,13 @@ import shlex
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from at_work import write_scaling
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
-from recovery.cli.measure import combined_need, outline, request_from_arguments
+from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import possible_cache_instances
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
@@ -23,7 +21,7 @@ from recovery.experiments.bench import check_differs
 from recovery.experiments.experiment import ExperimentOptions, HostCapacity
 from recovery.loads.load_plan import SPECIAL, UNIFORM, pool_bytes, pool_options
 from recovery.loads.tasks import CreateTask, DumpTask, Load, StatementTask, data_bytes
-from recovery.model import Build, Cache, Layout, Schema, Variant, VariantSpec, parse_version, startup_specs
+from recovery.model import Cache, Layout, Schema, Variant, VariantSpec, parse_version, startup_specs
 from recovery.mysqld.options import (
     CACHE_INSTANCES,
     POOL,
@@ -35,10 +33,10 @@ from recovery.mysqld.options import (
     table_cache_instances,
 )
 from recovery.report.stored_session import load_session
-from recovery.session.datadirs import DatadirRequirement
-from recovery.session.estimate import build_seconds, estimate_session, trial_seconds, version_seconds
+from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, trial_seconds
 from recovery.session.option_checks import check_table_open_cache
-from recovery.session.plan import DatadirSpec, Plan, build_variants, datadir_spec, datadir_specs, make_plan
+from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs, make_plan
+from recovery.session.prepare import plan_ahead, plan_session
 from recovery.session.request import Request
 
 LIMIT = 20_000
@@ -427,10 +425,10 @@ REQUEST = Request("crash-recovery", BOTH, ("5.7.22",), ASKED, 2, Path("/data"), 
 
 def test_a_directory_that_grows_is_counted_once() -> None:
     words = ("--version", "5.7.22", "--runs", "1", "--engine", "local")
-    grown = outline(request_from_arguments("scale", [*words, "--tables", "20000 200000"]))
-    (small, large), alone = grown.datadirs, outline(request_from_arguments("cold-recovery", [*words]))
+    grown = plan_ahead(request_from_arguments("scale", [*words, "--tables", "20000 200000"]))
+    (small, large), alone = grown.datadirs, plan_ahead(request_from_arguments("cold-recovery", [*words]))
     assert combined_need([grown]) == combined_need([grown, alone]) == large.need != small.need
-    added_s = small.seconds - build_seconds(VERSION, small.schema)
+    added_s = grown.trials_s(grown.over(small.spec))
     assert grown.seconds == pytest.approx(alone.seconds + added_s)
 
 
@@ -441,36 +439,31 @@ SESSIONS = (
 )  # fmt: skip
 
 
-def requirement(spec: DatadirSpec, *, whole: bool = False) -> DatadirRequirement:
-    build = cast(Build, SimpleNamespace(version=VERSION))
-    nothing = cast("object", None)
-    return DatadirRequirement(spec, build, spec.schema(ASKED), {}, "key", whole=whole, size=nothing, need=nothing)  # type: ignore[arg-type]
-
-
-def plan_of(*points: int) -> Plan:
-    return make_plan([VERSION], build_variants(BOTH, (), points), repeats=2, alternating=False)
+def planned(*points: int) -> Plan:
+    return plan_session(replace(REQUEST, points=points), [VERSION])
 
 
 def test_the_estimate_has_every_trial_and_every_build_that_is_not_there() -> None:
-    plan = plan_of()
-    spec = datadir_spec(VERSION, plan.trials[0].variant)
-    estimate = estimate_session(REQUEST, plan, [requirement(spec)])
-    assert estimate.trials == plan.trials
-    assert estimate.builds == (("5.7.22: 1,000 tables", build_seconds(VERSION, ASKED)),)
-    assert estimate.trial_s["5.7.22", "cold"] > estimate.trial_s["5.7.22", "warm"]
-    whole_s = sum(seconds for _, seconds in estimate.builds) + 2 * sum(estimate.trial_s.values())
-    assert whole_s == version_seconds(VERSION, ASKED, runs=2, variants=REQUEST.all_variants), "as --dry-run says"
-    assert estimate_session(REQUEST, plan, [requirement(spec, whole=True)]).builds == ()
+    plan = planned()
+    (datadir,) = plan.datadirs
+    assert [(one.title, seconds) for one, seconds in plan.builds] == [
+        ("5.7.22: 1,000 tables", build_seconds(VERSION, ASKED))
+    ]
+    assert plan.trial_s["5.7.22", "cold"] > plan.trial_s["5.7.22", "warm"]
+    trials_s = [trial_seconds(VERSION, ASKED, variant) for variant in REQUEST.all_variants]
+    assert plan.seconds == SESSION_OVERHEAD_S + build_seconds(VERSION, ASKED) + 2 * sum(trials_s)
+    assert replace(plan, datadirs=(replace(datadir, whole=True),)).builds == ()
 
 
 def test_a_growing_directory_is_estimated_by_what_is_added() -> None:
-    plan = plan_of(100, 1000)
-    (small, small_s), (large, large_s) = estimate_session(REQUEST, plan, list(map(requirement, plan.specs))).builds
-    assert (small, large) == ("5.7.22: 100 tables", "5.7.22: 1,000 tables")
+    plan = planned(100, 1000)
+    (small, small_s), (large, large_s) = plan.builds
+    assert (small.title, large.title) == ("5.7.22: 100 tables", "5.7.22: 1,000 tables")
     assert small_s + large_s == build_seconds(VERSION, ASKED)
-    resumed = estimate_session(REQUEST, plan, [requirement(plan.specs[-1])])
+    ended = frozenset(trial.number for trial in plan.over(small.spec))
+    resumed = replace(plan, done=ended)
     assert resumed.trials == plan.trials
-    assert [title for title, _ in resumed.builds] == ["5.7.22: 1,000 tables"], "finished trials need no directory"
+    assert [one.title for one, _ in resumed.builds] == ["5.7.22: 1,000 tables"], "finished trials need no directory"
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -484,7 +477,7 @@ def test_the_estimate_is_in_the_order_of_recorded_sessions(
     each_s = (began[-1] - began[0]).total_seconds() / (len(began) - 1)
     took_s = (began[0] - datetime.fromisoformat(session.started_at)).total_seconds() + len(began) * each_s
     command, *words = shlex.split(session.command)[1:]
-    estimated_s = outline(request_from_arguments(command, words)).seconds
+    estimated_s = plan_ahead(request_from_arguments(command, words)).seconds
     assert 1 / 2 < estimated_s / took_s < 2
 
 
@@ -498,7 +491,6 @@ def test_the_estimate_includes_the_reading_of_tables_before_each_load() -> None:
     spent_s = trial_seconds(VERSION, large, loaded())
     nothing_read_s = trial_seconds(VERSION, small, loaded(rows=100))
     assert 5 < spent_s - nothing_read_s < 60
-    assert version_seconds(VERSION, large, runs=3, variants=[loaded()]) == build_seconds(VERSION, large) + 3 * spent_s
     part_s = trial_seconds(VERSION, large, loaded(tables=1))
     assert nothing_read_s < part_s < spent_s, "of the tables that it uses"
     fits, too_small = {POOL: str(4 << 30)}, {POOL: str(1 << 30)}
@@ -522,7 +514,5 @@ def test_the_estimate_uses_the_pool_of_the_session(tmp_path: Path) -> None:
     for pool in (4 << 30, 1 << 30):
         own = ((POOL, str(pool)),)
         request = Request("table-cache", found, ("5.7.22",), schema, 1, tmp_path, tmp_path, settings_of_experiment=own)
-        plan = make_plan([VERSION], request.all_variants, repeats=1, alternating=False)
-        estimate = estimate_session(request, plan, [requirement(plan.specs[0])])
-        seconds.append(next(iter(estimate.trial_s.values())))
+        seconds.append(next(iter(plan_session(request, [VERSION]).trial_s.values())))
     assert seconds[0] > seconds[1] + 5

@@ -19,7 +19,7 @@ from suite_runs import FAILURE, SESSIONS, stored, suite_record
 
 from recovery.cli import parse, suite, suite_run
 from recovery.cli.main import run
-from recovery.cli.measure import Shown, outline, request_from_arguments
+from recovery.cli.measure import Ended, Shown, request_from_arguments
 from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
 from recovery.cli.suite_report import (
     RECORD_FILE,
@@ -34,8 +34,10 @@ from recovery.cli.suite_run import Caps, SuiteRequest, requested_versions, sessi
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError
 from recovery.experiments.experiment import PUBLISHED, QUICK, STANDARD, HostCapacity, default_clients
 from recovery.linux.storage import DiskSpace
-from recovery.model import Session, Verdict
+from recovery.model import Schema, Verdict, parse_version
 from recovery.report.stored_session import REPORT_FILE, load_session, to_json
+from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir
+from recovery.session.prepare import plan_ahead
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished
 
@@ -61,7 +63,7 @@ def quick(tmp_path: Path) -> SuiteRequest:
 @pytest.mark.usefixtures("two_cpus")
 def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteRequest) -> None:
     requests = session_requests(quick)
-    assert sum(outline(request).seconds for request in requests) < 600
+    assert sum(plan_ahead(request).seconds for request in requests) < 600
     *_, one, other = requests
     assert one.schema == other.schema, "both are measured over one data directory"
 
@@ -232,7 +234,7 @@ class FakeSessions:
         name = left.folder.name.partition("Z-")[2]
         return request_from_arguments(name, ["--results", str(left.folder.parent)])
 
-    def measure(self, request: Request, shown: Shown, unfinished: Unfinished | None) -> Session:
+    def measure(self, request: Request, shown: Shown, unfinished: Unfinished | None) -> Ended:
         name = request.scenario
         self.shown.append(shown)
         assert request.results == self.results
@@ -242,7 +244,7 @@ class FakeSessions:
         session = replace(session, runs=tuple(replace(run, watched=None) for run in session.runs))
         error = self.errors.get(name)
         if isinstance(error, RecoveryError) and not isinstance(error, InterruptedByUserError):
-            raise error
+            return Ended(None, error=error)
         if name in self.void:
             session = replace(session, runs=(replace(session.runs[0], verdict=Verdict.VOID), *session.runs[1:]))
         if error is not None:
@@ -250,9 +252,7 @@ class FakeSessions:
         folder = unfinished.folder if unfinished else self.results / f"29991121T2000{self.count:02}Z-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT_FILE).write_bytes(to_json(session))
-        if error is not None:
-            raise error
-        return session
+        return Ended(folder, session if error is None else None, error)
 
     def resume(self) -> int:
         self.errors, self.begun, self.fetched = {}, [], []
@@ -301,7 +301,7 @@ def test_all_experiments_are_measured_in_the_order_of_the_publications(
 def test_json_alone_is_on_standard_output(
     fake: FakeSessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def measure(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Session:
+    def measure(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Ended:
         click.echo("the results of one session")
         return fake.measure(request, shown, unfinished)
 
@@ -390,16 +390,20 @@ def test_a_record_that_another_user_can_change_is_not_resumed(
 def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Stage:
-        def __init__(self, key: str) -> None:
-            self.key, self.need = key, DiskSpace(10**9, 100)
+    need, room = DiskSpace(10**9, 100), DiskSpace(3 * 10**9 - 1, 10**6)
 
-    stages = iter([[Stage("a"), Stage("b")], [Stage("b")], [Stage("c")], [], []])
+    def plan_over(*tables: int) -> Plan:
+        spec = DatadirSpec(parse_version("5.7.22"))
+        datadirs = (
+            PlannedDatadir(spec, Schema(one), {}, "", whole=False, size=need, need=need, build_s=1.0) for one in tables
+        )
+        return Plan((), alternating=True, datadirs=tuple(datadirs), room=room)
+
+    plans = iter([plan_over(1, 2), plan_over(2), plan_over(3), plan_over(), plan_over()])
     monkeypatch.setattr(suite_run, "choose_engine", lambda *_: None)
     monkeypatch.setattr(suite_run, "resolve_builds", lambda *_: (None, ()))
     monkeypatch.setattr(suite_run, "check_options", lambda *_: None)
-    monkeypatch.setattr(suite_run, "required_datadirs", lambda *_, **__: next(stages))
-    monkeypatch.setattr(suite_run, "free_space", lambda _: DiskSpace(3 * 10**9 - 1, 10**6))
+    monkeypatch.setattr(suite_run, "plan_session", lambda *_, **__: next(plans))
     monkeypatch.setattr(suite_run, "provide_tool", lambda *_, **__: pytest.fail("nothing is fetched"))
     results = tmp_path / "results"
     assert run(["experiments", "--data", str(tmp_path / "data"), "--results", str(results)]) == 3

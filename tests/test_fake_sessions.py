@@ -19,8 +19,10 @@ from sessions import FIXTURES, stored
 from recovery.builds import packages
 from recovery.cli import measure
 from recovery.cli.main import run
-from recovery.model import Build
+from recovery.experiments.bench import Bench
+from recovery.model import Build, Startup
 from recovery.mysqld.local import LocalLauncher
+from recovery.session.datadirs import DatadirPool
 from recovery.session.engine import LOCAL, Engine
 
 SYSBENCH_OUTPUT = FIXTURES / "sysbench" / "read-only-after-a-warm-up.txt"
@@ -124,3 +126,43 @@ def test_a_server_that_loses_rows_has_failed(command: list[str], at: list[str], 
     (one,) = stored(tmp_path)["runs"]
     assert one["verdict"] == "failed"
     assert "lost" in one["reason"]
+
+
+# --- Sessions that end early
+
+
+def test_an_interrupted_session_is_shown_and_resumed(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed_start, starts = Bench.timed_start, iter((True, False))
+
+    def interrupted(bench: Bench, *given: Any, **named: Any) -> Startup:
+        if not next(starts):
+            raise KeyboardInterrupt
+        return timed_start(bench, *given, **named)
+
+    monkeypatch.setattr(Bench, "timed_start", interrupted)
+    assert run(["cold-recovery", "--tables", "3", "--runs", "2", *at]) == 130
+    assert "resumes it and measures the missing runs" in capsys.readouterr().err
+    (folder,) = (tmp_path / "results").glob("*-cold-recovery")
+    built = json.loads((folder / "plan.json").read_text())["built"]
+    assert built == [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()]
+    assert [one["verdict"] for one in stored(tmp_path)["runs"]] == ["measured"]
+    monkeypatch.setattr(Bench, "timed_start", timed_start)
+    assert run(["resume", "--results", str(tmp_path / "results")]) == 0
+    report, printed = stored(tmp_path), capsys.readouterr().err
+    assert f"{folder.name} is resumed: 1 of 2 runs have ended" in printed
+    assert "using the data directory" in printed
+    assert (report["status"], [one["verdict"] for one in report["runs"]]) == ("finished", ["measured"] * 2)
+
+
+def test_a_session_without_a_trial_leaves_no_folder(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DatadirPool, "_build", interrupted)
+    assert run(["cold-recovery", "--tables", "3", "--runs", "1", *at]) == 130
+    assert list((tmp_path / "results").iterdir()) == []
+    assert "resumes it" not in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from fuzzing.options import parse_limits
 from otherusers import child_process
 
-from recovery.cli import doctor, measure
+from recovery.cli import doctor, plan_text
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cgroups, cleanup
@@ -380,7 +380,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
         found.append(limits)
         return ()
 
-    monkeypatch.setattr(measure, "controller_settings", note)
+    monkeypatch.setattr(plan_text, "controller_settings", note)
     monkeypatch.chdir(tmp_path)
     return found
 

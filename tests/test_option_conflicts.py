@@ -14,7 +14,7 @@ from recovery.errors import UsageError
 from recovery.model import Build, parse_version
 from recovery.session.engine import Engine
 from recovery.session.option_checks import check_options
-from recovery.session.prepare import prepare
+from recovery.session.prepare import plan_session
 from recovery.session.request import Request
 
 IO = "innodb_io_capacity=500"
@@ -150,7 +150,7 @@ def test_the_redo_log_is_checked_again_once_the_version_is_known() -> None:
     request: Request = asked(scenario, **given)
     build = Build(parse_version("8.0.31"), Path("mysqld"), Path(), "f", "own")
     with pytest.raises(UsageError, match="has no effect on 8"):
-        prepare(request, (build,))
+        plan_session(request, [build.version], builds=[build])
 
 
 NAMES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,14 @@ from recovery.model import (
     Layout,
     NamedSettings,
     Schema,
+    Trial,
     Variant,
     Version,
     startup_specs,
 )
-from recovery.session.datadirs import DatadirRequirement, check_disk_space, required_datadirs
-from recovery.session.plan import UNNAMED, DatadirSpec, build_variants, datadir_specs, make_plan
+from recovery.session.plan import UNNAMED, DatadirSpec, Plan, PlannedDatadir, build_variants, datadir_specs, make_plan
+from recovery.session.prepare import check_space, plan_session
+from recovery.session.request import Request
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))
@@ -152,34 +155,49 @@ def test_what_all_variants_have_in_common_needs_no_directory_of_its_own() -> Non
 # --- Disk space
 
 
-def requirement(
-    version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None
-) -> DatadirRequirement:
-    build = Build(version, Path("mysqld"), Path("/"), fingerprint="0", source="none")
+def planned(version: Version, gigabytes: int, *, whole: bool = False, tables: int | None = None) -> PlannedDatadir:
     need = DiskSpace(gigabytes * GB, 1000)
-    return DatadirRequirement(
-        DatadirSpec(version, tables), build, Schema(1), {}, str(version), whole, size=need, need=need
+    return PlannedDatadir(
+        DatadirSpec(version, tables), Schema(1), {}, str(version), whole=whole, size=need, need=need, build_s=1.0
     )
 
 
+def plan_over(*datadirs: PlannedDatadir, alternating: bool = False) -> Plan:
+    """Returns a plan with one trial over each directory."""
+    trials = tuple(
+        Trial(number, one.spec.version, Variant("cold", Cache.COLD, tables=one.spec.tables), 1)
+        for number, one in enumerate(datadirs, 1)
+    )
+    return Plan(trials, alternating, datadirs=datadirs)
+
+
 def test_directories_that_can_never_fit_are_refused() -> None:
-    both = [requirement(OLD, 22), requirement(NEW, 23)]
-    check_disk_space(both, DiskSpace(30 * GB, 10_000), keep=False)  # the first makes room for the second
-    check_disk_space(both, DiskSpace(46 * GB, 10_000), keep=True)
-    check_disk_space([requirement(OLD, 99, whole=True), both[1]], DiskSpace(24 * GB, 10_000), keep=False)
+    both = plan_over(planned(OLD, 22), planned(NEW, 23))
+    check_space(replace(both, room=DiskSpace(30 * GB, 10_000)), keep=False)  # the first makes room for the second
+    check_space(replace(both, room=DiskSpace(46 * GB, 10_000)), keep=True)
+    whole = plan_over(planned(OLD, 99, whole=True), planned(NEW, 23))
+    check_space(replace(whole, room=DiskSpace(24 * GB, 10_000)), keep=False)
     with pytest.raises(HostUnfitError, match=r"5\.7\.22 needs 23\.0 GB .* does not fit: 22\.5 GB"):
-        check_disk_space(both, DiskSpace(225 * GB // 10, 10_000), keep=False)
+        check_space(replace(both, room=DiskSpace(225 * GB // 10, 10_000)), keep=False)
     with pytest.raises(HostUnfitError, match="which --keep keeps"):
-        check_disk_space(both, DiskSpace(30 * GB, 10_000), keep=True)
+        check_space(replace(both, room=DiskSpace(30 * GB, 10_000)), keep=True)
     with pytest.raises(HostUnfitError, match="inodes"):
-        check_disk_space(both, DiskSpace(1000 * GB, 900), keep=False)
+        check_space(replace(both, room=DiskSpace(1000 * GB, 900)), keep=False)
+
+
+def test_the_missing_directories_of_a_resumed_alternating_session_must_fit_together() -> None:
+    together = plan_over(planned(OLD, 22), planned(NEW, 23), alternating=True)
+    check_space(replace(together, room=DiskSpace(46 * GB, 10_000)), keep=False)
+    with pytest.raises(HostUnfitError, match=r"that are missing need 45\.0 GB"):
+        check_space(replace(together, room=DiskSpace(44 * GB, 10_000)), keep=False)
+    check_space(replace(together, room=DiskSpace(24 * GB, 10_000), done=frozenset({1})), keep=False)
 
 
 def test_a_directory_that_grows_needs_the_space_of_the_largest() -> None:
-    growing = [requirement(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)]
-    check_disk_space(growing, DiskSpace(21 * GB, 10_000), keep=True)
+    growing = plan_over(*(planned(NEW, gigabytes, tables=gigabytes) for gigabytes in (1, 5, 20)))
+    check_space(replace(growing, room=DiskSpace(21 * GB, 10_000)), keep=True)
     with pytest.raises(HostUnfitError):
-        check_disk_space(growing, DiskSpace(19 * GB, 10_000), keep=False)
+        check_space(replace(growing, room=DiskSpace(19 * GB, 10_000)), keep=False)
 
 
 def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path: Path) -> None:
@@ -187,11 +205,18 @@ def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path
     template = tmp_path / "own.sql.j2"
     template.write_text(f"create schema s;{{% for n in range(tables) %}}{table}{{% endfor %}}")
     build = Build(NEW, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    requested = Schema(1000, database="s", template=template)
-    specs = [DatadirSpec(NEW), DatadirSpec(NEW, settings=(("innodb_page_size", "8k"),))]
-    small, large = required_datadirs(
-        specs, [build], requested=requested, data=tmp_path, settings={"innodb_page_size": "4096"}
+    request = Request(
+        "cold-recovery",
+        startup_specs((Cache.COLD,)),
+        (str(NEW),),
+        Schema(1000, database="s", template=template),
+        1,
+        tmp_path,
+        tmp_path,
+        settings=(("innodb_page_size", "4096"),),
+        named_settings=(UNNAMED, NamedSettings("larger", (("innodb_page_size", "8k"),))),
     )
+    small, large = plan_session(request, [NEW], builds=[build]).datadirs
     # six pages and one for the index, in whole blocks, and the .frm
     assert small.size == estimate_space(NEW, Schema(1000), {"innodb_page_size": "4k"}, indexes=1000)
     assert (large.size - small.size).bytes == 1000 * (60 - 32) * 1024

@@ -19,13 +19,24 @@ from recovery.cli.main import run
 from recovery.cli.progress_view import live_view
 from recovery.linux.locks import host_lock, lock_path
 from recovery.linux.procfs import process_id
-from recovery.model import Cache, Run, Status, Trial, Variant, VariantSpec, Verdict, parse_version, startup_specs
+from recovery.linux.storage import NO_SPACE
+from recovery.model import (
+    Cache,
+    Run,
+    Schema,
+    Status,
+    Trial,
+    Variant,
+    VariantSpec,
+    Verdict,
+    parse_version,
+    startup_specs,
+)
 from recovery.mysqld.phases import CurrentPhase
-from recovery.session.plan import build_variants, make_plan
+from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, build_variants, make_plan
 from recovery.session.progress import (
     Progress,
     ProgressSnapshot,
-    SessionEstimate,
     Stage,
     from_json,
     status_path,
@@ -35,7 +46,6 @@ from recovery.session.progress import (
 
 VERSIONS = [parse_version("5.7.22"), parse_version("8.0.31")]
 GUESS = {("5.7.22", "cold"): 50.0, ("5.7.22", "warm"): 20.0, ("8.0.31", "cold"): 60.0, ("8.0.31", "warm"): 30.0}
-BUILDS = (("5.7.22: 9 tables", 100.0), ("8.0.31: 9 tables", 300.0))
 NEW = Progress(
     "crash-recovery", ("5.7",), "recovery crash-recovery", "/results", 1000.0, "2026-01-01T00:00:00+00:00", 7, "mark"
 )
@@ -47,7 +57,12 @@ def trials(runs: int = 2) -> tuple[Trial, ...]:
     ).trials
 
 
-PLANNED = NEW.planned(SessionEstimate(trials(), GUESS, BUILDS))
+BUILDS = (("5.7.22: 9 tables", 100.0), ("8.0.31: 9 tables", 300.0))
+DATADIRS = tuple(
+    PlannedDatadir(DatadirSpec(version), Schema(9), {}, "", whole=False, size=NO_SPACE, need=NO_SPACE, build_s=seconds)
+    for version, (_, seconds) in zip(VERSIONS, BUILDS, strict=True)
+)
+PLANNED = NEW.planned(Plan(trials(), alternating=True, datadirs=DATADIRS, trial_s=GUESS))
 
 
 def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verdict.MEASURED) -> Run:
@@ -78,7 +93,7 @@ def test_there_is_no_estimate_before_the_plan() -> None:
     assert NEW.left_s(1001.0) is None
     fetching = NEW.doing("getting the servers", 1000.0)
     assert at(fetching, 1020.0).step == "getting the servers"
-    assert fetching.planned(SessionEstimate(trials(), GUESS)).step is None
+    assert fetching.planned(Plan(trials(), alternating=True, trial_s=GUESS)).step is None
     assert PLANNED.versions == ("5.7.22", "8.0.31")
     assert PLANNED.left_s(1001.0) == 400 + 2 * 160
 
@@ -134,7 +149,7 @@ def test_results_by_version_and_variant() -> None:
 def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
     works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, figure="tps"))
     plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
-    progress = replace(NEW, figure="qps").planned(SessionEstimate(plan.trials, {}))
+    progress = replace(NEW, figure="qps").planned(plan)
     for trial in plan.trials:
         run = replace(run_of(trial, None), metrics={"qps": 2000.0, "tps": 90.0})
         progress = progress.trial_began(trial, 0.0).trial_ended(run, 9.0)

@@ -25,9 +25,8 @@ from recovery.errors import (
 )
 from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
-from recovery.model import Cache, Session, Verdict, startup_specs
+from recovery.model import Cache, Schema, Session, Verdict, startup_specs
 from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, load_session
-from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import (
     PLAN_FILE,
     StoredPlan,
@@ -36,8 +35,9 @@ from recovery.session.plan import (
     make_plan,
     stored_trials,
 )
+from recovery.session.prepare import plan_session
+from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, open_resumed, sweep_results
-from recovery.session.run import TrialLoop
 from recovery.session.store import SessionStore
 
 DISK_FULL = ServerFailedError("errno 28")
@@ -58,20 +58,10 @@ def change_json(path: Path, **changes: object) -> None:
 
 def resume(unfinished: Unfinished, tmp_path: Path, script: list[Any], **wished: Any) -> Session:
     """Resumes the session; its missing trials do what the script says."""
-    planned_runs = unfinished.session.planned_runs
     with open_resumed(unfinished) as resumed:
         assert resumed is not None
-        loop, _, pool = session_of(tmp_path, script, **wished)
-        plan = make_plan(
-            [VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=planned_runs, alternating=False
-        )
-        TrialLoop(
-            replace(loop.request, runs=planned_runs),
-            replace(loop.setup, plan=plan, earlier=resumed.earlier),
-            pool=cast(DatadirPool, pool),
-            reporter=loop.reporter,
-            resumed=resumed,
-        ).run()
+        loop, _, _ = session_of(tmp_path, script, resumed=resumed, **wished)
+        loop.run()
     return load_session(unfinished.folder)
 
 
@@ -99,7 +89,7 @@ def test_only_missing_runs_are_measured_and_stored_ones_stay(tmp_path: Path) -> 
 
 
 def test_a_precision_counts_the_runs_from_before_the_interruption(tmp_path: Path) -> None:
-    wished = {"precision": 0.05, "max_runs": 8}
+    wished: dict[str, Any] = {"precision": 0.05, "max_runs": 8}
     loop, _, _ = session_of(tmp_path, [GOOD, GOOD, GOOD, KeyboardInterrupt(), *[GOOD] * 4], **wished)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
@@ -133,7 +123,7 @@ def test_runs_that_a_storage_error_made_void_are_measured_again(tmp_path: Path) 
 @pytest.mark.parametrize("error", [None, ServerFailedError("the server hangs")])
 def test_a_run_during_which_the_server_was_stopped_is_measured_again(tmp_path: Path, error: Exception | None) -> None:
     loop, _, _ = session_of(tmp_path, [GOOD])
-    measure = loop.setup.experiment.measure
+    measure = loop.experiment.measure
 
     def stopped(*given: Any) -> Any:
         record_server_stop("somebody stopped it")
@@ -141,7 +131,7 @@ def test_a_run_during_which_the_server_was_stopped_is_measured_again(tmp_path: P
             raise error
         return measure(*given)
 
-    loop.setup = replace(loop.setup, experiment=replace(loop.setup.experiment, measure=stopped))
+    loop.experiment = replace(loop.experiment, measure=stopped)
     loop.run()
     unfinished = find_unfinished(tmp_path / "results", None)
     assert (unfinished.session.status, unfinished.missing, unfinished.has_ended) == ("finished", 1, False)
@@ -310,18 +300,19 @@ def test_the_newest_session_that_ended_early_is_found(tmp_path: Path) -> None:
 def test_a_plan_that_others_may_write_is_refused(path: str, tmp_path: Path) -> None:
     """It names the server to run."""
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
-    assert unfinished.plan().numbers == {1, 2}
+    assert [one.number for one in unfinished.plan().trials] == [1, 2]
     (unfinished.folder / path).chmod(0o777)
     with pytest.raises(UsageError, match="cannot be resumed: everybody may write t"):
         unfinished.plan()
 
 
-def test_a_directory_of_ended_trials_is_not_missing() -> None:
-    plan = make_plan([VERSION], build_variants(startup_specs((Cache.COLD,))), repeats=2, alternating=True)
-    (spec,) = plan.specs
-    assert plan.is_missing(spec, {1})
-    assert not plan.is_missing(spec, {1, 2})
-    assert plan.variants_over(spec) == ("cold",)
+def test_a_directory_of_ended_trials_is_not_missing(tmp_path: Path) -> None:
+    request = Request("cold-recovery", startup_specs((Cache.COLD,)), (str(VERSION),), Schema(9), 2, tmp_path, tmp_path)
+    plan = plan_session(request, [VERSION])
+    (datadir,) = plan.datadirs
+    assert replace(plan, done=frozenset({1})).needed == (datadir,)
+    assert replace(plan, done=frozenset({1, 2})).needed == ()
+    assert plan.variants_over(datadir.spec) == ("cold",)
 
 
 # --- The command

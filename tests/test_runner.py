@@ -24,6 +24,7 @@ from recovery.errors import (
 )
 from recovery.experiments.bench import Bench, Contents
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement, judge_recovery
+from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Cache,
@@ -48,11 +49,11 @@ from recovery.report.stored_session import find_session, load_session
 from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import DatadirSpec, build_variants, make_plan
-from recovery.session.prepare import RunSetup
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
-from recovery.session.run import TrialLoop, store_artifacts
-from recovery.session.store import empty_run, run_from_measurement
+from recovery.session.resume import ResumedSession, stored_plan
+from recovery.session.run import TrialLoop, open_store, store_artifacts
+from recovery.session.store import empty_run, run_from_measurement, session_from_request
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 GONE = ServerFailedError("it does not come back")
@@ -83,7 +84,9 @@ def fake_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recovery.session.run.measure_storage_floor", lambda bench: bench.floor())
 
 
-def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialLoop, FakeBench, Mock]:
+def session_of(
+    tmp_path: Path, script: list[Any], *, resumed: ResumedSession | None = None, **wished: Any
+) -> tuple[TrialLoop, FakeBench, Mock]:
     """Returns a loop with its bench and its pool. Each trial raises its entry of the script, or measures well; a number
     is the duration of its start. `wished` are fields of the request."""
     steps = iter(script)
@@ -107,19 +110,29 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
     name, specs = "cold-recovery", startup_specs((Cache.COLD,))
     how = cast(Any, measure)
     scenario = Experiment(name, "How long?", "Startup after SIGKILL", how, judge_recovery, lambda *_: specs)
-    plan = make_plan([VERSION], build_variants(specs), repeats=len(script), alternating=False)
-    request = Request(name, specs, ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
+    runs = len(script) if resumed is None else resumed.store.session.planned_runs
+    plan = make_plan([VERSION], build_variants(specs), repeats=runs, alternating=False)
+    if resumed is not None:
+        plan = replace(plan, done=resumed.store.session.done, built=frozenset(resumed.planned.built))
+    request = Request(name, specs, ("5.7.22",), Schema(9), runs, tmp_path / "d", tmp_path / "results")
     logdir = tmp_path / "logs"
     logdir.mkdir(exist_ok=True)
     for log in logdir.iterdir():
         log.unlink()
     bench = FakeBench(logdir)
-    pool = Mock(spec=DatadirPool, engine=SimpleNamespace(name="local", facts={}))
+    reporter = Mock(spec=ProgressReporter)
+    settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
+    request = replace(request, **wished, stored_settings=settings)
+    session = session_from_request(
+        request, scenario, plan, environment=collect_host_facts(request.data), engine="local"
+    )
+    if resumed is not None:
+        session = resumed.session(session, stored_plan(request, plan))
+    store = open_store(request, session, plan, reporter, resumed)
+    pool = Mock(spec=DatadirPool, request=request, plan=plan, store=store, reporter=reporter)
     pool.bench.return_value = bench
     pool.set_aside.return_value = None
-    setup, reporter = RunSetup(scenario, plan, ()), Mock(spec=ProgressReporter)
-    settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
-    loop = TrialLoop(replace(request, **wished, stored_settings=settings), setup, pool=pool, reporter=reporter)
+    loop = TrialLoop(scenario, pool)
     return loop, bench, pool
 
 
@@ -342,8 +355,7 @@ def test_gaps_in_stacks_are_noted_and_empty_stacks_are_not_stored(tmp_path: Path
 @pytest.mark.parametrize(("shared", "cpus"), [(False, 3), (True, None)])
 def test_refused_cpus_are_not_stored_as_dedicated(shared: bool, cpus: int | None, tmp_path: Path) -> None:
     loop, bench, _ = session_of(tmp_path, [GOOD, GOOD])
-    session = loop.initial_session
-    loop.initial_session = replace(session, settings={**session.settings, "client_cpus": 3})
+    loop.store.change(settings={**loop.store.session.settings, "client_cpus": 3})
     bench.cpus_shared = shared
     loop.run()
     assert stored(tmp_path).settings["client_cpus"] == cpus

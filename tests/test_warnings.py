@@ -374,7 +374,7 @@ def test_cpus_of_clients_are_stored_only_if_they_are_pinned(name: str, stored: s
     works = scenario.variant_specs(work, schema, HostCapacity(12, 8 << 30))
     request = Request(name, works, ("5.7.22",), schema, 1, tmp_path, tmp_path, experiment_options=work)
     plan = make_plan([parse_version("5.7.22")], request.all_variants, repeats=1, alternating=True)
-    session = session_from_request(request, scenario, plan, environment={}, engine="local", tool_version="1")
+    session = session_from_request(request, scenario, plan, environment={}, engine="local")
     assert session.settings.get("client_cpus") == stored
 
 

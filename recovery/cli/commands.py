@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +37,13 @@ SESSION_COMMANDS = ("resume", "report", "compare", "bundle")
 HIDDEN_COMMANDS = {"run": "measure:run_command"}
 """Earlier names of commands, which still work."""
 MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
+_DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
+_HELP_OF_LOADS = {
+    "tables": "Tables, all in one schema.",
+    "variants": "Server options to compare under a name; repeated for each. NAME: without options is the server as "
+    "it is.",
+}
+"""Help of options that mean less where all tables have one schema and one layout."""
 
 
 class MeasuringCommand(click.Command):
@@ -62,11 +70,17 @@ class MeasuringCommand(click.Command):
 
     def describe(self) -> None:
         """Adds the experiment's question and its defaults to the help."""
-        measure, experiment = import_module("recovery.cli.measure"), find_experiment(str(self.name))
-        self.help = measure.help_of(experiment)
+        experiment = find_experiment(str(self.name))
+        usual = import_module("recovery.cli.parse").usual_values(experiment)
+        self.help = f"{experiment.question}\n\n{experiment.how}Results go to --results, one folder each."
         for parameter in self.params:
             if isinstance(parameter, click.Option):
-                parameter.help = measure.option_help(experiment, str(parameter.name), parameter.help)
+                name, text = str(parameter.name), parameter.help or ""
+                if experiment.template is not None:
+                    text = _HELP_OF_LOADS.get(name, text)
+                if name in usual:
+                    text = f"{_DEFAULT_IN_HELP.sub('', text)} [default: {usual[name]}]"
+                parameter.help = text or None
 
 
 class _SessionCompletion(click.Command):

@@ -31,7 +31,7 @@ from recovery.experiments.experiment import Experiment, ExperimentOptions, HostC
 from recovery.linux import procfs
 from recovery.linux.files import default_data_dir, expand_path, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.model import Limits, Schema
+from recovery.model import NO_LIMITS, Limits, Schema
 from recovery.mysqld.options import (
     CACHE_INSTANCES,
     DEFAULT_CACHE_INSTANCES,
@@ -246,6 +246,19 @@ def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
         sizes.pop("runs", None)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
     return {**given, **missing, "scale": scale}
+
+
+def usual_values(experiment: Experiment) -> dict[str, Any]:
+    """Returns what this experiment uses where an option is not given, by the option's name."""
+    schema, scale = experiment.schema, experiment.scale
+    usual = {
+        "tables": " ".join(map(str, experiment.points)) or schema.tables, "schemas": schema.databases,
+        "rows": schema.rows, "runs": experiment.runs,
+        "seconds": ExperimentOptions.seconds, "warmup": ExperimentOptions.warmup_s, **experiment.defaults,
+    }  # fmt: skip
+    if scale is not None:
+        usual |= {"scale": scale, **scale_sizes(experiment, scale, cpus=host_capacity(NO_LIMITS).cpus)}
+    return usual
 
 
 def scale_sizes(experiment: Experiment, scale: str, *, cpus: int) -> dict[str, str]:

@@ -25,12 +25,12 @@ from recovery.model import STARTUP_METRIC, Run, Status, Trial, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, seconds, with_unit
+from recovery.session.plan import Plan
 from recovery.session.progress import (
     BuildProgress,
     CellSummary,
     Progress,
     ProgressSnapshot,
-    SessionEstimate,
     to_json,
 )
 
@@ -412,8 +412,8 @@ class ProgressDisplay:
             self.progress = self.progress.finish(status)
             self._record(to_json(self._snapshot()))
 
-    def planned(self, ahead: SessionEstimate) -> None:
-        self.progress = self.progress.planned(ahead)
+    def planned(self, plan: Plan) -> None:
+        self.progress = self.progress.planned(plan)
 
     def resumed_with(self, runs: Iterable[Run]) -> None:
         self.progress = self.progress.resumed_with(runs)
@@ -453,7 +453,7 @@ class ProgressDisplay:
     def trial_ended(self, run: Run) -> None:
         self._phase_at = None
         self.progress = self.progress.trial_ended(run, time.monotonic())
-        planned = self.progress.estimate.trials if self.progress.estimate else ()
+        planned = self.progress.plan.trials if self.progress.plan else ()
         line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.number}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:

@@ -14,8 +14,6 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recovery.builds.resolve import parse_version_option
-from recovery.cli.measure import announce, combined_need, outline
 from recovery.cli.options import (
     BY_NAME,
     DEFAULT_RESULTS,
@@ -28,6 +26,7 @@ from recovery.cli.options import (
     repeat_command,
 )
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
+from recovery.cli.plan_text import announce
 from recovery.cli.report import escaped_text
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
@@ -52,10 +51,11 @@ from recovery.cli.suite_run import (
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK
 from recovery.linux.files import expand_path
-from recovery.linux.storage import free_space
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
-from recovery.session.option_checks import check_options_offline
+from recovery.session.option_checks import check_options_offline, known_releases
+from recovery.session.plan import combined_need
+from recovery.session.prepare import plan_ahead
 from recovery.session.request import Request
 
 _SHARED_OPTIONS = tuple(
@@ -194,21 +194,19 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
     labels = {one.name: f"{one.label} {one.title}" for one in publications()}
-    known = (parse_version_option(text).release for text in suite.versions)
-    releases = [release for release in known if release is not None]
     notes: dict[str, None] = {}
     for request in requests:
-        check_options_offline(request, releases, lambda note: notes.setdefault(note.strip()))
-    outlines = list(map(outline, requests))
-    total = duration_text(sum(one.seconds for one in outlines))
-    need, room = combined_need(outlines), free_space(requests[0].data)
+        check_options_offline(request, known_releases(request), lambda note: notes.setdefault(note.strip()))
+    plans = list(map(plan_ahead, requests))
+    total = duration_text(sum(plan.seconds for plan in plans))
+    need, room = combined_need(plans), plans[0].room
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
         f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",
         *notes,
     ]
-    for request, one in zip(requests, outlines, strict=True):
-        lines += ["", f"{labels[request.scenario]}: about {duration_text(one.seconds)}", f"  $ {request.command}"]
+    for request, plan in zip(requests, plans, strict=True):
+        lines += ["", f"{labels[request.scenario]}: about {duration_text(plan.seconds)}", f"  $ {request.command}"]
     lines += [
         "",
         "Times are rough: rates seen on a 2-core machine, not measured here; what is already built is faster.",

@@ -34,12 +34,11 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
-from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
 from recovery.report.stored_session import load_session
-from recovery.session.datadirs import required_datadirs
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
-from recovery.session.plan import datadir_specs
+from recovery.session.plan import combined_need
+from recovery.session.prepare import plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
 
@@ -130,17 +129,13 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
     A missing server is an error, because nothing can be measured. A missing program is ignored here: the experiment
     that needs it reports it."""
     programs = dict.fromkeys(name for request in requests for name in find_experiment(request.scenario).programs)
-    needs: dict[str, DiskSpace] = {}
+    plans = []
     with refuse_steps(requests[0].refused), host_lock():
         engine, builds = resolve_builds(requests[0], choose_engine(requests[0], say), say)
         for request in requests:
             check_options(request, engine, builds, say)
-            specs = datadir_specs([build.version for build in builds], request.all_variants)
-            required = required_datadirs(
-                specs, builds, requested=request.schema, data=request.data, settings=dict(request.settings)
-            )
-            needs |= {one.key: one.need for one in required}
-        need, room = sum(needs.values(), NO_SPACE), free_space(requests[0].data)
+            plans.append(plan_session(request, [build.version for build in builds], builds=builds))
+        need, room = combined_need(plans), plans[0].room
         if not need.fits(room):
             raise HostUnfitError(f"the experiments need {need} of disk, and {room} are free", _SMALLER_HINT)
         for name in programs:
@@ -246,19 +241,20 @@ class SuiteRunner:
 
     def _measure(self, step: ExperimentRecord, one: Pending, say: Say, *, quiet: bool) -> None:
         """Runs one experiment and records it. An interrupt is recorded and raised again."""
-        before, began_s = newest_session_folder(self.folder.parent), time.monotonic()
-        error: str | None = None
-        try:
-            error = incomplete_reason(run_and_show(one.request, Shown(quiet=quiet, yes=True), one.left))
-        except (RecoveryError, OSError, KeyboardInterrupt) as failure:
-            if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
-                error = "it was interrupted"
-                raise
+        began_s = time.monotonic()
+        ended = run_and_show(one.request, Shown(quiet=quiet, yes=True), one.left)
+        failure, error = ended.error, None
+        if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
+            error = "it was interrupted"
+        elif isinstance(failure, RecoveryError | OSError):
             error = failure.message if isinstance(failure, RecoveryError) else str(failure)
-        finally:
-            newest = newest_session_folder(self.folder.parent)
-            session = newest.name if step.session is None and newest is not None and newest != before else step.session
-            took_s = round((step.took_s or 0.0) + time.monotonic() - began_s, 1)
-            self._save(self.record.with_step(replace(step, session=session, took_s=took_s, error=error)))
+            failure = None
+        elif ended.session is not None:
+            error = incomplete_reason(ended.session)
+        session = step.session or (ended.folder.name if ended.folder else None)
+        took_s = round((step.took_s or 0.0) + time.monotonic() - began_s, 1)
+        self._save(self.record.with_step(replace(step, session=session, took_s=took_s, error=error)))
+        if failure is not None:
+            raise failure
         if error is not None:
             say(f"{step.name}: {error}")

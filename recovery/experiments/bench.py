@@ -256,7 +256,15 @@ _DEFAULT_VARIANT = Variant("", Cache.COLD)
 class Bench:
     """One server and its data directory during a session, with all operations that experiments use."""
 
-    def __init__(self, server: Server, datadir: DataDir, schema: Schema, *, conditions: Conditions) -> None:
+    def __init__(
+        self,
+        server: Server,
+        datadir: DataDir,
+        schema: Schema,
+        *,
+        conditions: Conditions,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.server = server
         self.datadir = datadir
         self.schema = schema
@@ -265,7 +273,7 @@ class Bench:
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
-        self.on_step: Callable[[str], None] = lambda _: None
+        self.on_step = on_step
         """Called with a description of each step before it begins."""
         self.notes: list[str] = []
         """Notes for the report about the trials on this bench."""

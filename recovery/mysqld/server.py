@@ -73,6 +73,7 @@ class Server:
         stall_s: float = DEFAULT_STALL_S,
         group: LimitGroup | None = None,
         keys: Path | None = None,
+        follower: PhaseFollower | None = None,
     ) -> None:
         self.build = build
         self.datadir = datadir
@@ -80,7 +81,7 @@ class Server:
         self.settings = merge(settings or {})
         self.on_line: Callable[[LogLine], None] | None = None
         """Called with every log line of a start as it arrives."""
-        self.follower: PhaseFollower | None = None
+        self.follower = follower
         self._launcher = launcher
         self.device = device
         """The device that holds the data directory."""

@@ -7,15 +7,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recovery.analysis.statistics import MIN_RUNS, MIN_RUNS_FOR_PRECISION
 from recovery.builds.download import check_url
 from recovery.builds.executable import query_options
 from recovery.builds.option_lists import kept_options, listed_options
 from recovery.builds.resolve import Sources, check_registry, parse_version_option, resolve_server
-from recovery.errors import OptionConflictError, RecoveryError, UsageError
-from recovery.model import QUESTION_AXIS, Build, Cache, Layout, NamedSettings, VariantSpec, Version, can
+from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
+from recovery.model import (
+    QUESTION_AXIS,
+    Build,
+    Cache,
+    Layout,
+    NamedSettings,
+    VariantSpec,
+    Version,
+    can,
+    capability_versions,
+    crashes_with_tables,
+)
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import (
     DEFAULT_CONNECTIONS,
@@ -29,8 +40,10 @@ from recovery.mysqld.options import (
     needed_open_files,
 )
 from recovery.session.engine import Engine, Say
-from recovery.session.plan import check_any_trial_left
+from recovery.session.plan import datadir_specs, restricted_questions
 from recovery.session.request import Request
+from recovery.workload.inserts import insert_statements
+from recovery.workload.schema import checked_script_size
 
 # --- Options that are valid alone, but not in combination
 
@@ -125,14 +138,9 @@ def check_unique_names(request: Request) -> None:
 
 
 def check_known_versions(request: Request) -> None:
-    """Raises UsageError if nothing can be measured with the versions, or if one ignores the given redo log options.
-
-    Versions whose release is not known before the server is fetched are checked after that."""
-    releases = {text: parse_version_option(text).release for text in request.versions}
-    known = {text: release for text, release in releases.items() if release is not None}
-    if known and len(known) == len(releases):
-        check_any_trial_left(tuple(known.values()), request.all_variants, baseline=known.get(request.baseline or ""))
-    check_redo_log_options(known.values(), request)
+    """Checks the versions whose release is known already; all are checked again once the servers are fetched."""
+    for rule in VERSION_RULES:
+        rule(request, known_releases(request))
 
 
 def check_trace(request: Request) -> None:
@@ -186,7 +194,7 @@ def check_option_clashes(request: Request) -> None:
         _check_variant_layout(request, variant)
 
 
-def check_redo_log_options(versions: Iterable[Version], request: Request) -> None:
+def check_redo_log_options(request: Request, versions: Sequence[Version]) -> None:
     """Raises OptionConflictError if the size of the redo log's files is varied, and a server ignores it.
 
     A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
@@ -340,6 +348,73 @@ RULES: tuple[Callable[[Request], None], ...] = (
     check_unique_names, check_known_versions, check_trace,
 )  # fmt: skip
 """What a request must fulfil before anything is fetched or built."""
+
+
+# --- What the versions must support
+
+
+def known_releases(request: Request) -> list[Version]:
+    """Returns the requested versions whose release is known before a server is fetched."""
+    wanted = map(parse_version_option, request.versions)
+    known = [one.release for one in wanted if one.release is not None]
+    return [replace(known[0], build=own.name) for own in request.mysqld] if known and request.mysqld else known
+
+
+def check_any_trial_left(request: Request, versions: Sequence[Version]) -> None:
+    """Raises UsageError if no trial is left for the versions, or none for the baseline; needs to know all of them."""
+    if not versions or len(versions) < max(len(request.versions), len(request.mysqld)):
+        return
+    variants = request.all_variants
+    needs = restricted_questions(variants)
+    if not datadir_specs(versions, variants):
+        raise UsageError(
+            f"{' and '.join(map(str, versions))} does not support {' or '.join(needs)}, and nothing else was requested",
+            "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
+        )
+    baseline = request.exact_baseline(versions)
+    if baseline is not None and not datadir_specs([baseline], variants):
+        raise UsageError(
+            f"BASELINE={baseline} has no trial: it does not support {' or '.join(needs)}",
+            "name another BASELINE=, or none",
+        )
+
+
+def check_tables(request: Request, versions: Sequence[Version]) -> None:
+    """Checks the scripts of tables and inserts, and that no server is known not to support such tables."""
+    insert_statements(request.schema, count=request.inserts, template=request.insert_template)
+    checked_script_size(request.schema)
+    for spec in datadir_specs(versions, request.all_variants):
+        version, schema = spec.version, spec.schema(request.schema)
+        checked_script_size(schema)
+        if crashes_with_tables(version, schema.total_tables):
+            raise HostUnfitError(
+                f"{version} was withdrawn: it dies on a restart with more than 8,000 tables",
+                "use the release after it, or TABLES=8000",
+            )
+        if schema.layout is Layout.GENERAL and not can(version, "general_tablespaces"):
+            raise UsageError(
+                f"{version} has no general tablespaces, which hold all tables in one file",
+                "use MySQL 5.7.6 or later, or leave layout=general out",
+            )
+        has_plugin = can(version, "keyring_file") or can(version, "file_key_management")
+        if schema.layout is Layout.ENCRYPTED and not has_plugin:
+            raise UsageError(
+                f"{version} has no plugin that reads the keys of encrypted tables from a file",
+                "use MySQL 5.7.11 to 8.3, or MariaDB, or leave layout=encrypted out",
+            )
+
+
+VERSION_RULES: tuple[Callable[[Request, Sequence[Version]], None], ...] = (check_any_trial_left, check_redo_log_options)
+"""What the versions must fulfil: those that are known when the request is made, and again the exact ones."""
+
+
+def check_versions(request: Request, versions: Sequence[Version], *, assumed: Sequence[Version] = ()) -> None:
+    """Raises an error for the first of the rules that these versions break, before anything is built.
+
+    `assumed` are similar to those whose release is not known yet: only their tables are checked."""
+    for rule in VERSION_RULES:
+        rule(request, versions)
+    check_tables(request, (*versions, *assumed))
 
 
 # --- Options that will not take effect as requested

@@ -6,15 +6,17 @@ compared with the current request and resumed."""
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
 
 from recovery.errors import UsageError
 from recovery.linux.files import STORED_FORMAT
+from recovery.linux.storage import NO_SPACE, DiskSpace
 from recovery.model import (
     QUESTION_AXIS,
+    Build,
     ExtraRun,
     Layout,
     NamedSettings,
@@ -28,6 +30,7 @@ from recovery.model import (
     exceeded_limit,
 )
 from recovery.mysqld.options import datadir_settings
+from recovery.session.estimate import SESSION_OVERHEAD_S
 
 # --- The stored plan
 
@@ -73,10 +76,6 @@ class StoredPlan:
     """SHA-256 of the insert script."""
     built: tuple[str, ...] = field(default=())
     """Keys of the directories that the session built itself, and may remove when it needs the space."""
-
-    @property
-    def numbers(self) -> frozenset[int]:
-        return frozenset(step.number for step in self.trials)
 
 
 PLAN_ADAPTER = TypeAdapter(StoredPlan)
@@ -171,14 +170,64 @@ def datadir_spec(version: Version, variant: Variant) -> DatadirSpec:
 
 
 @dataclass(frozen=True)
+class PlannedDatadir:
+    """Describes a data directory of the plan: its contents, whether it is complete, and what its build takes."""
+
+    spec: DatadirSpec
+    schema: Schema
+    settings: Mapping[str, str]
+    """Settings that shape the files."""
+    key: str
+    """Empty if there is no complete one, and the server's build is not known yet."""
+    whole: bool
+    size: DiskSpace
+    """Space that the complete directory takes."""
+    need: DiskSpace
+    """Space that the part still to be built takes."""
+    build_s: float
+    """Estimated duration of a build of all tables."""
+
+    @property
+    def title(self) -> str:
+        return " ".join((f"{self.spec.version}: {self.schema.total_tables:,} tables", *self.spec.words))
+
+    def grows_into(self, later: PlannedDatadir) -> bool:
+        return self.spec.grows_into(later.spec) and self.schema.total_tables < later.schema.total_tables
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Holds the trials of a session in the order in which they run."""
+    """Holds the trials of a session in the order in which they run, their data directories, and what both take."""
 
     trials: tuple[Trial, ...]
     alternating: bool
     """Whether blocks over several data directories take turns, so that a drift of the host affects all alike."""
     versions: tuple[Version, ...] = ()
     """The requested versions in the requested order; one of them may have no trial."""
+    names: Mapping[Version, str] = field(default_factory=dict)
+    """Versions that stand for one whose release is determined at the start, and what the user wrote."""
+    unavailable: tuple[str, ...] = ()
+    """Messages that say what is not measured, and why."""
+    datadirs: tuple[PlannedDatadir, ...] = ()
+    """In the order in which they are needed."""
+    room: DiskSpace = NO_SPACE
+    """Free space for them when the session was planned."""
+    trial_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Estimated duration of a trial, by version and variant."""
+    servers: Mapping[Version, Build] = field(default_factory=dict)
+    """Empty until they are fetched."""
+    done: frozenset[int] = frozenset()
+    """Numbers of the trials that ended before an interruption and need not be repeated."""
+    built: frozenset[str] = frozenset()
+    """Keys of the data directories that the session built before an interruption."""
+
+    @property
+    def known_versions(self) -> tuple[Version, ...]:
+        return tuple(version for version in self.versions if version not in self.names)
+
+    def name(self, version: Version) -> str:
+        """Returns the version, or what the user wrote for it."""
+        return self.names.get(version, str(version))
 
     @property
     def specs(self) -> tuple[DatadirSpec, ...]:
@@ -205,24 +254,47 @@ class Plan:
     def variants_over(self, spec: DatadirSpec) -> tuple[str, ...]:
         return tuple(dict.fromkeys(trial.variant.name for trial in self.over(spec)))
 
-    def is_missing(self, spec: DatadirSpec, done: Container[int]) -> bool:
-        """Returns whether a trial over this data directory is not among those that are done."""
-        return any(trial.number not in done for trial in self.over(spec))
+    @property
+    def needed(self) -> tuple[PlannedDatadir, ...]:
+        """Returns the data directories over which trials are still missing."""
+        specs = {datadir_spec(one.version, one.variant) for one in self.trials if one.number not in self.done}
+        return tuple(one for one in self.datadirs if one.spec in specs)
+
+    @property
+    def no_longer_needed(self) -> tuple[PlannedDatadir, ...]:
+        """Returns the complete data directories that this session built and no longer needs."""
+        needed = self.needed
+        return tuple(one for one in self.datadirs if one.whole and one.key in self.built and one not in needed)
+
+    @property
+    def builds(self) -> tuple[tuple[PlannedDatadir, float], ...]:
+        """Returns the data directories that are still to be built, with the estimated seconds of each build.
+
+        Only the rest counts if a smaller directory grows into this one."""
+        lacking = [one for one in self.needed if not one.whole]
+        return tuple(
+            (one, one.build_s - max((less.build_s for less in lacking if less.grows_into(one)), default=0.0))
+            for one in lacking
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Returns the estimated duration of the session."""
+        return SESSION_OVERHEAD_S + sum(seconds for _, seconds in self.builds) + self.trials_s(self.trials)
+
+    def trials_s(self, trials: Iterable[Trial]) -> float:
+        return sum(self.trial_s[str(trial.version), trial.variant.name] for trial in trials)
 
 
-@dataclass(frozen=True)
-class PlanProgress:
-    """Describes how much of its plan an interrupted session has done."""
-
-    done: frozenset[int] = frozenset()
-    """Numbers of the trials that have ended and need not be repeated."""
-    alternating: bool | None = None
-    """Whether its trials alternate. None if the order is not chosen yet."""
-    built: frozenset[str] = frozenset()
-    """Keys of the data directories that it has built."""
-
-
-NOTHING_DONE = PlanProgress()
+def combined_need(plans: Iterable[Plan]) -> DiskSpace:
+    """Returns the disk space of several sessions. A directory that they share or that grows counts once."""
+    needs = {
+        (one.spec.version, one.schema, tuple(sorted(one.settings.items()))): one.need
+        for plan in plans
+        for one in plan.datadirs
+        if not any(map(one.grows_into, plan.datadirs))
+    }
+    return sum(needs.values(), NO_SPACE)
 
 
 def build_variants(
@@ -331,7 +403,7 @@ def make_plan(
 
 def unsupported_questions(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[str, ...]:
     """Returns a message for each question that some of the versions do not support."""
-    needs = _restricted_questions(variants)
+    needs = restricted_questions(variants)
     without = {
         name: [str(one) for one in versions if not is_supported_by(variant, one)] for name, variant in needs.items()
     }
@@ -342,24 +414,7 @@ def unsupported_questions(versions: Sequence[Version], variants: Sequence[Varian
     )
 
 
-def check_any_trial_left(versions: Sequence[Version], variants: Sequence[Variant], *, baseline: Version | None) -> None:
-    """Raises UsageError if no trial is left for the versions, or none for the baseline.
-
-    The check comes before anything is built, and even before anything is fetched if the versions are known by then."""
-    needs = _restricted_questions(variants)
-    if not datadir_specs(versions, variants):
-        raise UsageError(
-            f"{' and '.join(map(str, versions))} does not support {' or '.join(needs)}, and nothing else was requested",
-            "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
-        )
-    if baseline is not None and not datadir_specs([baseline], variants):
-        raise UsageError(
-            f"BASELINE={baseline} has no trial: it does not support {' or '.join(needs)}",
-            "name another BASELINE=, or none",
-        )
-
-
-def _restricted_questions(variants: Sequence[Variant]) -> dict[str, Variant]:
+def restricted_questions(variants: Sequence[Variant]) -> dict[str, Variant]:
     """Returns, by name, a variant of each question that needs a capability of the server.
 
     One is enough: all variants of a question need the same capability."""

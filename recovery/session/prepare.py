@@ -1,105 +1,179 @@
-"""Prepares a session before its first server starts: checks disk space, and plans directories and trials.
+"""Plans a session: its trials, the data directories under them, and the disk space and time that they take.
 
 Problems are reported at this point, not after an hour of building or measuring."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from pathlib import Path
 
-from recovery.experiments import find_experiment
-from recovery.experiments.experiment import Experiment
-from recovery.linux.page_cache import CacheDropper, check_can_be_cold
-from recovery.linux.privileges import RootStep
-from recovery.linux.procfs import Fact
-from recovery.linux.storage import free_space
-from recovery.model import Build, Cache
-from recovery.session.datadirs import (
-    DatadirRequirement,
-    can_alternate,
-    check_combined_disk_space,
-    check_disk_space,
-    required_datadirs,
+from recovery.builds.catalog import DEFAULT_VERSION
+from recovery.builds.resolve import Sources, parse_release, parse_version_option, resolve_server
+from recovery.errors import HostUnfitError, UsageError
+from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, free_space
+from recovery.model import Build, Version
+from recovery.mysqld.datadir import DataDirInfo, DataDirs
+from recovery.mysqld.options import datadir_settings, merge
+from recovery.session.engine import LOCAL
+from recovery.session.estimate import build_seconds, trial_seconds
+from recovery.session.option_checks import check_versions
+from recovery.session.plan import (
+    DatadirSpec,
+    Plan,
+    PlannedDatadir,
+    datadir_spec,
+    datadir_specs,
+    is_supported_by,
+    make_plan,
+    unsupported_questions,
 )
-from recovery.session.engine import Engine, Say
-from recovery.session.option_checks import check_redo_log_options
-from recovery.session.plan import NOTHING_DONE, Plan, PlanProgress, check_any_trial_left, datadir_specs
 from recovery.session.request import Request
+from recovery.session.resume import ResumedSession
+from recovery.workload.schema import disk_need, script_size, template_text
+
+_NO_NAMES: Mapping[Version, str] = {}
 
 
-def choose_dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> CacheDropper | None:
-    """Returns the means to drop the host's caches, or None if it is refused or this user cannot.
+def plan_ahead(request: Request) -> Plan:
+    """Returns the plan of a session whose servers are not fetched yet; nothing is downloaded, built or started.
 
-    A user who expects the caches to be dropped is warned here, before the hour of measuring."""
-    if RootStep.DROP_CACHES in request.refused:
+    For versions that are determined at the start, a similar release or the default version is assumed."""
+    names: dict[Version, str] = {}
+    wanted = [parse_version_option(text) for text in request.versions]
+    if request.mysqld:
+        like = wanted[0].like if wanted else parse_release(DEFAULT_VERSION)
+        found = {own: _own_server_version(own.place) for own in request.mysqld}
+        versions = [replace(version or like, build=own.name) for own, version in found.items()]
+        names = {replace(like, build=own.name): str(own) for own, version in found.items() if version is None}
+    elif not wanted:
+        versions = [parse_release(DEFAULT_VERSION)]
+        names = {versions[0]: str(request.image)}
+    elif request.engine == LOCAL:
+        versions = list(map(parse_release, request.versions))
+    else:
+        versions = [one.like for one in wanted]
+        names = {one.like: one.text for one in wanted if one.release is None}
+    return plan_session(request, versions, names=names)
+
+
+def _own_server_version(mysqld: str) -> Version | None:
+    """Returns the version of a server of the user's own (MYSQLD), or None if it cannot be determined yet.
+
+    The server must be unpacked on this host, and must run without libraries that would have to be fetched."""
+    if "://" in mysqld:
         return None
-    dropper = engine.dropper(builds)
-    if dropper is None:
-        say("the host's caches cannot be dropped: files are evicted one by one; inodes and names stay cached")
-    return dropper
+    if not Path(mysqld).exists():
+        raise UsageError(f"MYSQLD={mysqld}: there is no such file or folder", "give the server's executable or tarball")
+    if not (Path(mysqld).is_dir() or os.access(mysqld, os.X_OK)):
+        return None
+    try:
+        return resolve_server(None, Sources(mysqld=mysqld, offline=True), lambda _: None).version
+    except HostUnfitError:
+        return None
 
 
-@dataclass(frozen=True)
-class RunSetup:
-    """Holds all that is known about a session before its first server starts."""
-
-    experiment: Experiment
-    plan: Plan
-    requirements: tuple[DatadirRequirement, ...]
-    dropper: CacheDropper | None = None
-    probe_facts: Mapping[str, Fact] = field(default_factory=dict)
-    """Speed of the storage, for the report."""
-    earlier: PlanProgress = NOTHING_DONE
-
-    @property
-    def needed(self) -> tuple[DatadirRequirement, ...]:
-        """Returns the data directories over which trials are still missing."""
-        return tuple(
-            requirement
-            for requirement in self.requirements
-            if self.plan.is_missing(requirement.spec, self.earlier.done)
-        )
-
-    @property
-    def no_longer_needed(self) -> tuple[DatadirRequirement, ...]:
-        """Returns the complete data directories that this session built and no longer needs."""
-        needed = self.needed
-        return tuple(
-            requirement
-            for requirement in self.requirements
-            if requirement.whole and requirement.key in self.earlier.built and requirement not in needed
-        )
-
-
-def prepare(
+def plan_session(
     request: Request,
-    builds: tuple[Build, ...],
-    earlier: PlanProgress = NOTHING_DONE,
+    versions: Sequence[Version],
     *,
-    dropper: CacheDropper | None = None,
-    probe_facts: Mapping[str, Fact] | None = None,
-) -> RunSetup:
-    experiment = find_experiment(request.scenario)
-    if any(spec.cache is Cache.COLD for spec in request.variant_specs):
-        check_can_be_cold(request.data)
-    versions = [build.version for build in builds]
-    variants = request.all_variants
-    check_any_trial_left(versions, variants, baseline=request.exact_baseline(versions))
-    check_redo_log_options(versions, request)
-    specs = datadir_specs(versions, variants)
-    requirements = required_datadirs(
-        specs, builds, requested=request.schema, data=request.data, settings=dict(request.settings)
+    builds: Sequence[Build] = (),
+    names: Mapping[Version, str] = _NO_NAMES,
+    resumed: ResumedSession | None = None,
+) -> Plan:
+    """Returns the plan of a session over these versions, and refuses what is impossible.
+
+    `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only
+    assumed."""
+    known = [one for one in versions if one not in names]
+    check_versions(request, known, assumed=tuple(names))
+    variants, servers = request.all_variants, {build.version: build for build in builds}
+    kept = {info.key: info for info in DataDirs(request.data).list()}
+    datadirs = tuple(
+        _plan_datadir(request, spec, servers.get(spec.version), kept) for spec in datadir_specs(versions, variants)
     )
     room = free_space(request.data)
-    alternating = earlier.alternating
-    if alternating is None:
-        alternating = can_alternate(
-            [requirement.need for requirement in requirements], room, growing=bool(request.points)
+    if resumed is None:
+        # Growing directories cannot alternate: each number of tables replaces the smaller one.
+        need = sum((one.need for one in datadirs), NO_SPACE)
+        alternating = not request.points and need.fits(room, share=MAX_USED_SHARE)
+    else:
+        alternating = resumed.planned.alternating
+    settings, read_iops = request.lasting_settings, request.limits.read_iops
+    trial_s = {
+        (str(version), one.name): trial_seconds(
+            version, datadir_spec(version, one).schema(request.schema), one, read_iops=read_iops, settings=settings
         )
-    plan = request.plan(versions, variants, alternating=alternating)
-    setup = RunSetup(experiment, plan, requirements, dropper, probe_facts or {}, earlier)
-    if not alternating:
-        check_disk_space(setup.needed, room, keep=request.keep, no_longer_needed=setup.no_longer_needed)
-    elif earlier.done:
-        check_combined_disk_space(setup.needed, room)
-    return setup
+        for version in versions
+        for one in variants
+        if is_supported_by(one, version)
+    }
+    plan = make_plan(
+        versions,
+        variants,
+        repeats=request.repeats,
+        alternating=alternating,
+        extras=request.extras,
+        first=request.experiment_options.only or 1,
+    )
+    return replace(
+        plan,
+        names=names,
+        unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
+        datadirs=datadirs,
+        room=room,
+        trial_s=trial_s,
+        servers=servers,
+        done=resumed.store.session.done if resumed else frozenset(),
+        built=frozenset(resumed.planned.built if resumed else ()),
+    )
+
+
+def _plan_datadir(
+    request: Request, spec: DatadirSpec, build: Build | None, kept: Mapping[str, DataDirInfo]
+) -> PlannedDatadir:
+    schema = spec.schema(request.schema)
+    settings = datadir_settings(merge(dict(request.settings), dict(spec.settings)))
+    size = disk_need(script_size(schema), spec.version, schema, settings)
+    directories, text = DataDirs(request.data), template_text(schema)
+    if build is None:
+        there = directories.find_complete(spec.version, schema, template_text=text, options=settings)
+        key = "" if there is None else there.key
+    else:
+        key = directories.key_for(build, schema, template_text=text, options=settings)
+        there = kept.get(key)
+    whole = there is not None and there.is_complete
+    # A partial build is either continued, or removed first, which frees the space it takes.
+    share = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
+    need = NO_SPACE if whole else size.remaining(share)
+    return PlannedDatadir(spec, schema, settings, key, whole, size, need, build_seconds(spec.version, schema))
+
+
+def check_space(plan: Plan, *, keep: bool) -> None:
+    """Raises HostUnfitError if one of the data directories will not fit, before an hour of building shows it.
+
+    Alternating directories are all needed at once. Others come one after the other: one that this session built and no
+    longer needs makes room for the next one, unless --keep is set."""
+    room = plan.room
+    if plan.alternating:
+        need = sum((one.need for one in plan.needed), NO_SPACE)
+        if not need.fits(room):
+            raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", SPACE_HINT)
+        return
+    built = [replace(one, need=one.size) for one in plan.no_longer_needed]
+    for one in plan.needed:
+        if one.whole:
+            continue
+        if built and built[-1].spec.grows_into(one.spec):
+            room += built.pop().need
+        while built and not one.need.fits(room) and not keep:
+            room += built.pop(0).need
+        if not one.need.fits(room):
+            beside = " beside those before it, which --keep keeps" if keep and built else ""
+            raise HostUnfitError(
+                f"the data directory of {one.spec.version} needs {one.need} and does not fit{beside}: {room} are free",
+                SPACE_HINT,
+            )
+        room -= one.need
+        built.append(one)

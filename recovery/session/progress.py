@@ -22,6 +22,7 @@ from recovery.analysis.summary import metric_value
 from recovery.linux.files import open_descriptor, parse_json, read_untrusted
 from recovery.model import STARTUP_METRIC, Run, Status, Trial, Verdict
 from recovery.mysqld.phases import CurrentPhase
+from recovery.session.plan import Plan
 
 
 class Stage(StrEnum):
@@ -29,17 +30,6 @@ class Stage(StrEnum):
     BUILDING = "building"
     MEASURING = "measuring"
     ENDED = "ended"
-
-
-@dataclass(frozen=True)
-class SessionEstimate:
-    """Describes the planned trials and builds of a session, each with a rough estimate of its duration."""
-
-    trials: tuple[Trial, ...]
-    trial_s: Mapping[tuple[str, str], float]
-    """Estimated duration of a trial, by version and variant."""
-    builds: tuple[tuple[str, float], ...] = ()
-    """Title and estimated seconds of each data directory that is still to be built."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +129,7 @@ class Progress:
     figure: str = STARTUP_METRIC
     """Figure that the session measures."""
     status: Status = Status.RUNNING
-    estimate: SessionEstimate | None = None
+    plan: Plan | None = None
     builds: tuple[tuple[str, float], ...] = ()
     """Title and estimated seconds of the builds that have not begun."""
     build: BuildProgress | None = None
@@ -165,9 +155,10 @@ class Progress:
 
     # -- events
 
-    def planned(self, estimate: SessionEstimate) -> Progress:
-        versions = tuple(dict.fromkeys(str(trial.version) for trial in estimate.trials))
-        return replace(self, estimate=estimate, builds=estimate.builds, versions=versions, step=None)._with_later_s(0)
+    def planned(self, plan: Plan) -> Progress:
+        versions = tuple(dict.fromkeys(str(trial.version) for trial in plan.trials))
+        builds = tuple((datadir.title, seconds) for datadir, seconds in plan.builds)
+        return replace(self, plan=plan, builds=builds, versions=versions, step=None)._with_later_s(0)
 
     def resumed_with(self, runs: Iterable[Run]) -> Progress:
         """Adds the runs that had ended before this process began."""
@@ -205,10 +196,10 @@ class Progress:
 
     def without(self, numbers: Container[int]) -> Progress:
         """Returns the state without these planned trials."""
-        if self.estimate is None:
+        if self.plan is None:
             return self
-        kept = tuple(trial for trial in self.estimate.trials if trial.number not in numbers)
-        return replace(self, estimate=replace(self.estimate, trials=kept))._with_cells()._with_later_s(0)
+        kept = tuple(trial for trial in self.plan.trials if trial.number not in numbers)
+        return replace(self, plan=replace(self.plan, trials=kept))._with_cells()._with_later_s(0)
 
     def trial_began(self, trial: Trial, now_s: float) -> Progress:
         begun = replace(self, trial=trial, trial_began_s=now_s, trial_end_s=now_s + self._expected_s(trial), step=None)
@@ -233,7 +224,7 @@ class Progress:
         return self._own_figure(variant) or self.figure
 
     def _own_figure(self, variant: str) -> str | None:
-        trials = self.estimate.trials if self.estimate else ()
+        trials = self.plan.trials if self.plan else ()
         return next((trial.variant.figure for trial in trials if trial.variant.name == variant), None)
 
     @property
@@ -249,7 +240,7 @@ class Progress:
 
         A build under way is estimated by its rate, a trial by the ended trials of the same version and variant, or
         roughly in advance if there are none yet."""
-        if self.estimate is None or self.status is not Status.RUNNING:
+        if self.plan is None or self.status is not Status.RUNNING:
             return None
         left_s = self.later_s + sum(seconds for _, seconds in self.builds)
         if self.trial is not None:
@@ -267,7 +258,7 @@ class Progress:
         It is computed only when something has changed, because `left_s` is called several times a second while starts
         are timed."""
         ended = {run.number for run in self.ended}
-        planned = self.estimate.trials if self.estimate else ()
+        planned = self.plan.trials if self.plan else ()
         later = [one for one in planned if one.number > begun and one.number not in ended]
         return replace(self, later_s=sum(map(self._expected_s, later)))
 
@@ -277,10 +268,10 @@ class Progress:
         took = [self.took_s[number] for number in alike if number in self.took_s]
         if took:
             return fmean(took)
-        return self.estimate.trial_s.get(cell, 0.0) if self.estimate else 0.0
+        return self.plan.trial_s.get(cell, 0.0) if self.plan else 0.0
 
     def _with_cells(self) -> Progress:
-        names = [(str(one.version), one.variant.name) for one in self.estimate.trials] if self.estimate else []
+        names = [(str(one.version), one.variant.name) for one in self.plan.trials] if self.plan else []
         cells = []
         for version, variant in dict.fromkeys(names):
             ended = [run for run in self.ended if (run.version, run.variant) == (version, variant)]
@@ -319,7 +310,7 @@ class Progress:
             results=self.results,
             status=self.status,
             stage=self.stage,
-            planned_runs=len(self.estimate.trials) if self.estimate else None,
+            planned_runs=len(self.plan.trials) if self.plan else None,
             elapsed_s=_elapsed_s(self.began_s, now_s),
             left_s=_rounded(self.left_s(now_s)),
             build=None
@@ -363,7 +354,7 @@ class ProgressReporter(Protocol):
     def say(self, line: str) -> None: ...
     def warn(self, line: str) -> None: ...
     def active(self) -> AbstractContextManager[None]: ...
-    def planned(self, estimate: SessionEstimate) -> None: ...
+    def planned(self, plan: Plan) -> None: ...
     def resumed_with(self, runs: Iterable[Run]) -> None: ...
     def set_session_folder(self, folder: Path) -> None: ...
     def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...

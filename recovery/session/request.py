@@ -20,7 +20,7 @@ from recovery.model import (
 )
 from recovery.mysqld.options import every_start_settings, merge, timed_only_settings
 from recovery.mysqld.startup import DEFAULT_STALL_S
-from recovery.session.plan import Plan, build_variants, make_plan
+from recovery.session.plan import build_variants
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,6 @@ class Request:
     def repeats(self) -> int:
         """Returns the planned number of runs of every variant; with a precision it may end earlier."""
         return self.runs or self.max_runs or 1
-
-    def plan(self, versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool) -> Plan:
-        first = 1 if self.experiment_options.only is None else self.experiment_options.only
-        return make_plan(
-            versions, variants, repeats=self.repeats, alternating=alternating, extras=self.extras, first=first
-        )
 
     @property
     def server_names(self) -> tuple[str, ...]:

@@ -27,8 +27,7 @@ from recovery.report.stored_session import (
     session_names,
     still_running_error,
 )
-from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, PlanProgress, StoredPlan, differences, stored_trials
-from recovery.session.prepare import RunSetup
+from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, Plan, StoredPlan, differences, stored_trials
 from recovery.session.request import Request
 from recovery.session.store import DRAFT_NAMES, SessionStore
 from recovery.workload.inserts import insert_statements
@@ -145,10 +144,6 @@ class ResumedSession:
     store: SessionStore
     planned: StoredPlan
 
-    @property
-    def earlier(self) -> PlanProgress:
-        return PlanProgress(self.store.session.done, self.planned.alternating, frozenset(self.planned.built))
-
     def session(self, now: Session, planned: StoredPlan) -> Session:
         """Returns the session to continue with.
 
@@ -206,20 +201,20 @@ def open_resumed(unfinished: Unfinished | None) -> Iterator[ResumedSession | Non
         store.release_lock()
 
 
-def current_plan(request: Request, setup: RunSetup) -> StoredPlan:
+def stored_plan(request: Request, plan: Plan) -> StoredPlan:
     """Returns the plan of this request on this host, in the form in which plans are stored."""
     script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
     return StoredPlan(
         command=request.command,
         folder=str(Path.cwd()),
         boot=boot_id(),
-        alternating=setup.plan.alternating,
-        trials=stored_trials(setup.plan.trials),
-        settings={trial.variant.name: dict(trial.variant.settings) for trial in setup.plan.trials},
-        servers={str(one.build.version): one.build.fingerprint for one in setup.requirements},
-        directories=tuple(requirement.key for requirement in setup.requirements),
+        alternating=plan.alternating,
+        trials=stored_trials(plan.trials),
+        settings={trial.variant.name: dict(trial.variant.settings) for trial in plan.trials},
+        servers={str(one.spec.version): plan.servers[one.spec.version].fingerprint for one in plan.datadirs},
+        directories=tuple(one.key for one in plan.datadirs),
         inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
-        built=tuple(sorted(setup.earlier.built)),
+        built=tuple(sorted(plan.built)),
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import recovery
 from recovery.analysis.statistics import is_precise
 from recovery.analysis.summary import main_values, measured_runs_by_cell
 from recovery.analysis.warm import rename_second_starts, second_start_name
-from recovery.builds.packages import Tool, provide_tool, provide_tools
-from recovery.builds.resolve import parse_version_option
+from recovery.builds.packages import provide_tool, provide_tools
 from recovery.errors import (
     HostUnfitError,
     InterruptedByUserError,
@@ -25,33 +24,32 @@ from recovery.errors import (
 )
 from recovery.experiments import find_experiment
 from recovery.experiments.bench import Bench, measure_storage_floor
-from recovery.experiments.experiment import Measurement
+from recovery.experiments.experiment import Experiment, Measurement
 from recovery.linux import cleanup
 from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
 from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.files import copy_atomically, write_atomically
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
-from recovery.linux.page_cache import cold_method
-from recovery.linux.privileges import refuse_steps
-from recovery.linux.procfs import peak_memory_bytes
+from recovery.linux.page_cache import CacheDropper, check_can_be_cold, cold_method
+from recovery.linux.privileges import RootStep, refuse_steps
+from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
-from recovery.model import Run, Status, Trial, Verdict
+from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
 from recovery.profiling.samplers import PERF, usable_programs
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
-from recovery.session.datadirs import DatadirPool, check_schema_supported
-from recovery.session.engine import Engine, resolve_builds
-from recovery.session.estimate import estimate_session
-from recovery.session.option_checks import check_options, check_table_open_cache
-from recovery.session.plan import NOTHING_DONE, DatadirSpec, datadir_spec, datadir_specs, unsupported_questions
-from recovery.session.prepare import RunSetup, choose_dropper, prepare
+from recovery.session.datadirs import DatadirPool, check_encryption
+from recovery.session.engine import Engine, Say, resolve_builds
+from recovery.session.option_checks import check_options, check_table_open_cache, check_versions, known_releases
+from recovery.session.plan import DatadirSpec, Plan, datadir_spec
+from recovery.session.prepare import check_space, plan_session
 from recovery.session.progress import ProgressReporter
 from recovery.session.request import Request
-from recovery.session.resume import ResumedSession, Unfinished, current_plan, open_resumed, sweep_results
+from recovery.session.resume import ResumedSession, Unfinished, open_resumed, stored_plan, sweep_results
 from recovery.session.store import (
     SAMPLES,
     SessionStore,
@@ -62,8 +60,6 @@ from recovery.session.store import (
     session_from_request,
     with_verdict,
 )
-from recovery.workload.inserts import insert_statements
-from recovery.workload.schema import checked_script_size
 
 # --- Files stored with a run: logs, stacks and samples
 
@@ -110,54 +106,21 @@ def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
 class TrialLoop:
     """Runs the trials of a plan; every run is on disk as soon as it has ended."""
 
-    def __init__(
-        self,
-        request: Request,
-        setup: RunSetup,
-        *,
-        pool: DatadirPool,
-        reporter: ProgressReporter,
-        resumed: ResumedSession | None = None,
-    ) -> None:
-        """Raises HostUnfitError if the plan, the options or the host differ from those of the session to resume."""
-        self.request = request
-        self.setup = setup
+    def __init__(self, experiment: Experiment, pool: DatadirPool) -> None:
+        self.experiment = experiment
         self.pool = pool
-        self.reporter = reporter
-        self.initial_session = session_from_request(
-            request,
-            setup.experiment,
-            setup.plan,
-            environment=collect_host_facts(request.data)
-            | dict(setup.probe_facts)
-            | dict(pool.engine.facts)
-            | {"cold_means": cold_method(setup.dropper)},
-            engine=pool.engine.name,
-            tool_version=recovery.__version__,
-        )
-        self.planned = current_plan(request, setup)
-        self._store: SessionStore | None = None
-        if resumed is not None:
-            self.initial_session = resumed.session(self.initial_session, self.planned)
-            self.planned = replace(resumed.planned, boot=self.planned.boot)
-            self._store = resumed.store
-        self._has_started = resumed is not None
+        self.request, self.plan, self.store, self.reporter = pool.request, pool.plan, pool.store, pool.reporter
+        self._has_started = self.store.is_resumed
         """True once a trial has begun, and in every resumed session. Otherwise the folder is removed at the end."""
         self._abandoned: set[DatadirSpec] = set()
         self._left_out: set[int] = set()
         """Numbers of the trials that a precision made unnecessary."""
         self._last_spec: DatadirSpec | None = None
 
-    @property
-    def store(self) -> SessionStore:
-        assert self._store is not None, "it is there from the beginning of the run on"
-        return self._store
-
     def run(self) -> SessionStore:
         status, note = Status.ABORTED, None
         try:
             with storage_errors(WritableFolder(DATA, self.request.data), temporary_folder()):
-                self._begin()
                 self._trials()
             status = Status.FINISHED
         except (KeyboardInterrupt, InterruptedByUserError):
@@ -173,31 +136,7 @@ class TrialLoop:
                 self._end(status, note)
         return self.store
 
-    def _begin(self) -> None:
-        """Creates or reopens the session's folder.
-
-        This comes before the first build, so that a session killed during a build can be resumed."""
-        if self._store is None:
-            self._store = SessionStore.create(self.request.results, self.initial_session, plan=self.planned)
-        else:
-            self.store.store_plan(self.planned)
-            self.store.change(status=self.initial_session.status, notes=self.initial_session.notes)
-            self.store.save()
-            self.store.mark_newest()
-            done, planned = len(self.setup.earlier.done), len(self.setup.plan.trials)
-            self.reporter.say(f"{self.store.folder.name} is resumed: {done} of {planned} runs have ended")
-        self.reporter.set_session_folder(self.store.folder)
-        self.pool.on_build = self._will_build
-        self.pool.session = self.store.folder.name.partition("-")[0]
-
-    def _will_build(self, key: str) -> None:
-        if key not in self.planned.built:
-            self.planned = replace(self.planned, built=(*self.planned.built, key))
-            self.store.store_plan(self.planned)
-
     def _end(self, status: Status, note: str | None) -> None:
-        if self._store is None:
-            return
         if not self._has_started:
             self.reporter.set_session_folder(self.request.results)
             self.store.discard()
@@ -208,15 +147,15 @@ class TrialLoop:
         self.store.finish(status=status.value, notes=notes, environment=host)
 
     def _trials(self) -> None:
-        plan, done = self.setup.plan, self.setup.earlier.done
+        plan = self.plan
         if plan.alternating:
             # All directories are built before the first trial: a build in between would disturb the next trials.
-            for requirement in self.setup.needed:
-                self.pool.bench(requirement.spec)
+            for planned in plan.needed:
+                self.pool.bench(planned.spec)
         for trial in plan.trials:
             spec, is_last = datadir_spec(trial.version, trial.variant), plan.is_last(trial)
             if spec not in self._abandoned:
-                if trial.number not in done and not self._is_unnecessary(trial, spec):
+                if trial.number not in plan.done and not self._is_unnecessary(trial, spec):
                     self._run_trial(trial, spec)
                 is_there = spec not in self._abandoned
                 if is_last and is_there and self.request.floor and not self._has_floor(spec):
@@ -233,7 +172,7 @@ class TrialLoop:
             before = tuple(run for run in self.store.session.runs if run.repeat < trial.repeat)
             session = rename_second_starts(replace(self.store.session, runs=before))
             cells = measured_runs_by_cell(session)
-            for variant in self.setup.plan.variants_over(spec):
+            for variant in self.plan.variants_over(spec):
                 # Of warm starts either the warm ones or the second starts count: the larger number of them.
                 names = (variant, second_start_name(session, variant))
                 runs = max((cells.get((str(spec.version), name), ()) for name in names), key=len)
@@ -245,15 +184,15 @@ class TrialLoop:
     def _leave_out(self, spec: DatadirSpec, precision: float) -> None:
         """Removes the trials over this data directory that are not done from those that are planned."""
         done = self.store.session.done
-        self._left_out |= {one.number for one in self.setup.plan.over(spec) if one.extra is None} - done
-        self.store.change(planned_runs=len(self.setup.plan.trials) - len(self._left_out))
+        self._left_out |= {one.number for one in self.plan.over(spec) if one.extra is None} - done
+        self.store.change(planned_runs=len(self.plan.trials) - len(self._left_out))
         self.store.save()
         self.reporter.trials_left_out(self._left_out)
         self.reporter.say(f"{spec.version}: every interval is within +- {100 * precision:g} %")
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""
-        over = self.setup.plan.variants_over(spec)
+        over = self.plan.variants_over(spec)
         return any((floor.version, floor.variants) == (str(spec.version), over) for floor in self.store.session.floors)
 
     def _run_trial(self, trial: Trial, spec: DatadirSpec) -> None:
@@ -309,7 +248,7 @@ class TrialLoop:
         If the storage fails, the trial is void instead of failed: the server is not to blame."""
         storage = bench.datadir.writable_folder
         try:
-            outcome = self.setup.experiment.measure(bench, trial.variant)
+            outcome = self.experiment.measure(bench, trial.variant)
         except (ServerFailedError, TrialVoidError, HostUnfitError) as error:
             if (storage_error := as_storage_error(error, storage, temporary_folder())) is not None:
                 return run_from_error(trial, storage_error), None, storage_error
@@ -321,7 +260,7 @@ class TrialLoop:
             return run_from_error(trial, error), None, None
         run, paused = run_from_measurement(trial, outcome), clock.pause()
         doubt = paused or limit_violation(bench.server.group, run)
-        verdict, reason = (Verdict.VOID, doubt) if doubt else self.setup.experiment.judge(outcome)
+        verdict, reason = (Verdict.VOID, doubt) if doubt else self.experiment.judge(outcome)
         storage_error = None
         if verdict is Verdict.FAILED:
             storage_error = as_storage_error(ServerFailedError(reason or verdict.value), storage, temporary_folder())
@@ -337,7 +276,7 @@ class TrialLoop:
         self.reporter.say(f"{trial.version}: reading the first page of every table's file, for the floor")
         clock = ClockGuard()
         try:
-            floor = floor_from_reads(trial, self.setup.plan, measure_storage_floor(bench))
+            floor = floor_from_reads(trial, self.plan, measure_storage_floor(bench))
             if (text := clock.pause()) is not None:
                 raise TrialVoidError(text)
         except RecoveryError as error:
@@ -378,7 +317,7 @@ class TrialLoop:
             self._abandoned.add(spec)
             if not bench.can_recover and not isinstance(error, ServerKilledError):
                 self.pool.remove(spec)
-            if self.setup.plan.is_last(trial):
+            if self.plan.is_last(trial):
                 return
             self._note(f"{trial.version}: the trials left were not run: {error.message}")
 
@@ -386,7 +325,7 @@ class TrialLoop:
         """Notes that the next trial builds a new data directory, because that of this trial was set aside.
 
         After the last trial the directory is abandoned instead, so that nothing is built for the floor alone."""
-        if self.setup.plan.is_last(trial):
+        if self.plan.is_last(trial):
             self._abandoned.add(spec)
         else:
             self._note(f"{trial.version}: after run {trial.number} its data directory was built anew.")
@@ -423,31 +362,54 @@ def run_session(
         stack.callback(cleanup.sweep_temp_folders)
         # Created before the builds, so that a limit which cannot be set is reported before an hour of building.
         group = stack.enter_context(server_limits(request.limits, request.data))
-        engine, setup, programs_at_work = _set_up(request, engine, reporter, resumed=resumed)
-        reporter.planned(estimate_session(request, setup.plan, setup.needed))
+        engine, builds = _get_servers(request, engine, reporter)
+        dropper = _choose_dropper(request, engine, builds, reporter.warn)
+        experiment = find_experiment(request.scenario)
+        programs = provide_tools(experiment.programs, offline=request.offline, say=reporter.warn)
+        probe_facts = _probe_storage(request, reporter, is_resumed=resumed is not None)
+        plan = plan_session(request, [build.version for build in builds], builds=builds, resumed=resumed)
+        for text in plan.unavailable:
+            reporter.warn(text)
+        check_space(plan, keep=request.keep)
+        reporter.planned(plan)
         if resumed is not None:
-            there = resumed.store.session
-            reporter.resumed_with(run for run in there.runs if run.number in there.done)
+            reporter.resumed_with(run for run in resumed.store.session.runs if run.number in plan.done)
+        environment = collect_host_facts(request.data) | probe_facts | dict(engine.facts)
+        environment["cold_means"] = cold_method(dropper)
+        session = session_from_request(request, experiment, plan, environment=environment, engine=engine.name)
+        if resumed is not None:
+            session = resumed.session(session, stored_plan(request, plan))
+        check_encryption(request, plan, engine, reporter)
         scratch = cleanup.make_temp_folder()
         stack.callback(cleanup.remove_temp_folder, scratch)
-        pool = stack.enter_context(
-            DatadirPool(
-                request,
-                {requirement.spec: requirement for requirement in setup.requirements},
-                engine=engine,
-                reporter=reporter,
-                dropper=setup.dropper,
-                scratch=scratch,
-                group=group,
-                samplers=samplers,
-                programs=programs_at_work,
-                built=set(setup.earlier.built),
-                no_longer_needed=[requirement.key for requirement in setup.no_longer_needed],
-            )
-        )
-        loop = TrialLoop(request, setup, pool=pool, reporter=reporter, resumed=resumed)
-        pool.check_encryption([requirement.spec for requirement in setup.needed])
-        return loop.run()
+        store = open_store(request, session, plan, reporter, resumed)
+        pool = DatadirPool(
+            request, plan, engine, store, reporter,
+            dropper=dropper, scratch=scratch, group=group, samplers=samplers, programs=programs,
+        )  # fmt: skip
+        with pool:
+            return TrialLoop(experiment, pool).run()
+
+
+def open_store(
+    request: Request, session: Session, plan: Plan, reporter: ProgressReporter, resumed: ResumedSession | None
+) -> SessionStore:
+    """Creates or reopens the session's folder.
+
+    This comes before the first build, so that a session killed during a build can be resumed."""
+    planned = stored_plan(request, plan)
+    with storage_errors(WritableFolder(DATA, request.data), temporary_folder()):
+        if resumed is None:
+            store = SessionStore.create(request.results, session, plan=planned)
+        else:
+            store = resumed.store
+            store.store_plan(replace(resumed.planned, boot=planned.boot))
+            store.change(status=session.status, notes=session.notes)
+            store.save()
+            store.mark_newest()
+            reporter.say(f"{store.folder.name} is resumed: {len(plan.done)} of {len(plan.trials)} runs have ended")
+    reporter.set_session_folder(store.folder)
+    return store
 
 
 def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
@@ -455,19 +417,15 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
 
     Returns the programs that can take stacks on this host."""
     check_table_open_cache(request, say=reporter.warn)
-    checked_script_size(request.schema)
-    insert_statements(request.schema, count=request.inserts, template=request.insert_template)
-    releases = [
-        release for version in request.versions if (release := parse_version_option(version).release) is not None
-    ]
-    for spec in datadir_specs(releases, request.all_variants):
-        check_schema_supported(spec.version, spec.schema(request.schema))
+    check_versions(request, known_releases(request))
     if request.stacks == PERF:
         provide_tool(PERF, offline=request.offline, say=reporter.warn)
     samplers = usable_programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     quoted_value("DATA=", str(request.data))
     DataDirs(request.data).check()
+    if any(spec.cache is Cache.COLD for spec in request.variant_specs):
+        check_can_be_cold(request.data)
     return samplers
 
 
@@ -487,10 +445,8 @@ def _remove_leftovers(reporter: ProgressReporter, data: Path) -> None:
             reporter.warn(f"{text}, is still there: {why_not}")
 
 
-def _set_up(
-    request: Request, engine: Engine, reporter: ProgressReporter, *, resumed: ResumedSession | None
-) -> tuple[Engine, RunSetup, dict[str, Tool]]:
-    """Returns the engine that runs the servers, the prepared session, and the programs that put load on a server."""
+def _get_servers(request: Request, engine: Engine, reporter: ProgressReporter) -> tuple[Engine, tuple[Build, ...]]:
+    """Returns the servers and the engine that runs them."""
     sweep_results(request.results)
     reporter.doing("getting the servers")
     engine, builds = resolve_builds(request, engine, reporter.warn)
@@ -498,21 +454,29 @@ def _set_up(
         for warning in build.warnings:
             reporter.warn(f"warning: {build.version}: {warning}")
     check_options(request, engine, builds, reporter.warn)
-    dropper = choose_dropper(request, engine, builds, reporter.warn)
-    at_work = find_experiment(request.scenario).programs
-    programs_at_work = provide_tools(at_work, offline=request.offline, say=reporter.warn)
-    # Before the builds: after them the storage is still busy with our writes. A resumed session has stored results.
+    return engine, builds
+
+
+def _choose_dropper(request: Request, engine: Engine, builds: Sequence[Build], say: Say) -> CacheDropper | None:
+    """Returns the means to drop the host's caches, or None if it is refused or this user cannot.
+
+    A user who expects the caches to be dropped is warned here, before the hour of measuring."""
+    if RootStep.DROP_CACHES in request.refused:
+        return None
+    dropper = engine.dropper(builds)
+    if dropper is None:
+        say("the host's caches cannot be dropped: files are evicted one by one; inodes and names stay cached")
+    return dropper
+
+
+def _probe_storage(request: Request, reporter: ProgressReporter, *, is_resumed: bool) -> dict[str, Fact]:
+    """Returns the speed of the storage, for the report. A resumed session has stored results.
+
+    It is measured before the builds: after them the storage is still busy with our writes."""
     reporter.doing("trying the storage")
-    is_tried = request.probe and resumed is None
+    if not request.probe or is_resumed:
+        return NOT_PROBED.facts()
     clock = ClockGuard()
-    tried = probe_reads(request.data, effort_for(request.most_tables)) if is_tried else NOT_PROBED
-    if is_tried and (paused := clock.pause()) is not None:
-        tried = replace(NOT_PROBED, why_not=paused)
-    for text in (
-        *request.unavailable,
-        *unsupported_questions([build.version for build in builds], request.all_variants),
-    ):
-        reporter.warn(text)
-    earlier = NOTHING_DONE if resumed is None else resumed.earlier
-    setup = prepare(request, builds, earlier, dropper=dropper, probe_facts=tried.facts())
-    return engine, setup, programs_at_work
+    probe = probe_reads(request.data, effort_for(request.most_tables))
+    paused = clock.pause()
+    return (probe if paused is None else replace(NOT_PROBED, why_not=paused)).facts()

@@ -62,7 +62,7 @@ from recovery.report.stored_session import (
     with_tool_version,
     writing_results,
 )
-from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec, unsupported_questions
+from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
 from recovery.session.plan import to_json as plan_to_json
 from recovery.session.request import Request
 
@@ -84,6 +84,8 @@ class SessionStore:
         self.folder = folder
         self.logs = folder / "logs"
         self._session = session
+        self.plan: StoredPlan | None = None
+        self.is_resumed = False
         self._lock: locks.Lock | None = None
         self._report_written_s = -math.inf
         """When report.json was last written, on the monotonic clock."""
@@ -125,6 +127,7 @@ class SessionStore:
                 raise still_running_error(folder)
             # Read again: another process may have written to it before it was locked.
             store._session = read_session(folder)
+            store.is_resumed = True
             for part in (folder, folder / "runs", folder / "logs", folder / STACKS_FOLDER, folder / SAMPLES):
                 sweep_drafts(part)
         return store
@@ -165,8 +168,14 @@ class SessionStore:
             sync_folder(self.folder.parent)
 
     def store_plan(self, plan: StoredPlan) -> None:
+        self.plan = plan
         with writing_results(self.folder):
             write_atomically(self.folder / PLAN_FILE, plan_to_json(plan))
+
+    def record_build(self, key: str) -> None:
+        """Adds a data directory to those that the session builds, before it is built."""
+        if self.plan is not None and key not in self.plan.built:
+            self.store_plan(replace(self.plan, built=(*self.plan.built, key)))
 
     def append(self, run: Run) -> None:
         """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report.
@@ -376,7 +385,7 @@ def floor_from_reads(last: Trial, plan: Plan, reads: FloorTimes) -> ReadFloor:
 
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
-    notes = [*request.unavailable, *unsupported_questions(plan.versions, request.all_variants)]
+    notes = list(plan.unavailable)
     if request.limits:
         notes.append(f"The server was limited to {limits_text(request.limits)}.")
     if request.precision is not None:
@@ -400,7 +409,6 @@ def session_from_request(
     *,
     environment: Mapping[str, str | int | float | None],
     engine: str,
-    tool_version: str,
 ) -> Session:
     baseline = request.exact_baseline(plan.versions)
     return Session(
@@ -424,7 +432,6 @@ def session_from_request(
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
-        tool_version=tool_version,
         figure=experiment.metric,
         axes=_axes(experiment, plan),
         cells={trial.variant.name: trial.variant.values for trial in plan.trials},

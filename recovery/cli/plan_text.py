@@ -1,0 +1,147 @@
+"""Prints the plan of a session: all of it for a dry run, and its time and disk space before a session begins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+from rich.console import Console
+
+from recovery.builds.resolve import available_servers, parse_version_option
+from recovery.cli.report import escaped_text
+from recovery.errors import UsageError
+from recovery.experiments import find_experiment
+from recovery.linux.cgroups import controller_settings, limits_text
+from recovery.model import ExtraRun, Layout, Schema, Version
+from recovery.mysqld.datadir import DataDirs
+from recovery.profiling.samplers import usable_programs
+from recovery.report.fmt import count_text
+from recovery.session.engine import IN_CONTAINERS, LOCAL, describe_engine
+from recovery.session.estimate import duration_text
+from recovery.session.option_checks import check_options_offline, check_table_open_cache
+from recovery.session.plan import Plan, combined_need
+from recovery.session.prepare import plan_ahead
+from recovery.session.request import Request
+
+_MAX_TRIALS, _FIRST_TRIALS = 20, 10
+"""The plan lists at most so many trials; of more, it lists the first."""
+_EXTRA_RUN_NOTES = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
+
+
+def print_plan(request: Request, console: Console) -> None:
+    """Prints what would be run: the plan, and the disk space, inodes and time that it needs.
+
+    Nothing is downloaded, built or started."""
+    controller_settings(request.limits, request.data)
+    if request.stacks is not None:
+        usable_programs(request.stacks)
+
+    def say(line: str) -> None:
+        console.print(escaped_text(line), soft_wrap=True)
+
+    check_table_open_cache(request, say=say)
+    plan = plan_ahead(request)
+    check_options_offline(request, plan.known_versions, say)
+    for line in _plan_lines(request, plan):
+        say(line)
+
+
+def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
+    run_by = describe_engine(request)
+    yield find_experiment(request.scenario).question
+    yield f"  servers run {run_by}"
+    yield f"  sizes: {_sizes_text(request)}"
+    if request.engine == LOCAL:
+        for text, version in zip(request.versions, plan.versions, strict=False):
+            if parse_version_option(text).release is None:
+                yield f"  {text} is {version}, the newest that is known on this host"
+    for name in plan.names.values():
+        yield f"  the version of {name} is determined at the start"
+    for note in plan.unavailable:
+        yield f"  {note}"
+    build_s = {one.spec: seconds for one, seconds in plan.builds}
+    for one in plan.datadirs:
+        version = one.spec.version
+        name = " ".join((plan.name(version), *one.spec.words))
+        fit = "" if one.need.fits(plan.room) else " (does not fit, unless it already exists)"
+        own = next((str(own) for own in request.mysqld if own.name == version.build), request.image)
+        server = own or _server_source(version, in_images=IN_CONTAINERS in run_by)
+        tables = _tables_text(one.schema)
+        time = duration_text(build_s.get(one.spec, 0.0) + plan.trials_s(plan.over(one.spec)))
+        if one.whole:
+            yield f"  {name}: server {server}; {tables} in {one.key}, which is there; about {time}"
+        else:
+            yield f"  {name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
+    yield f"  data in {request.data}: {plan.room} free"
+    yield from _existing_lines(request, plan)
+    if request.limits:
+        yield f"  the measured server is limited to {limits_text(request.limits)}"
+    if len(plan.specs) > 1:
+        yield f"  {plan.order}, unless some are built already"
+    yield from _trial_lines(plan)
+    about = "About" if request.precision is None else "At most about"
+    yield f"{about} {duration_text(plan.seconds)} in all. Times are rough: the rates of a 2-core machine."
+
+
+def _trial_lines(plan: Plan) -> Iterator[str]:
+    shown = plan.trials if len(plan.trials) <= _MAX_TRIALS else plan.trials[:_FIRST_TRIALS]
+    for trial in shown:
+        extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
+        yield f"  {trial.number:3d}  {plan.name(trial.version)}  {trial.variant.name}{extra}"
+    if len(shown) < len(plan.trials):
+        yield f"  and {len(plan.trials) - len(shown):,} more"
+
+
+def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:
+    """Yields the other data directories of these versions that exist, which are not used."""
+    names, used = tuple(f"{version.release}-" for version in plan.versions), {one.key for one in plan.datadirs}
+    for info in DataDirs(request.data).list():
+        if info.key.startswith(names) and info.key not in used:
+            yield f"  also there, for other sessions: {info.key} ({info.status})"
+
+
+def _sizes_text(request: Request) -> str:
+    schema = request.schema
+    points = " ".join(f"{count:,}" for count in request.points or (schema.tables,))
+    parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
+    if schema.rows:
+        parts.append(f"{schema.rows:,} rows in each")
+    at_most = "" if request.precision is None else "at most "
+    variants, runs = len(request.all_variants), f"{at_most}{count_text(request.repeats, 'run')}"
+    versions = " of each version" if len(request.versions) > 1 else ""
+    parts.append(f"{variants} variants, {runs} of each" if variants > 1 else f"{runs}{versions}")
+    parts += sorted({one.task.size_text for one in request.all_variants if one.task} - {""})
+    return "; ".join(parts)
+
+
+LONG_S = 1800.0
+"""A session that is expected to take longer asks before it begins."""
+
+
+def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bool) -> None:
+    """Prints the expected time and disk space. On a terminal, asks whether to begin if it is over 30 minutes.
+
+    Raises UsageError if the answer is no."""
+    plans = list(map(plan_ahead, requests))
+    seconds = sum(plan.seconds for plan in plans)
+    disk = combined_need(plans).bytes / 1e9
+    about = "about" if all(request.precision is None for request in requests) else "at most about"
+    say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk")
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    if seconds > LONG_S and asks and not yes and not click.confirm("Begin?", default=False, err=True):
+        raise UsageError(
+            "nothing was measured", "give SCALE=quick, or fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
+        )
+
+
+def _tables_text(schema: Schema) -> str:
+    files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
+    return f"{schema.total_tables:,} tables{files}"
+
+
+def _server_source(version: Version, *, in_images: bool) -> str:
+    if in_images:
+        return "in an image"
+    cached = {offer.version for offer in available_servers() if offer.cached}
+    return "in the cache" if str(version) in cached else "to be fetched"
