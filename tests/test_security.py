@@ -20,8 +20,7 @@ from recovery.builds.install import unpack
 from recovery.cli.main import run
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.privileges import RootStep
-from recovery.model import Schema, parse_version
-from recovery.mysqld.options import FLAG, base_settings, check_user_settings, render_cnf
+from recovery.model import Schema
 from recovery.session.request import parse_identifier
 from recovery.workload.schema import quote_identifier, script_statements
 from recovery.workload.sysbench import base_command
@@ -129,33 +128,6 @@ def test_a_template_reaches_nothing_but_its_variables(expression: str, tmp_path:
     path.write_text(expression)
     with pytest.raises(UsageError):
         list(script_statements(Schema(1, template=path)))
-
-
-@pytest.mark.parametrize("version", ["5.5.62", "5.6.24", "5.7.22", "8.0.15", "8.4.6", "9.7.4", "mariadb-10.11.5"])
-def test_no_server_listens_on_a_port(version: str, tmp_path: Path) -> None:
-    settings = base_settings(parse_version(version), rundir=tmp_path)
-    assert settings["skip_networking"] == FLAG
-    assert settings.get("mysqlx", "OFF") == "OFF"
-    assert ("mysqlx" in settings) == (version[0] in "89")
-    assert "port" not in settings
-    text = render_cnf(settings, "{% for name, value in settings %}{{ name }}={{ value }}\n{% endfor %}")
-    assert "skip_networking=\n" in text
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["port", "bind-address", "skip_networking", "loose_mysqlx", "mysqlx_port", "admin_address", "admin-port",
-     "extra_port", "socket", "datadir", "user", "enable_networking", "disable_skip_networking"],
-)  # fmt: skip
-def test_no_option_makes_a_server_listen(option: str) -> None:
-    with pytest.raises(UsageError):
-        check_user_settings({option: "1"})
-
-
-def test_no_option_contains_another_one() -> None:
-    for name, value in (("a", "1\n!include /etc/passwd"), ("a\nb", "1"), ("!include", "x"), ("a", 'x"y')):
-        with pytest.raises(UsageError):
-            check_user_settings({name: value})
 
 
 def test_no_password_is_on_a_command_line() -> None:
