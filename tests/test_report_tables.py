@@ -320,18 +320,6 @@ def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
 # --- Servers under load
 
 
-def test_without_the_misses_of_the_load_a_loss_has_no_such_column() -> None:
-    session = interference(caches=("400",))
-    runs = (
-        replace(run, measures={name: value for name, value in run.measures.items() if not name.startswith("load_")})
-        for run in session.runs
-    )
-    lost = titled(replace(session, runs=tuple(runs)), "Lost by poll=on")
-    assert lost.headers[-1] == "significant"
-    assert len(lost.rows[0]) == len(lost.headers) == len(lost.numeric)
-    assert not any("misses" in note for note in lost.notes)
-
-
 def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     session = interference(caches=("400",))
     runs = tuple(replace(one, measures={"elapsed_s": 1e6 / one.measures["qps"]}) for one in session.runs)
