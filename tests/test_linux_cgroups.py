@@ -385,17 +385,6 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
     return found
 
 
-@pytest.mark.usefixtures("planned")
-def test_the_estimate_of_the_plan_depends_on_the_limit_on_reads(capsys: pytest.CaptureFixture[str]) -> None:
-    estimates = set()
-    for limits in ([], ["--read-iops", "100"]):
-        assert run(["cold-recovery", "--dry-run", "--version", "5.7.22", "--tables", "20000", *limits]) == 0
-        plan = capsys.readouterr()
-        assert ("limited" in plan.out) == ("--read-iops" in plan.err) == bool(limits)
-        estimates.add(next(line for line in plan.out.splitlines() if "with the build" in line))
-    assert len(estimates) == 2
-
-
 # --- A warm run without options uses what the newest session used
 
 
