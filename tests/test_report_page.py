@@ -8,15 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from at_work import NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 from html_page import HtmlPage, check_page
 
 from recovery.analysis.summary import groups
-from recovery.analysis.warnings import findings
 from recovery.model import Axis, LoadTimeline, Series, Session
 from recovery.report.fmt import rounded_axis
-from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
 from recovery.report.html.load_timelines import load_timelines
@@ -97,17 +95,6 @@ def test_a_server_that_does_not_read_every_file_has_no_bar_over_the_floor() -> N
     assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
 
 
-def test_the_first_screen_has_the_number_of_warnings_and_the_most_important_one(kept_sessions: Path) -> None:
-    session = load_session(kept_sessions / "2026-11-21-scale")
-    number = len(findings(session))
-    first, _, rest = render(session).partition("<nav")
-    assert number > 1
-    assert f"{number} warnings, the most important about {findings(session)[0].about}" in first
-    assert f'<a href="#warnings">Warnings ({number})</a>' in rest
-    first, _, rest = render(a_session(())).partition("<nav")
-    assert ('href="#warnings"' in first, '<a href="#warnings">Warnings</a>' in rest) == (False, True)
-
-
 # --- Growth
 
 
@@ -157,10 +144,6 @@ def timelines(session: Session, timeline: LoadTimeline | None = None) -> tuple[C
     return tuple(one for one in load_timelines(session) if isinstance(one, Chart))
 
 
-def panels(chart: Chart) -> list[str]:
-    return re.findall(r">([^<>]+); the upper line is", chart.svg)
-
-
 def test_each_cell_has_a_line_against_the_scale() -> None:
     session = interference()
     (group,) = groups(session)
@@ -190,16 +173,6 @@ def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
     assert scaling_charts(whole, groups(whole)[-1], "k") is None, "nothing to scale"
 
 
-def test_cells_without_a_scale_have_bars() -> None:
-    session = metadata()
-    chart = cell_bars(session, groups(session)[0], "k")
-    assert chart is not None
-    assert chart.svg.count('class="bar v0"') == chart.svg.count('class="bar v1"') == 5
-    assert chart.svg.count('class="dot"') == len(session.runs)
-    assert "mean 58.26" in chart.svg
-    assert cell_bars(replace(session, runs=()), groups(session)[0], "k") is None
-
-
 def test_runs_with_and_without_the_poller_are_overlaid() -> None:
     charts = load_timelines(interference())
     assert len(charts) == 2 * 2 * 3, "each with a folded part"
@@ -214,24 +187,8 @@ def test_runs_with_and_without_the_poller_are_overlaid() -> None:
     assert 'class="polling s0"' not in first.svg
     assert "poll=on: 210 polls/s beside the load" in first.svg
     assert "queries/s; the upper line is 50,000" in first.svg
-    assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "load misses/s"], "hits beside misses"
     assert isinstance(more, FoldedParts)
     assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s, polls/s"
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "notes"),
-    [
-        ("opened_tables_per_s", (5.0, 5.0, 0.0, 0.0), ("Zero while it was measured: opened/s.",)),
-        ("rwlock_os_waits_per_s", (0.0,) * 4, ()),
-    ],
-    ids=["zero after the warm-up", "not counted by this server"],
-)
-def test_zeros_have_no_panel(name: str, values: tuple[float, ...], notes: tuple[str, ...]) -> None:
-    timeline = LoadTimeline((-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series(name, values)))
-    session = replace(interference(caches=("400",)), scenario="table-cache" if not notes else "interference")
-    chart = timelines(session, timeline)[0]
-    assert (panels(chart), chart.notes) == (["queries/s"], notes)
 
 
 def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> None:

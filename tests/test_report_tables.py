@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from at_work import NEW, OLD, interference, waited, write_scaling
+from at_work import NEW, OLD, interference, write_scaling
 from everything import a_run, a_session, everything, growing
 from sessions import FIXTURES
 
@@ -328,15 +328,6 @@ def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")
     for other in (slower, interference(), write_scaling()):
         assert not any("seconds of each task" in table.title for table in figure_tables(other))
-
-
-def test_waits_are_those_of_the_median_run_if_no_run_counted_them_all() -> None:
-    session = waited(write_scaling(small=True))
-    runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
-    usual = replace(session, runs=runs)
-    assert titled(usual, "Most frequent waits").notes[0].startswith("From the median run of each cell. ")
-    means = "Writes and threads: transactions/s, hot-rows"
-    assert titled(usual, means) == titled(session, means)
 
 
 def test_four_versions_are_compared_with_their_neighbours_and_the_baseline() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import NormalDist
 
 import pytest
-from at_work import FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import violations
 
 from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
@@ -154,10 +154,9 @@ def test_along_an_axis_cells_differ_in_nothing_else() -> None:
     assert len(all_variant_ratios(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", SMALL)
 def test_stored_summaries_keep_the_schema(name: str) -> None:
     session = SMALL[name]()
-    assert {axis.name for axis in session.axes} == {axis.name for axis in FORMS[name]().axes}
     report = json.loads(to_json(session))
     assert violations(report) == []
     assert report["summaries"] == []

@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from at_work import FORMS, interference, metadata, write_scaling
+from at_work import SMALL, interference, metadata, write_scaling
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -261,7 +261,7 @@ def measured(**figures: float) -> Callable[[Run], Run]:
 
 @pytest.mark.parametrize("name", ["metadata", "interference", "write-scaling"])
 def test_a_quiet_session_of_loads_has_no_warning(name: str) -> None:
-    assert findings(FORMS[name]()) == ()
+    assert findings(SMALL[name]()) == ()
 
 
 def load_of(*qps: float) -> Session:
