@@ -139,15 +139,6 @@ def test_the_limits_of_the_measurement_are_listed(kept_sessions: Path) -> None:
     assert any(line.startswith("Warning, ") for line in section(loads, "Limits of this measurement"))
 
 
-def test_the_attached_files_are_named(kept_sessions: Path) -> None:
-    session = load_session(kept_sessions / "2026-11-21-stacks")
-    (run,) = (run for run in session.runs if run.number == 4)
-    attached = " ".join(" ".join(section(rendered(session), "How to repeat")).partition("archive: ")[2].split())
-    assert attached.startswith("repro.sh, logs/")
-    assert str(run.stacks) in attached
-    assert attached.endswith("report.txt, report.json")
-
-
 def test_a_server_for_which_the_manual_says_nothing_has_no_expectation(kept_sessions: Path) -> None:
     """Up to 5.6 the redo log names no files."""
     old = keep_versions(load_session(kept_sessions / "2026-11-21-seven-versions"), ("5.6.24",))
@@ -191,22 +182,6 @@ def test_sampled_stacks_add_the_most_frequent_one(kept_sessions: Path) -> None:
     heading, *frames = section(text, "Top stack")
     assert heading == "of run 4, 5.7.22: 82 % of validation, main thread:", "of the slowest version"
     assert " ".join(frames).startswith("fil_ibd_open > Datafile::validate_to_dd > ")
-
-
-@pytest.mark.parametrize(
-    ("samples", "of", "heading"),
-    [(9, 15, "of run 4, 5.7.22: 9 of 15 samples in validation, main thread:"), (1, 2, None)],
-)
-def test_a_stack_of_few_samples_has_their_number(
-    samples: int, of: int, heading: str | None, kept_sessions: Path
-) -> None:
-    session = load_session(kept_sessions / "2026-11-21-stacks")
-    (run,) = (run for run in session.runs if run.number == 4)
-    chain = next(one for one in run.chains if one.phase == "validation")
-    sampled = replace(run, chains=(replace(chain, samples=samples, of=of),))
-    runs = tuple(sampled if one.number == 4 else replace(one, chains=()) for one in session.runs)
-    found = section(rendered(replace(session, runs=runs)), "Top stack")
-    assert (found[0] if found else None) == heading
 
 
 @pytest.mark.parametrize("name", KEPT_SESSIONS)

@@ -315,14 +315,6 @@ def test_nothing_is_drawn_after_the_end(terminal: Terminal) -> None:
     assert shown.cursor_shown
 
 
-def test_unchanged_lines_are_not_drawn_again(terminal: Terminal) -> None:
-    screen = Screen(terminal.stream)
-    screen.draw([Line("one")])
-    before = terminal.read()
-    screen.draw([Line("one")])
-    assert terminal.read() == before
-
-
 def test_a_terminal_that_became_narrower_has_folded_what_was_drawn(terminal: Terminal) -> None:
     screen = Screen(terminal.stream)
     screen.say("kept")
