@@ -267,7 +267,7 @@ def spans(tracker: PhaseTracker) -> dict[str, tuple[float, float]]:
 
 
 def test_phases_of_lines_that_were_held_back_come_from_their_stamps() -> None:
-    """test_recorded_phases.py has whole starts."""
+    """test_phases.py has whole starts."""
     tracker = tracked(*((3.0, at_s, text) for at_s, text in LINES_80))
     assert tracker.held_s is not None
     assert round(tracker.held_s, 3) == 2.5
