@@ -7,17 +7,18 @@ module imports no other module of the package.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 MIN_PROBED_BLOCKS = 100
 """With fewer blocks read twice, the storage probe cannot show whether something below this host caches data."""
 
 
-# --- Tasks: what a server has to do apart from starting
+# --- Tasks, and the names of axes that all experiments have in common
 
 QUESTION_AXIS = "question"
 """The name of the axis that names the parts of an experiment."""
@@ -25,110 +26,20 @@ CACHE_AXIS, TABLES_AXIS = "cache", "tables"
 
 
 @dataclass(frozen=True)
-class Poll:
-    """Clients that repeatedly execute other statements during a load."""
+class Task:
+    """What a server does in a trial in place of a timed start. Experiments define their own kinds."""
 
-    clients: int
-    """0: no polling. Such a load is the baseline for the same load with polling."""
-    every_s: float
-    """Pause of each client between an answer and its next statement."""
-    statements: tuple[str, ...]
-    """Executed in turn. `{table}` is replaced by the name of a table, another one each time; `{database}` by the name
-    of its schema."""
+    has_clients: ClassVar[bool] = False
+    """Whether clients work with the server: both get CPUs of their own, and the layout of the tables is fixed."""
 
+    @property
+    def size_text(self) -> str:
+        """Its size in words, for the plan; empty if nothing is to be said."""
+        return ""
 
-@dataclass(frozen=True)
-class Load:
-    """A sysbench load over tables that exist already."""
-
-    script: str
-    """A script that comes with sysbench (`oltp_read_only`), or the path of a script of the user."""
-    threads: int
-    tables: int
-    rows: int
-    """Rows in each table."""
-    seconds: int
-    """Measured time, after the warm-up."""
-    warmup_s: int
-    options: tuple[str, ...] = ()
-    """Additional options for sysbench: `--rand-type=uniform`."""
-    poll: Poll | None = None
-
-
-@dataclass(frozen=True)
-class StatementTask:
-    """One statement, timed until its last row arrives."""
-
-    statement: str
-
-
-@dataclass(frozen=True)
-class DumpTask:
-    """A dump of the definitions of all tables, without rows."""
-
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CreateTask:
-    """One client creates tables, one statement and one commit at a time, with the server's default durability."""
-
-    tables: int
-
-
-class CrashMoment(StrEnum):
-    """The moment at which a server is killed."""
-
-    INSERTS = "inserts"
-    """While one client runs the insert script."""
-    LOAD = "load"
-    """While several clients run transactions of several rows each."""
-    DEFINITIONS = "definitions"
-    """While tables are created, altered, renamed and dropped."""
-    RECOVERY = "recovery"
-    """While it recovers from such a load, several times in succession."""
-    SHUTDOWN = "shutdown"
-    """While it shuts down on request under such a load."""
-    POWER = "power-loss"
-    """Under such a load, not by a signal but by a simulated power loss: everything that its filesystem had not written
-    yet is lost."""
-
-
-@dataclass(frozen=True)
-class Crash:
-    """A server is killed at a random moment, and the state after its recovery is checked."""
-
-    moment: CrashMoment
-    seed: int
-    """Seed of all random choices, together with the server's version, the variant and the number of the repeat."""
-    depth: int
-    """Maximum number of times that a recovery is killed."""
-
-
-class FileFault(StrEnum):
-    """What is wrong with the files when a killed server is started again."""
-
-    FULL_DISK = "full-disk"
-    MISSING = "missing"
-    """A table's file is missing."""
-    TRUNCATED = "truncated"
-    """A table's file is cut to half of its pages."""
-    FLIPPED = "flipped"
-    """One bit of a table's file is inverted."""
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A server is killed under a load, and finds its files damaged, or its disk full, at the next start."""
-
-    fault: FileFault
-    written: bool
-    """Whether the load wrote to the table of the damaged file, so that it has changes to recover. Otherwise nothing
-    has changed that table."""
-    seed: int
-
-
-Task = Load | StatementTask | DumpTask | CreateTask | Crash | Damage
+    def estimated_s(self, schema: Schema, settings: Mapping[str, str], read_iops: int | None, /) -> float:
+        """Returns a rough estimate of its seconds, without a start before and a shutdown after it."""
+        raise NotImplementedError
 
 
 # --- Servers, what may limit them, and what is in their data directories
@@ -222,6 +133,10 @@ class Layout(StrEnum):
 
 PARTITIONS = 4
 """Number of partitions of a partitioned table."""
+
+
+DEFAULT_TABLES = 200_000
+"""As many as in the published experiment."""
 
 
 @dataclass(frozen=True)
@@ -776,10 +691,8 @@ class Run:
     """Why it is FAILED or VOID."""
     started_at: str | None = None
     """Wall-clock time in UTC, ISO 8601."""
-    startup_s: float | None = None
-    """Time from the exec of the server until its own ready line."""
-    first_query_s: float | None = None
-    """Time from the exec of the server until the first answered query."""
+    metrics: dict[str, float] = field(default_factory=dict, hash=False)
+    """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
     phases: tuple[Phase, ...] = ()
     """The parts of the time until the first answered query, in their order."""
     beside: tuple[Phase, ...] = ()  # Startup.background_phases, under the name in stored sessions
@@ -790,12 +703,6 @@ class Run:
     """Number of distinct files of the tested tables that the start opened; None if nothing was traced."""
     tablespaces_modified: int | None = None
     """Number of files of the tested tables modified since the last checkpoint before the start."""
-    read_bytes: int | None = None
-    """Bytes fetched from storage for the server, until the first answered query."""
-    read_requests: int | None = None
-    """Reads that the device completed in that time for any process; under a limit on reads, only the server's."""
-    cpu_s: float | None = None
-    """CPU time of the server, user and system."""
     resident_before_bytes: int | None = None
     """Bytes of the data directory that were still in the emptied page cache before the start."""
     cache_grown_bytes: int | None = None
@@ -824,10 +731,6 @@ class Run:
     """How the server had ended before this start: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
-    reads_per_s: float | None = None
-    """`read_requests` divided by the time in which they were counted, from exec to the first answered query."""
-    group_memory_bytes: int | None = None
-    """Memory of the server's control group at the first answered query, page cache included; None without limits."""
     log_held_s: float | None = None
     """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed.
     With such a delay the phases are taken from the server's timestamps."""
@@ -859,8 +762,6 @@ class Run:
     """What else happened on the host during the run."""
     timeline: Timeline | None = None
     """The course of the start, sample by sample."""
-    measures: dict[str, float] = field(default_factory=dict, hash=False)
-    """Figures of a server under load by name, with units at the end of names: `qps`, `latency_p99_ms`, `elapsed_s`."""
     watched: LoadTimeline | None = None
     """The course of the load, sample by sample."""
     waits: tuple[ThreadWait, ...] = ()
@@ -1056,16 +957,27 @@ class Metric:
     """None if neither more nor less is better."""
     note: str = ""
     """Explanation to print below a table."""
+    related: tuple[str, ...] = ()
+    """Further metrics to show beside it in a summary, if they were measured."""
+    of_run: tuple[str, ...] = ()
+    """Those to show for every single run, too. Their means say little."""
 
 
+_LATENCIES = ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms")
 RECOVERY_METRIC = "recovery_s"
 """The main metric of a session that crashes servers at random moments."""
 METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
-        Metric("startup_s", "seconds", "s", False, "until ready for connections"),
+        Metric(
+            STARTUP_METRIC, "seconds", "s", False, "until ready for connections", ("first_query_s",),
+            ("first_query_s", "read_bytes", "read_requests", "cpu_s"),
+        ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
-        Metric("elapsed_s", "seconds", "s", False, "until the last answer"),
+        Metric(
+            "elapsed_s", "seconds", "s", False, "until the last answer",
+            ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
+        ),
         Metric(RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill"),
         Metric("kills", "kills", "", None, "of the server, including those during its recovery"),
         Metric("cut_short", "cut short", "", None, "recoveries that were killed before they ended"),
@@ -1081,8 +993,10 @@ METRICS: dict[str, Metric] = {
         Metric("missing", "missing", "", False, "files that a table needs"),
         Metric("failing", "failing", "", False, "tables for which CHECK TABLE reports an error"),
         Metric("complaints", "complaints", "", False, "lines of the log about damage"),
-        Metric("qps", "queries/s", "/s", True, "statements of the load that were answered, per second"),
-        Metric("tps", "transactions/s", "/s", True, "committed"),
+        Metric("qps", "queries/s", "/s", True, "statements of the load that were answered, per second", _LATENCIES),
+        Metric(
+            "tps", "transactions/s", "/s", True, "committed", ("errors_per_transaction", "qps", *_LATENCIES)
+        ),
         Metric("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
         Metric("latency_p50_ms", "p50 ms", "ms", False),
         Metric("latency_p95_ms", "p95 ms", "ms", False),
@@ -1143,13 +1057,7 @@ METRICS: dict[str, Metric] = {
         Metric("tables_made", "tables", "", None, "created"),
         Metric("threads_running", "running", "", None, "threads, according to the server, this tool's included"),
     )
-}
-
-RUN_METRICS = frozenset(
-    {"startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s"}
-)
-"""Metrics of a timed start, which are fields of a run. All others are in its `measures`."""
-
+}  # fmt: skip
 
 _UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
 """Unit by the end of a metric's name."""

@@ -75,7 +75,7 @@ def _run(
         number, version, "mysql", variant, repeat, Verdict.MEASURED,
         log=f"logs/{number:03d}.err",
         around=HostActivity(seconds=seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
-        measures=measures,
+        metrics=measures,
         watched=watched(version, cell, measures) if watched else None,
         raw=f"raw/{number:03d}.csv" if watched else None,
         clients={"sysbench 1.0.20": f"sysbench oltp --threads={cell.get('threads', '4')} run"} if watched else {},
@@ -130,7 +130,7 @@ def metadata(*, profiled: bool = False) -> Session:
 def _profiled(session: Session) -> Session:
     """With a sampled run of each dump, and with servers that know how their tables were made."""
     hot = tuple(HotFunction(name, on_top, within, 480) for name, on_top, within in HOT)
-    runs = [replace(run, clients=CLIENT) if "dump_bytes" in run.measures else run for run in session.runs]
+    runs = [replace(run, clients=CLIENT) if "dump_bytes" in run.metrics else run for run in session.runs]
     dumps = {(run.version, run.variant): run for run in runs if run.variant == "dump"}
     for run in dumps.values():
         sampled = replace(run, verdict=Verdict.SAMPLED, sampled_by="perf", samples=480, hottest=hot)

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,8 +21,8 @@ from recovery.linux.cgroups import controller_settings
 from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.loop_device import why_no_power_cut
 from recovery.linux.procfs import is_stopped
-from recovery.model import Limits
-from recovery.workload.status_sampler import Sample, parse_number
+from recovery.loads.status_sampler import Sample, parse_number
+from recovery.model import Limits, Run
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KEPT_ARCHIVE = FIXTURES / "kept-sessions.tar.xz"
@@ -123,3 +124,14 @@ def as_a_user() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RECOVERY_", "MAKE"))}
     apart = ("RECOVERY_CACHE", "RECOVERY_HOST_LOCK", "RECOVERY_NO_DROP_CACHES")
     return kept | {name: os.environ[name] for name in apart if name in os.environ}
+
+
+def with_metrics(run: Run, **changed: float | None) -> Run:
+    """The run with other values of these metrics; None removes one."""
+    merged = run.metrics | changed
+    return replace(run, metrics={name: value for name, value in merged.items() if value is not None})
+
+
+def seconds(startup_s: float | None) -> dict[str, float]:
+    """The metrics of a run that was timed, or of one that was not."""
+    return {} if startup_s is None else {"startup_s": startup_s}

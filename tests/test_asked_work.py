@@ -95,7 +95,7 @@ def test_a_dry_run_prints_the_sizes(capsys: pytest.CaptureFixture[str], tmp_path
 def test_the_command_repeats_the_sizes(scenario: str, scale: str | None) -> None:
     of_starts = dict.fromkeys(("columns", "database", "layout", "template", "insert_template", "inserts", "fail_over"))
     flags = dict.fromkeys(("trace", "floor", "as_published"), False) | {"stacks": None}
-    starts = of_starts | flags if find_experiment(scenario).load is None else {}
+    starts = of_starts | flags if "trace" in EXPERIMENTS[scenario].options else {}
     request = asked(scenario, scale=scale, versions=("8.0.31",), **starts)
     name, *words = shlex.split(request.command)[1:]
     assert request_from_arguments(name, words) == replace(request, command=request.command)
@@ -111,7 +111,7 @@ def test_given_options_are_used() -> None:
     assert (work.seconds, work.warmup_s, work.threads, work.load_tables) == (5, 0, (1, 4), (2,))
     assert work.options == (("table_open_cache", ("400", "4000")), ("innodb_thread_concurrency", ("8",)))
     assert (request.schema.rows, work.memory_ratio) == (77, 0.5)
-    assert "--option table_open_cache=400,4000 --option innodb-thread-concurrency=8" in request.command
+    assert "--option table_open_cache=400,4000 --option innodb_thread_concurrency=8" in request.command
     assert "--threads '4 1,4'" in request.command
     assert "--template" not in request.command
 

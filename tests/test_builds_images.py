@@ -27,12 +27,13 @@ from recovery.builds.image_build import library_path, place_inside, write_build_
 from recovery.builds.image_inspect import ImageInspection, inspect_image, parse_inspection
 from recovery.builds.image_pull import NotPulledError, PullFailure, classify_pull_error, pull_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, check_registry, own_image_name, parse_request, registry_names
+from recovery.cli.values import parse_own_servers
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.model import Build, parse_version
 from recovery.session import engine as session_engine
 from recovery.session.engine import DOCKER, LOCAL, Engine, resolve_builds
-from recovery.session.request import Request, parse_own_servers
+from recovery.session.request import Request
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

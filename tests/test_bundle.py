@@ -180,7 +180,7 @@ def test_a_text_has_one_placeholder_and_the_session_still_loads(files: dict[str,
     assert "init_connect=[secret] innodb_io_capacity=200" in options
     # What is measured is what was measured.
     before = [run for run in planted().runs if run.flavor == "mysql"]
-    assert [(run.startup_s, run.phases) for run in got.runs] == [(run.startup_s, run.phases) for run in before]
+    assert [(run.metrics, run.phases) for run in got.runs] == [(run.metrics, run.phases) for run in before]
     assert markdown.render(got).encode() == files["report.md"]
 
 

@@ -31,7 +31,7 @@ STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
 
 def session(times: dict[str, tuple[float, ...]], *, variant: str = "cold", **settings: str | int | None) -> Session:
     runs = [
-        Run(number, version, "mysql", variant, repeat, Verdict.MEASURED, startup_s=seconds)
+        Run(number, version, "mysql", variant, repeat, Verdict.MEASURED, metrics={"startup_s": seconds})
         for number, (version, repeat, seconds) in enumerate(
             ((version, repeat, seconds) for version, found in times.items() for repeat, seconds in enumerate(found, 1)),
             start=1,
@@ -174,9 +174,7 @@ def test_the_baseline_may_be_any_version() -> None:
 
 
 def scaled(session: Session, factor: float) -> Session:
-    runs = (
-        replace(one, measures={name: value * factor for name, value in one.measures.items()}) for one in session.runs
-    )
+    runs = (replace(one, metrics={name: value * factor for name, value in one.metrics.items()}) for one in session.runs)
     return replace(session, runs=tuple(runs))
 
 

@@ -16,19 +16,20 @@ from hypothesis import strategies as st
 from recovery.analysis.warnings import findings
 from recovery.builds.packages import Tool
 from recovery.cli.measure import request_from_arguments
-from recovery.errors import TrialVoidError
-from recovery.experiments import writers
-from recovery.experiments.consistency import damage_lines
-from recovery.experiments.crash_findings import (
+from recovery.crash import writers
+from recovery.crash.consistency import damage_lines
+from recovery.crash.crash_findings import (
     DDL_DATABASE,
     CrashFindings,
     Violations,
     broken_promises,
     crash_metrics,
 )
-from recovery.experiments.ddl_history import UNREADABLE_ROWS, Catalogue, Step, Table, compare_catalogues, generate_steps
-from recovery.experiments.writers import CLIENTS, Journal, JournalWriter, ServerContents, compare_inserts, read_journal
-from recovery.model import CrashMoment, Session, Verdict, parse_version
+from recovery.crash.ddl_history import UNREADABLE_ROWS, Catalogue, Step, Table, compare_catalogues, generate_steps
+from recovery.crash.tasks import CrashMoment
+from recovery.crash.writers import CLIENTS, Journal, JournalWriter, ServerContents, compare_inserts, read_journal
+from recovery.errors import TrialVoidError
+from recovery.model import Session, Verdict, parse_version
 from recovery.report.crash_tables import crash_tables
 from recovery.report.stored_session import load_session
 

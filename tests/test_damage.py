@@ -10,10 +10,10 @@ from typing import Any, cast
 import pymysql
 import pytest
 
+from recovery.crash import damage
+from recovery.crash.consistency import first_damage_message
+from recovery.crash.tasks import FileFault
 from recovery.errors import ServerFailedError
-from recovery.experiments import damage
-from recovery.experiments.consistency import first_damage_message
-from recovery.model import FileFault
 from recovery.mysqld.datadir import Copy
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"

@@ -15,36 +15,18 @@ from at_work import write_scaling
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
-from recovery.cli.load_options import possible_cache_instances
 from recovery.cli.measure import combined_need, outline, request_from_arguments
+from recovery.cli.parse import possible_cache_instances
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.bench import check_differs
-from recovery.experiments.experiment import ExperimentOptions, HostCapacity, LoadExperiment
-from recovery.experiments.load_plan import (
-    POOL,
-    SPECIAL,
-    UNIFORM,
-    data_bytes,
-    pool_bytes,
-    pool_options,
-)
-from recovery.experiments.table_cache import INSTANCES
-from recovery.model import (
-    Build,
-    Cache,
-    CreateTask,
-    DumpTask,
-    Layout,
-    Load,
-    Schema,
-    StatementTask,
-    Variant,
-    VariantSpec,
-    parse_version,
-    startup_specs,
-)
+from recovery.experiments.experiment import ExperimentOptions, HostCapacity
+from recovery.loads.load_plan import SPECIAL, UNIFORM, pool_bytes, pool_options
+from recovery.loads.tasks import CreateTask, DumpTask, Load, StatementTask, data_bytes
+from recovery.model import Build, Cache, Layout, Schema, Variant, VariantSpec, parse_version, startup_specs
 from recovery.mysqld.options import (
+    CACHE_INSTANCES,
+    POOL,
     max_clients,
     max_open_tables,
     needed_cache_entries,
@@ -66,16 +48,10 @@ VERSION = parse_version("5.7.22")
 NAMES = ("metadata", "interference", "table-cache", "write-scaling")
 
 
-def experiment(name: str) -> LoadExperiment:
-    found = find_experiment(name).load
-    assert found is not None
-    return found
-
-
 def works(
     name: str, asked: ExperimentOptions, schema: Schema | None = None, host: HostCapacity = HOST
 ) -> tuple[VariantSpec, ...]:
-    found = experiment(name)
+    found = find_experiment(name)
     return found.variant_specs(asked, schema or found.schema, host)
 
 
@@ -93,7 +69,8 @@ def test_the_list_of_experiments() -> None:
         "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
         "metadata", "interference", "table-cache", "write-scaling", "crash-matrix", "damage",
     ]  # fmt: skip
-    assert find_experiment("crash-recovery").caches == (Cache.COLD, Cache.WARM)
+    specs = find_experiment("crash-recovery").variant_specs(ExperimentOptions(), Schema(1), HOST)
+    assert [spec.cache for spec in specs] == [Cache.COLD, Cache.WARM]
     with pytest.raises(UsageError, match="no experiment 'hot'"):
         find_experiment("hot")
 
@@ -107,7 +84,7 @@ def test_variants_have_unique_file_names_and_each_axis_its_baseline(name: str) -
     names = [work.name for work in found]
     assert len(set(names)) == len(names)
     assert all("/" not in one and " " not in one for one in names)
-    for axis, base in experiment(name).bases.items():
+    for axis, base in find_experiment(name).bases.items():
         assert any(dict(work.axes).get(axis) == base for work in found), axis
 
 
@@ -157,7 +134,7 @@ def test_only_writers_are_measured_for_each_flush_option() -> None:
 
 def test_larger_than_memory_exceeds_the_pool() -> None:
     found = works("write-scaling", ExperimentOptions(parts=("larger-than-memory",), threads=(4,)))
-    schema = experiment("write-scaling").schema
+    schema = find_experiment("write-scaling").schema
     pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
     assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
     assert pools.pop() * 3.5 < data_bytes(schema.total_tables, schema.rows)
@@ -218,7 +195,7 @@ def test_two_loads_with_the_same_name_are_refused(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.lua").write_text("")
     both = tuple(str(tmp_path / folder / "mine.lua") for folder in ("a", "b"))
-    asked = ExperimentOptions(workloads=both, threads=(1,), load_tables=(1,), options=((INSTANCES, ("1",)),))
+    asked = ExperimentOptions(workloads=both, threads=(1,), load_tables=(1,), options=((CACHE_INSTANCES, ("1",)),))
     with pytest.raises(UsageError, match=r"two of the loads are called mine\.lua"):
         works("table-cache", asked)
 
@@ -376,11 +353,11 @@ def test_entries_of_the_cache_are_divided_among_instances() -> None:
     assert [table_cache_instances(parse_version(one)) for one in versions] == [(1,), (16,), (16,), (1,), (1,)]
     varied = [table_cache_instances(parse_version(one), (1, 8)) for one in versions]
     assert varied == [(1, 8), (1, 8), (1, 8), (1,), (1,)]
-    assert possible_cache_instances(ExperimentOptions(), ("5.6.24", "8.0.31"), ()) == (1, 16)
-    assert possible_cache_instances(ExperimentOptions(), (), ()) == (16,), "the user's own server may do anything"
-    assert possible_cache_instances(ExperimentOptions(), ("5.7.22",), ("table_open_cache_instances=4",)) == (4,)
+    assert possible_cache_instances(ExperimentOptions(), ("5.6.24", "8.0.31"), {}) == (1, 16)
+    assert possible_cache_instances(ExperimentOptions(), (), {}) == (16,), "the user's own server may do anything"
+    assert possible_cache_instances(ExperimentOptions(), ("5.7.22",), {"table_open_cache_instances": "4"}) == (4,)
     both = ExperimentOptions(options=(("table_open_cache_instances", ("1", "16")),))
-    assert possible_cache_instances(both, ("5.7.22", "mariadb-10.11.5"), ()) == (1, 16)
+    assert possible_cache_instances(both, ("5.7.22", "mariadb-10.11.5"), {}) == (1, 16)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +391,7 @@ def test_more_tables_than_a_cache_can_hold_are_refused_with_what_fits() -> None:
 def test_as_many_may_connect_as_there_are_clients(
     name: str, asked: ExperimentOptions, cpus: int, connections: int
 ) -> None:
-    found, host = experiment(name), HostCapacity(cpus, 512 << 30, open_files=LIMIT)
+    found, host = find_experiment(name), HostCapacity(cpus, 512 << 30, open_files=LIMIT)
     assert dict(found.settings(asked, found.schema, host))["max_connections"] == str(connections)
 
 

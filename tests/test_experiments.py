@@ -20,7 +20,6 @@ from suite_runs import FAILURE, SESSIONS, stored, suite_record
 from recovery.cli import parse, suite, suite_run
 from recovery.cli.main import run
 from recovery.cli.measure import Shown, outline, request_from_arguments
-from recovery.cli.scales import PUBLISHED, QUICK, STANDARD, max_threads
 from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
 from recovery.cli.suite_report import (
     RECORD_FILE,
@@ -33,7 +32,7 @@ from recovery.cli.suite_report import (
 )
 from recovery.cli.suite_run import Caps, SuiteRequest, requested_versions, session_requests
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError
-from recovery.experiments.experiment import HostCapacity
+from recovery.experiments.experiment import PUBLISHED, QUICK, STANDARD, HostCapacity, default_clients
 from recovery.linux.storage import DiskSpace
 from recovery.model import Session, Verdict
 from recovery.report.stored_session import REPORT_FILE, load_session, to_json
@@ -78,20 +77,19 @@ def test_the_published_scale_has_the_published_sizes(quick: SuiteRequest) -> Non
 @every_scale
 def test_caps_of_the_user_hold_and_larger_scales_have_runs_for_an_interval(scale: str, quick: SuiteRequest) -> None:
     assert all(
-        request.runs >= (1 if scale == QUICK else 3) for request in session_requests(replace(quick, scale=scale))
+        request.repeats >= (1 if scale == QUICK else 3) for request in session_requests(replace(quick, scale=scale))
     )
     capped = replace(quick, scale=scale, caps=Caps(tables=400, seconds=4, runs=2))
     for request in session_requests(capped):
-        assert request.runs <= 2
+        assert request.repeats <= 2
         if "--seconds" in request.command:
-            assert request.experiment_options is not None
             assert max(request.experiment_options.seconds, request.experiment_options.warmup_s) <= 4
         if request.scenario in ("crash-recovery", "metadata", "interference"):
             assert request.schema.total_tables <= 400
 
 
 def test_clients_follow_the_cpus_up_to_what_was_published(quick: SuiteRequest) -> None:
-    assert [max_threads(cpus) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
+    assert [default_clients(cpus) for cpus in (1, 2, 3, 8, 96)] == [4, 8, 8, 32, 64]
     (limited,) = session_requests(replace(quick, names=("table-cache",), shared=(*quick.shared, "--cpus", "1")))
     assert "--threads 4" in limited.command
 

@@ -50,7 +50,7 @@ def with_figures(*figures: float) -> Session:
         changed = version == OLD and SESSION.cells[variant]["poll"] == "on"
         return figures[(repeat - 1) % len(figures)] if changed else (100.0, 101.0, 99.0)[(repeat - 1) % 3]
 
-    runs = (replace(run, measures={"qps": of(run.version, run.variant, run.repeat)}) for run in SESSION.runs)
+    runs = (replace(run, metrics={"qps": of(run.version, run.variant, run.repeat)}) for run in SESSION.runs)
     return replace(SESSION, runs=tuple(runs))
 
 
@@ -223,7 +223,7 @@ def misses(without: tuple[float, ...], with_it: tuple[float, ...], **claim: obje
     session = interference(caches=("400",), runs=len(without))
     polled = {variant: cell["poll"] == "on" for variant, cell in session.cells.items()}
     runs = (
-        replace(run, measures={str(MISSES.figure): (with_it if polled[run.variant] else without)[run.repeat - 1]})
+        replace(run, metrics={str(MISSES.figure): (with_it if polled[run.variant] else without)[run.repeat - 1]})
         for run in session.runs
     )
     return answer_of(replace(MISSES, **claim), replace(session, runs=tuple(runs)))  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from fuzzing.options import parse_limits
 from otherusers import child_process
 
 from recovery.cli import doctor, measure
@@ -24,7 +25,6 @@ from recovery.linux.cgroups import (
     limit_exceeded,
     limits_from_settings,
     limits_text,
-    parse_limits,
     read_group_memory,
     read_oom_kills,
     read_requests,

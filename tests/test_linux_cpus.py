@@ -23,7 +23,7 @@ from recovery.linux.procfs import (
     read_cores,
     split_cores,
 )
-from recovery.workload.sysbench import Client
+from recovery.loads.sysbench import Client
 
 NO_SUCH_CPU = 8000
 NO_SUCH_PROCESS = 2**22 + 1

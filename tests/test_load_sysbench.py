@@ -20,10 +20,9 @@ import pytest
 from waiting import DEADLINE_S, until
 
 from recovery.errors import RecoveryError, UsageError
-from recovery.model import Load, Poll, parse_version
-from recovery.workload import sysbench
-from recovery.workload.poller import FOREIGN_KEY_QUERY, PollResult, parse_polls, poller_command, write_statements
-from recovery.workload.sysbench import (
+from recovery.loads import sysbench
+from recovery.loads.poller import FOREIGN_KEY_QUERY, PollResult, parse_polls, poller_command, write_statements
+from recovery.loads.sysbench import (
     CHECKPOINT,
     THREADS_STARTED,
     WORKLOADS,
@@ -33,6 +32,8 @@ from recovery.workload.sysbench import (
     resolve_script,
     sysbench_command,
 )
+from recovery.loads.tasks import Load, Poll
+from recovery.model import parse_version
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "sysbench"
 LOAD = Load("oltp_read_only", threads=4, tables=8, rows=1000, seconds=60, warmup_s=0)
@@ -341,7 +342,7 @@ def test_no_descriptor_and_no_thread_is_left() -> None:
 def test_a_client_does_not_outlive_a_tool_that_is_killed() -> None:
     program = textwrap.dedent(
         """
-        from recovery.workload.sysbench import Client
+        from recovery.loads.sysbench import Client
         import time
         with Client("load", ["sleep", "600"]) as client:
             while open(f"/proc/{client.pid}/comm").read() != "sleep\\n":

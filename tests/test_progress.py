@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sessions import seconds
 from waiting import DEADLINE_S
 
 from recovery.cli.main import run
@@ -51,12 +52,20 @@ PLANNED = NEW.planned(SessionEstimate(trials(), GUESS, BUILDS))
 
 def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verdict.MEASURED) -> Run:
     version = str(trial.version)
-    return Run(trial.number, version, "mysql", trial.variant.name, trial.repeat, verdict, startup_s=startup_s)
+    return Run(
+        trial.number,
+        version,
+        "mysql",
+        trial.variant.name,
+        trial.repeat,
+        verdict,
+        metrics=seconds(startup_s),
+    )
 
 
 def after(progress: Progress, *took_s: float) -> Progress:
-    for trial, seconds in zip(trials(), took_s, strict=False):
-        progress = progress.trial_began(trial, 2000.0).trial_ended(run_of(trial, seconds / 2), 2000.0 + seconds)
+    for trial, took in zip(trials(), took_s, strict=False):
+        progress = progress.trial_began(trial, 2000.0).trial_ended(run_of(trial, took / 2), 2000.0 + took)
     return progress
 
 
@@ -127,7 +136,7 @@ def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
     plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
     progress = replace(NEW, figure="qps").planned(SessionEstimate(plan.trials, {}))
     for trial in plan.trials:
-        run = replace(run_of(trial, None), measures={"qps": 2000.0, "tps": 90.0})
+        run = replace(run_of(trial, None), metrics={"qps": 2000.0, "tps": 90.0})
         progress = progress.trial_began(trial, 0.0).trial_ended(run, 9.0)
     assert [(cell.variant, cell.mean, cell.figure) for cell in progress.cells] == [
         ("usual", 2000.0, None), ("hot", 90.0, "tps"),

@@ -11,6 +11,7 @@ import pytest
 from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 from html_page import HtmlPage, check_page
+from sessions import with_metrics
 
 from recovery.analysis.summary import groups
 from recovery.model import Axis, LoadTimeline, Series, Session
@@ -102,7 +103,10 @@ def test_only_a_straight_line_that_passes_its_test_has_a_whisker(kept_sessions: 
     session = growing(1_000_000)
     (_, straight) = growth_charts(session)
     assert "whisker" in straight.svg
-    bent = [replace(run, startup_s=2 * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs]
+    bent = [
+        with_metrics(run, startup_s=2 * run.metrics["startup_s"]) if run.tables == 50_000 else run
+        for run in session.runs
+    ]
     assert len(growth_charts(replace(session, runs=tuple(bent)))) == 1, "no prediction is drawn"
     growth, predicted = growth_charts(load_session(kept_sessions / "2026-11-21-scale"))
     assert "452.1 s" in predicted.svg

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from at_work import NEW, OLD, interference, write_scaling
 from everything import a_run, a_session, everything, growing
-from sessions import FIXTURES
+from sessions import FIXTURES, with_metrics
 
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
@@ -98,7 +98,7 @@ def test_a_void_run_is_in_no_figure() -> None:
     ],
 )
 def test_a_limit_adds_its_column_to_the_runs(limits: Limits, columns: dict[str, str]) -> None:
-    run = replace(
+    run = with_metrics(
         SESSION.runs[0], reads_per_s=4987.6, read_bytes=50_000_000, first_query_s=2.0, group_memory_bytes=10**9
     )
     session = replace(SESSION, settings={**SESSION.settings, **asdict(limits)}, runs=(run,))
@@ -309,7 +309,7 @@ def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
 
 def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     session = interference(caches=("400",))
-    runs = tuple(replace(one, measures={"elapsed_s": 1e6 / one.measures["qps"]}) for one in session.runs)
+    runs = tuple(replace(one, metrics={"elapsed_s": 1e6 / one.metrics["qps"]}) for one in session.runs)
     slower = replace(session, figure="elapsed_s", runs=runs)
     added = titled(slower, "Added by poll=on")
     assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")

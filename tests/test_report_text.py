@@ -16,7 +16,7 @@ from everything import a_run, a_session, everything, growing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from sessions import FIXTURES, KEPT_SESSIONS
+from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.warnings import findings
 from recovery.model import Phase, ReadFloor, Run, Session, Table, Verdict, metric
@@ -52,7 +52,10 @@ def test_of_many_short_phases_the_two_longest_are_named() -> None:
 
 
 def test_runs_whose_interval_passes_zero_are_given_as_a_range() -> None:
-    runs = [replace(COLD, number=number, startup_s=seconds) for number, seconds in enumerate((0.9, 1.2, 3.7), start=1)]
+    runs = [
+        with_metrics(replace(COLD, number=number), startup_s=seconds)
+        for number, seconds in enumerate((0.9, 1.2, 3.7), start=1)
+    ]
     assert "5.7.22: cold 1.93 s (runs of 0.90 to 3.70 s)" in of(*runs)
 
 
@@ -71,7 +74,7 @@ READS = "61.5 kB in 1.8 reads for each table"
         ),
         ((UNTRACED,), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
         ((replace(UNTRACED, phases=()),), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}."),
-        ((replace(UNTRACED, phases=(), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
+        ((with_metrics(replace(UNTRACED, phases=()), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
         ((VOID,), "5.7.22: nothing was measured (1 void run): somebody else killed it."),
         ((), "5.7.22: nothing was measured."),
     ],
@@ -157,7 +160,8 @@ def test_there_is_no_prediction_if_its_test_fails(share: float, side: str) -> No
     )
     assert ", and so 307 s (300 s to 315 s) with 1,000,000 (tested at 50,000: 16.5 s measured, " in straight
     runs = tuple(
-        replace(run, startup_s=share * (run.startup_s or 0)) if run.tables == 50_000 else run for run in session.runs
+        with_metrics(run, startup_s=share * run.metrics["startup_s"]) if run.tables == 50_000 else run
+        for run in session.runs
     )
     bent = answers(replace(session, runs=runs))[0]
     assert re.search(rf"; no prediction for 1,000,000 \(.*, 50% {side} its prediction\)\.$", bent)
@@ -175,7 +179,7 @@ def test_seconds_have_three_digits(seconds: float, words: str) -> None:
 
 def with_measures(session: Session, **measures: float) -> Session:
     """With these measures in the runs with a poller."""
-    runs = (replace(one, measures=one.measures | measures) if "-on" in one.variant else one for one in session.runs)
+    runs = (replace(one, metrics=one.metrics | measures) if "-on" in one.variant else one for one in session.runs)
     return replace(session, runs=tuple(runs))
 
 

@@ -12,13 +12,7 @@ import pytest
 
 from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
 from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, repeat_command
-from recovery.errors import UsageError
-from recovery.experiments import EXPERIMENTS
-from recovery.model import Layout, NamedSettings
-from recovery.mysqld import startup
-from recovery.profiling import samplers
-from recovery.session.request import (
-    DEFAULT_POINTS,
+from recovery.cli.values import (
     parse_count,
     parse_identifier,
     parse_own_servers,
@@ -29,6 +23,11 @@ from recovery.session.request import (
     split_versions,
     variant_text,
 )
+from recovery.errors import UsageError
+from recovery.experiments import EXPERIMENTS
+from recovery.model import Layout, NamedSettings
+from recovery.mysqld import startup
+from recovery.profiling import samplers
 
 MAKEFILE = (Path(__file__).parent.parent / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
 
@@ -105,7 +104,6 @@ def test_an_invalid_schema_name_is_refused(name: str) -> None:
 
 def test_points_are_sorted_and_unique() -> None:
     assert parse_points("50000 1000,10000 1000") == (1000, 10000, 50000)
-    assert parse_points(None) == tuple(map(int, DEFAULT_POINTS))
 
 
 @pytest.mark.parametrize("text", ["1000", "1000 1000", "1000 x", "0 10", "1000 -5"])

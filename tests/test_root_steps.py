@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import docker
@@ -95,6 +96,13 @@ def test_a_refusal_ends_with_its_block() -> None:
             _ = 1 / 0
         assert [step for step in RootStep if is_refused(step)] == [RootStep.INSTALL]
     assert not any(map(is_refused, RootStep))
+
+
+def test_a_refusal_applies_to_every_thread() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with refuse_steps(only(RootStep.MOUNT)):
+            assert threads.submit(is_refused, RootStep.MOUNT).result()
+        assert not threads.submit(is_refused, RootStep.MOUNT).result()
 
 
 @pytest.fixture

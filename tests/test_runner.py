@@ -105,7 +105,8 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
         return Measurement(startup=startup, previous_exit="signal 9", contents=contents, samples=samples)
 
     name, specs = "cold-recovery", startup_specs((Cache.COLD,))
-    scenario = Experiment(name, "How long?", "Startup after SIGKILL", (Cache.COLD,), cast(Any, measure), judge_recovery)
+    how = cast(Any, measure)
+    scenario = Experiment(name, "How long?", "Startup after SIGKILL", how, judge_recovery, lambda *_: specs)
     plan = make_plan([VERSION], build_variants(specs), repeats=len(script), alternating=False)
     request = Request(name, specs, ("5.7.22",), Schema(9), len(script), tmp_path / "d", tmp_path / "results")
     logdir = tmp_path / "logs"
@@ -117,7 +118,8 @@ def session_of(tmp_path: Path, script: list[Any], **wished: Any) -> tuple[TrialL
     pool.bench.return_value = bench
     pool.set_aside.return_value = None
     setup, reporter = RunSetup(scenario, plan, ()), Mock(spec=ProgressReporter)
-    loop = TrialLoop(replace(request, **wished), setup, pool=pool, reporter=reporter)
+    settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
+    loop = TrialLoop(replace(request, **wished, stored_settings=settings), setup, pool=pool, reporter=reporter)
     return loop, bench, pool
 
 
@@ -199,7 +201,7 @@ def test_a_trial_that_fails_is_stored_with_its_reason_and_the_next_one_runs(
     loop, bench, _ = session_of(tmp_path, [error, GOOD])
     loop.run()
     first, second = stored(tmp_path).runs
-    assert (first.verdict, first.reason, first.startup_s) == (verdict, error.message, None)
+    assert (first.verdict, first.reason, first.metrics.get("startup_s")) == (verdict, error.message, None)
     assert stored_log(tmp_path, first.log) == "the last words\n"
     assert second.verdict is Verdict.MEASURED
     bench.recount_after_failure.assert_called_once_with()
@@ -261,6 +263,7 @@ def test_a_failed_trial_keeps_the_log_of_an_earlier_start(tmp_path: Path) -> Non
 
 TRIAL = Trial(1, VERSION, Variant("cold", Cache.COLD), 1)
 USAGE = ResourceUsage(read_bytes=5, read_requests=10, cpu_s=0.5, cache_grown_bytes=7, group_memory_bytes=9)
+USED = {"read_bytes": 5, "read_requests": 10, "reads_per_s": 2.5, "cpu_s": 0.5, "group_memory_bytes": 9}
 
 
 def test_a_timed_start_becomes_a_run() -> None:
@@ -273,24 +276,22 @@ def test_a_timed_start_becomes_a_run() -> None:
             flushed_by="drop_caches",
         ),
     )  # fmt: skip
-    assert (run.startup_s, run.first_query_s, run.crash_proof, run.exit_signal) == (3.0, 4.0, "crashed", "signal 9")
-    assert (run.read_bytes, run.read_requests, run.reads_per_s, run.cpu_s) == (5, 10, 2.5, 0.5)
-    assert (run.cache_grown_bytes, run.group_memory_bytes, run.ready_lag_s, run.scan_threads) == (7, 9, 0.1, 8)
+    assert (run.crash_proof, run.exit_signal) == ("crashed", "signal 9")
+    assert run.metrics == {"startup_s": 3.0, "first_query_s": 4.0, **USED}
+    assert (run.cache_grown_bytes, run.ready_lag_s, run.scan_threads) == (7, 0.1, 8)
     assert (run.tables, run.rows_expected, run.rows_found) == (8, 3, 2)
     assert (run.cold_means, run.resident_before_bytes, run.warmups) == ("fadvise", 64, None)
     unproved = run_from_measurement(TRIAL, Measurement(flushed_by="drop_caches", warm=WarmProof(2, 0.5, 0.75)))
-    assert (unproved.cold_means, unproved.resident_before_bytes, unproved.startup_s) == ("drop_caches", None, None)
+    assert (unproved.cold_means, unproved.resident_before_bytes, unproved.metrics) == ("drop_caches", None, {})
     assert (unproved.warmups, unproved.resident_share, unproved.resident_share_after) == (2, 0.5, 0.75)
 
 
 def test_a_load_becomes_a_run() -> None:
     load = LoadRecord(seconds=4.0, usage=USAGE, clients={"sysbench": "1.0"}, raw=Path("looks.csv.gz"))
     run = run_from_measurement(TRIAL, Measurement(metrics={"qps": 1234.56789}, load=load, observations={"says": "ok"}))
-    assert run.measures == {"qps": 1234.568}
+    assert run.metrics == {"qps": 1234.568, **USED}
     assert (run.clients, run.told) == ({"sysbench": "1.0"}, {"says": "ok"})
-    assert (run.read_bytes, run.read_requests, run.reads_per_s, run.group_memory_bytes) == (5, 10, 2.5, 9)
     assert run.cache_grown_bytes is None, "others may have filled the cache during a load"
-    assert run.startup_s is None
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from recovery.cli.main import run
+from recovery.cli.values import parse_identifier
 from recovery.errors import UsageError
 from recovery.linux.privileges import RootStep
+from recovery.loads.sysbench import base_command
 from recovery.model import Schema
-from recovery.session.request import parse_identifier
 from recovery.workload.schema import quote_identifier, script_statements
-from recovery.workload.sysbench import base_command
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted((ROOT / "recovery").rglob("*.py"))

@@ -25,10 +25,10 @@ from waiting import until
 from recovery.analysis.stacks import folded_text, is_waiting, parse_folded
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.load import TaskMonitor
 from recovery.linux.procfs import is_stopped
 from recovery.linux.signals import is_stopped_by_others
 from recovery.linux.storage import Device
+from recovery.loads.load import TaskMonitor
 from recovery.model import Phase, StackSamples
 from recovery.mysqld.client import connect
 from recovery.profiling import eu_stack, perf

@@ -264,7 +264,7 @@ def kept(kept_sessions: Path) -> dict[str, Curve]:
 def test_lack_of_fit_is_that_of_a_weighted_regression(kept: dict[str, Curve], version: str) -> None:
     found = kept[version].fit
     assert found is not None
-    points = [(n, [run.startup_s or 0.0 for run in runs]) for n, runs in kept[version].points]
+    points = [(n, [run.metrics["startup_s"] for run in runs]) for n, runs in kept[version].points]
     weighed = [(1 / fmean(times), n, s, fmean(times)) for n, times in points for s in times]
     rows, shares = [(w, w * n) for w, n, _, _ in weighed], [w * s for w, _, s, _ in weighed]
     (fixed_s, per_table_s), rest, *_ = linalg.lstsq(rows, shares)

@@ -13,15 +13,13 @@ from pymysql.cursors import Cursor
 from sessions import read_samples
 from waiting import until
 
-from recovery.experiments.load import with_client_rates, with_poll_rates
 from recovery.linux.procfs import process_resident_bytes
 from recovery.linux.storage import Device, DeviceCounters, read_device_counters
-from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
-from recovery.mysqld.client import connect
-from recovery.workload import status_rates
-from recovery.workload.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
-from recovery.workload.status_rates import averages, sample_series
-from recovery.workload.status_sampler import (
+from recovery.loads import status_rates
+from recovery.loads.load import with_client_rates, with_poll_rates
+from recovery.loads.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
+from recovery.loads.status_rates import averages, sample_series
+from recovery.loads.status_sampler import (
     Sample,
     Sampler,
     WaitCounts,
@@ -33,6 +31,8 @@ from recovery.workload.status_sampler import (
     waits_between,
     write_samples,
 )
+from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
+from recovery.mysqld.client import connect
 
 
 def sample(at_s: float, **figures: float) -> Sample:

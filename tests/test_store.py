@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sessions import seconds
 
 import recovery
 from recovery.cli.main import run
@@ -29,7 +30,16 @@ PROMISED = {
 
 def a_run(number: int, startup_s: float | None = 1.5, verdict: Verdict = Verdict.MEASURED) -> Run:
     phases = (Phase("redo", 0.1, 0.4),)
-    return Run(number, "5.7.22", "mysql", "cold", number, verdict, startup_s=startup_s, phases=phases)
+    return Run(
+        number,
+        "5.7.22",
+        "mysql",
+        "cold",
+        number,
+        verdict,
+        metrics=seconds(startup_s),
+        phases=phases,
+    )
 
 
 SESSION = Session(
@@ -228,7 +238,7 @@ def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: b
         ({"runs": 10_001}, r"10,001 runs \(the limit is 10,000\)"),
         ({"versions": [f"8.0.{number}" for number in range(101)]}, "101 versions"),
         ({"variants": [f"v{number}" for number in range(2_001)]}, "2,001 versions times variants"),
-        ({"measures": {f"m{number}": 1.0 for number in range(1_001)}}, "1,002 names of phases and figures"),
+        ({"measures": {f"m{number}": 1.0 for number in range(1_001)}}, "1,003 names of phases and figures"),
     ],
 )
 def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes: dict[str, Any], message: str) -> None:

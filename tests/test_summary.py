@@ -11,6 +11,7 @@ from statistics import NormalDist
 import pytest
 from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import violations
+from sessions import seconds
 
 from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
 from recovery.analysis.summary import (
@@ -35,7 +36,15 @@ from recovery.report.summary_text import answers
 
 
 def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict: Verdict = Verdict.MEASURED) -> Run:
-    return Run(1, version, "mysql", variant, repeat=1, verdict=verdict, startup_s=startup_s)
+    return Run(
+        1,
+        version,
+        "mysql",
+        variant,
+        repeat=1,
+        verdict=verdict,
+        metrics=seconds(startup_s),
+    )
 
 
 def summaries_of(runs: list[Run], versions: tuple[str, ...] = ("5.7.22",)) -> tuple[Summary, ...]:
@@ -116,9 +125,9 @@ def test_hot_rows_are_summarised_by_committed_transactions() -> None:
     def measured(run: Run) -> dict[str, float]:
         cell = session.cells[run.variant]
         more = cell.get("transaction_isolation") == "READ-COMMITTED"
-        return {**run.measures, "qps": 1300.0 if more else 1000.0, "tps": 40.0 if more else 50.0 + run.repeat}
+        return {**run.metrics, "qps": 1300.0 if more else 1000.0, "tps": 40.0 if more else 50.0 + run.repeat}
 
-    session = replace(session, runs=tuple(replace(run, measures=measured(run)) for run in session.runs))
+    session = replace(session, runs=tuple(replace(run, metrics=measured(run)) for run in session.runs))
     hot = [one for one in all_variant_ratios(session) if one.axis == "transaction_isolation"]
     assert {round(one.ratio or 0, 3) for one in hot} == {round(40 / 52, 3)}
     assert {(one.variant.startswith("hot-rows"), one.name) for one in summarise(session)} == {
@@ -137,7 +146,7 @@ def test_hot_rows_are_summarised_by_committed_transactions() -> None:
     ],
 )
 def test_errors_are_related_to_committed_transactions(measures: dict[str, float], expected: float | None) -> None:
-    one = replace(write_scaling().runs[0], measures=measures)
+    one = replace(write_scaling().runs[0], metrics=measures)
     assert metric_value(one, "errors_per_transaction") == expected
 
 
@@ -223,7 +232,7 @@ def test_expected_number_of_false_positives(count: int, words: str) -> None:
 
 def with_values(session: Session, value: Callable[[Run], float]) -> Session:
     return replace(
-        session, runs=tuple(replace(run, measures={**run.measures, "qps": value(run)}) for run in session.runs)
+        session, runs=tuple(replace(run, metrics={**run.metrics, "qps": value(run)}) for run in session.runs)
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sessions import with_metrics
 
 from recovery.analysis.summary import summarise
 from recovery.analysis.warm import rename_second_starts
@@ -34,9 +35,10 @@ def a_run(
     verdict: Verdict = Verdict.MEASURED,
 ) -> Run:
     before, after = shares or (None, None)
+    metrics = {"startup_s": 10.0, "first_query_s": 10.1} | ({} if read_bytes is None else {"read_bytes": read_bytes})
     return Run(
-        number, version, "mysql", variant, 1, verdict, startup_s=10.0, first_query_s=10.1, tables=200_000,
-        read_bytes=read_bytes, resident_share=before, resident_share_after=after,
+        number, version, "mysql", variant, 1, verdict, tables=200_000, metrics=metrics,
+        resident_share=before, resident_share_after=after,
     )  # fmt: skip
 
 
@@ -110,7 +112,7 @@ def test_each_version_and_variant_has_its_own_cold_starts() -> None:
 
 
 def test_a_failed_cold_start_proves_nothing_and_a_failed_warm_one_keeps_its_name() -> None:
-    failed = replace(COLD, number=3, verdict=Verdict.FAILED, read_bytes=0)
+    failed = with_metrics(replace(COLD, number=3, verdict=Verdict.FAILED), read_bytes=0)
     warm = a_run(4, "warm", 19 * GB, verdict=Verdict.VOID)
     assert variants_of(COLD, a_run(2, "warm", 2 * GB), failed, warm) == ["cold", "warm", "cold", "warm"]
 
@@ -138,7 +140,7 @@ def test_loads_have_no_second_starts() -> None:
 
 
 def test_second_starts_are_in_no_figure_of_warm_starts() -> None:
-    runs = [a_run(2, "warm", 0, ALL), replace(a_run(3, "warm", 19 * GB, FEW), startup_s=80.0)]
+    runs = [a_run(2, "warm", 0, ALL), with_metrics(a_run(3, "warm", 19 * GB, FEW), startup_s=80.0)]
     other = [replace(one, version="8.0.31", number=one.number + 10) for one in (COLD, runs[0], runs[0])]
     found = {
         (one.version, one.variant): (one.count, one.mean, one.ratio)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recovery.analysis.statistics import MIN_POINTS, MIN_RUNS_FOR_A_FIT, LineFit, Prediction, fit_line
-from recovery.analysis.summary import mean, measured_runs_by_cell
+from recovery.analysis.summary import mean, measured_runs_by_cell, metric_values
 from recovery.model import STARTUP_METRIC, TABLES_AXIS, Run, Session
 
 MAX_PREDICTION_ERROR = 0.25
@@ -54,7 +54,7 @@ class PredictionTest:
 
     @property
     def measured_s(self) -> float:
-        return mean(run.startup_s for run in self.runs) or 0.0
+        return mean(run.metrics.get("startup_s") for run in self.runs) or 0.0
 
     @property
     def off(self) -> float | None:
@@ -67,7 +67,7 @@ class PredictionTest:
         if self.predicted.interval is None:
             return None
         low_s, high_s = self.predicted.interval
-        return sum(low_s <= (run.startup_s or 0.0) <= high_s for run in self.runs)
+        return sum(low_s <= (run.metrics.get("startup_s") or 0.0) <= high_s for run in self.runs)
 
 
 Points = tuple[tuple[int, tuple[Run, ...]], ...]
@@ -77,7 +77,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 
 
 def _fit_of(points: Points) -> LineFit | None:
-    return fit_line((tables, run.startup_s) for tables, runs in points for run in runs if run.startup_s is not None)
+    return fit_line((tables, value) for tables, runs in points for value in metric_values(runs, STARTUP_METRIC))
 
 
 def growth_curves(session: Session) -> tuple[Curve, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -178,35 +178,35 @@ def compare_means(values: Sequence[float], to: Sequence[float], *, factor: float
     if min(means) <= 0 or min(*values, *to) < 0:
         return compare_differences(values, to, factor=factor)
     shift = math.log(means[0] / means[1])
-    return _effect((values, to), shift, scales=means, restore=math.exp, is_ratio=True, factor=factor)
+    half, luck = _welch(shift, (values, to), means, factor)
+    if half is None:
+        return Effect(math.exp(shift))
+    return Effect(math.exp(shift), math.exp(shift - half), math.exp(shift + half), luck)
 
 
 def compare_differences(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect:
     shift = statistics.fmean(values) - statistics.fmean(to)
-    return _effect((values, to), shift, scales=(1.0, 1.0), restore=float, is_ratio=False, factor=factor)
+    half, luck = _welch(shift, (values, to), (1.0, 1.0), factor)
+    if half is None:
+        return Effect(shift, is_ratio=False)
+    return Effect(shift, shift - half, shift + half, luck, is_ratio=False)
 
 
-def _effect(
-    sides: tuple[Sequence[float], Sequence[float]],
-    shift: float,
-    *,
-    scales: tuple[float, float],
-    restore: Callable[[float], float],
-    is_ratio: bool,
-    factor: float,
-) -> Effect:
+def _welch(
+    shift: float, sides: tuple[Sequence[float], Sequence[float]], scales: tuple[float, float], factor: float
+) -> tuple[float | None, float | None]:
+    """Returns half the width of the 95 % interval of a shift between two sides, and the probability of a shift at least
+    as large if there is none; None for both if either side has too few runs. Each side's standard error is divided by
+    its scale."""
     if min(map(len, sides)) < MIN_RUNS:
-        return Effect(restore(shift), is_ratio=is_ratio)
+        return None, None
     parts = [((_standard_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
     square = sum(part for part, _ in parts)
     if not square:
-        return Effect(restore(shift), restore(shift), restore(shift), 0.0 if shift else 1.0, is_ratio)
+        return 0.0, 0.0 if shift else 1.0
     degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
     error = factor * math.sqrt(square)
-    half = t975(degrees) * error
-    return Effect(
-        restore(shift), restore(shift - half), restore(shift + half), t_two_sided_p(shift / error, degrees), is_ratio
-    )
+    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
 
 
 def _standard_error(values: Sequence[float]) -> float:

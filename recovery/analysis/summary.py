@@ -23,7 +23,7 @@ from recovery.analysis.statistics import (
     effect_fields,
     holm_significant,
 )
-from recovery.model import METRICS, RUN_METRICS, Axis, Run, Session, Verdict, metric
+from recovery.model import METRICS, Axis, Run, Session, Verdict, metric
 
 # --- Values of a metric
 
@@ -33,24 +33,28 @@ _DERIVED_METRICS = {
     "read_bytes_per_s": ("read_bytes", ("first_query_s",)),
 }
 """Metrics that are computed from others where they were not measured: a dividend, and the divisors."""
+_OF_EVERY_RUN = frozenset(
+    {"startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s"}
+)
 
 
 def metric_value(run: Run, name: str) -> float | None:
     """Returns the run's value of a metric, or None if it was not measured."""
-    value = _measured_value(run, name)
+    value = run.metrics.get(name)
     if value is not None or name not in _DERIVED_METRICS:
         return value
     dividend, divisors = _DERIVED_METRICS[name]
-    parts = [_measured_value(run, part) for part in (dividend, *divisors)]
+    parts = [run.metrics.get(part) for part in (dividend, *divisors)]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or not all(known[1:]):
         return None
     return known[0] / math.prod(known[1:])
 
 
-def _measured_value(run: Run, name: str) -> float | None:
-    value = run.measures.get(name)
-    return getattr(run, name) if value is None and name in RUN_METRICS else value
+def per_table(run: Run, name: str) -> float | None:
+    """Returns the run's value of a metric, divided by its number of tables."""
+    value = run.metrics.get(name)
+    return value / run.tables if value is not None and run.tables else None
 
 
 def main_value(session: Session, run: Run) -> float | None:
@@ -76,15 +80,17 @@ def main_metrics(session: Session) -> tuple[str, ...]:
 
 
 def metric_names(session: Session) -> tuple[str, ...]:
-    """Returns the names of all metrics in the runs' `measures`: first the main ones, then those of `METRICS` in its
-    order, then the others."""
-    found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.measures}
+    """Returns the names of all metrics that were measured: first the main ones, then those of `METRICS` in its order,
+    then the others. What is counted in every run is left out where the main metrics have no use for it."""
+    found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.metrics}
+    main = main_metrics(session)
+    found -= _OF_EVERY_RUN.difference(main, *(metric(one).related for one in main))
     found |= {
         name
         for name, (dividend, divisors) in _DERIVED_METRICS.items()
         if found.issuperset((dividend, *divisors)) and metric_values(session.runs, name)
     }
-    order = (*main_metrics(session), *METRICS, *sorted(found))
+    order = (*main, *METRICS, *sorted(found))
     return tuple(name for name in dict.fromkeys(order) if name in found)
 
 

@@ -56,7 +56,7 @@ class WarmEvidence:
 
     @property
     def is_warm(self) -> bool:
-        read, cold, full = self.run.read_bytes, self.cold_bytes, self.full_bytes
+        read, cold, full = self.run.metrics.get("read_bytes"), self.cold_bytes, self.full_bytes
         if self.shares is None:
             if read is None or cold is None:
                 return False
@@ -72,10 +72,10 @@ class WarmEvidence:
 
     @property
     def _reads_next_to_nothing(self) -> bool:
-        return reads_almost_nothing(self.run.read_bytes or 0, self.data_bytes)
+        return reads_almost_nothing(self.run.metrics.get("read_bytes") or 0, self.data_bytes)
 
 
-def reads_almost_nothing(read_bytes: int, data_bytes: float | None) -> bool:
+def reads_almost_nothing(read_bytes: float, data_bytes: float | None) -> bool:
     """Returns whether a start read so little that it may be for other reasons than its tables' files."""
     return read_bytes <= max(_ALMOST_NOTHING_BYTES, _ALMOST_NOTHING_SHARE * (data_bytes or 0))
 
@@ -108,10 +108,10 @@ def rename_second_starts(session: Session) -> Session:
 
 def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
     """Yields the evidence for each run that was planned as warm and went as asked."""
-    cold: dict[tuple[str, str], list[int]] = {}
+    cold: dict[tuple[str, str], list[float]] = {}
     for run in session.runs:
-        if run.verdict is Verdict.MEASURED and run.read_bytes is not None:
-            cold.setdefault((run.version, run.variant), []).append(run.read_bytes)
+        if run.verdict is Verdict.MEASURED and "read_bytes" in run.metrics:
+            cold.setdefault((run.version, run.variant), []).append(run.metrics["read_bytes"])
     means = {key: statistics.fmean(read) for key, read in cold.items()}
     for run in session.runs:
         if run.verdict.as_asked and session.cache_of(run.variant) in (Cache.WARM, SECOND_START):

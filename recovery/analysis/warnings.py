@@ -147,7 +147,7 @@ def cold_but_cached(session: Session) -> Iterator[Finding]:
     for about, runs in cells(session):
         if session.cache_of(runs[0].variant) != Cache.COLD or len(runs) < 2:
             continue
-        read = {run: run.read_bytes for run in runs if run.read_bytes is not None}
+        read = {run: size for run in runs if (size := run.metrics.get("read_bytes")) is not None}
         usual = median(read.values() or [0])
         less = {run: count for run, count in read.items() if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)}
         if less:
@@ -358,9 +358,12 @@ def program_on_other_device(session: Session) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def _startup_s(run: Run) -> float:
+    return run.metrics.get(STARTUP_METRIC, 0.0)
+
+
 def _start_share(runs: Sequence[Run]) -> float:
-    shares = [seconds_by_name(run.phases).get(PROCESS_START, 0.0) / (run.startup_s or 1.0) for run in runs]
-    return mean(shares) or 0.0
+    return mean(seconds_by_name(run.phases).get(PROCESS_START, 0.0) / (_startup_s(run) or 1.0) for run in runs) or 0.0
 
 
 # --- Load: whether the server was the bottleneck, on a quiet host, for long enough, and as requested
@@ -383,7 +386,7 @@ _DUMP = "dump"
 def client_bottleneck(session: Session) -> Iterator[Finding]:
     cpus = stored_number(session.environment.get("cpus"))
     for about, runs in cells(session):
-        used, allowed = mean(run.measures.get("client_cpus") for run in runs), _available_client_cpus(session, runs)
+        used, allowed = mean(run.metrics.get("client_cpus") for run in runs), _available_client_cpus(session, runs)
         if used is None:
             continue
         if allowed is not None and used >= _BUSY_CLIENTS_SHARE * allowed:
@@ -433,14 +436,14 @@ def _pinned_cpus(told: str | float | bool | None) -> float | None:
 
 def _server_cpus(runs: Sequence[Run]) -> float:
     """Returns the CPUs that the server used, or infinity if unknown. Clients usually use a third as many."""
-    used = mean(run.measures.get("server_cpus") for run in runs)
+    used = mean(run.metrics.get("server_cpus") for run in runs)
     return math.inf if used is None else used
 
 
 def _idle_cpus(runs: Sequence[Run], cpus: float) -> float:
     """Returns how many CPUs of the host were idle."""
     names = ("server_cpus", "client_cpus", "others_cpus")
-    return cpus - sum(mean(run.measures.get(name) for run in runs) or 0.0 for name in names)
+    return cpus - sum(mean(run.metrics.get(name) for run in runs) or 0.0 for name in names)
 
 
 def unstable_rate(session: Session) -> Iterator[Finding]:
@@ -498,7 +501,7 @@ def missing_polls(session: Session) -> Iterator[Finding]:
         cell = session.cells.get(runs[0].variant, {})
         if not any(cell.get(name, "off") == "on" for name in polled):
             continue
-        silent = [run for run in runs if not run.measures.get(_POLL_RATE)]
+        silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
         if silent:
             yield finding(
                 "polls-did-not-run", about, f"No poll was answered during the load in {runs_text(silent)}.",
@@ -565,10 +568,10 @@ def data_not_in_buffer_pool(session: Session) -> Iterator[Finding]:
 
 
 def _pages_per_query(run: Run) -> float | None:
-    if "polls_per_s" in run.measures:
+    if "polls_per_s" in run.metrics:
         return None  # the pages include those read for polls; only a load without polls shows its own
-    qps, pages = run.measures.get("qps"), run.measures.get("buffer_pool_reads_per_s")
-    if pages is None and (read := run.measures.get("read_bytes_per_s")) is not None:
+    qps, pages = run.metrics.get("qps"), run.metrics.get("buffer_pool_reads_per_s")
+    if pages is None and (read := run.metrics.get("read_bytes_per_s")) is not None:
         pages = read / _PAGE_BYTES
     if not qps or pages is None:
         return None
@@ -687,7 +690,7 @@ def busy_tool(session: Session) -> Iterator[Finding]:
             run
             for run in runs
             if session.figure == STARTUP_METRIC
-            and (run.ready_lag_s or 0) > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * (run.startup_s or 0))
+            and (run.ready_lag_s or 0) > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * _startup_s(run))
         ]
         if late:
             worst = max(run.ready_lag_s or 0 for run in late)

@@ -16,6 +16,7 @@ from recovery.analysis.summary import (
     main_values,
     mean,
     measured_runs_by_cell,
+    per_table,
     summarise,
 )
 from recovery.analysis.warnings import findings
@@ -44,7 +45,7 @@ Section = tuple[str, tuple["str | Table | tuple[str, ...]", ...]]
 def slowest_run(session: Session, slow: Summary | None) -> Run | None:
     """Returns the slowest measured run of the slowest cell."""
     runs = measured_runs_by_cell(session).get((slow.version, slow.variant), ()) if slow else ()
-    return max(runs, key=lambda run: run.startup_s or 0.0, default=None)
+    return max(runs, key=lambda run: run.metrics.get("startup_s") or 0.0, default=None)
 
 
 def render_bug_report(
@@ -251,10 +252,7 @@ def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
 
 
 def _figures(one: Summary, runs: Sequence[Run]) -> tuple[str, ...]:
-    size, reads = (
-        mean(value / run.tables for run in runs if run.tables and (value := getattr(run, name)) is not None)
-        for name in ("read_bytes", "read_requests")
-    )
+    size, reads = (mean(per_table(run, name) for run in runs) for name in ("read_bytes", "read_requests"))
     error = fmt.interval_column(metric(one.name), one)
     each = (fmt.size(None if size is None else round(size)), fmt.ratio(reads))
     return (one.version, one.variant, str(one.count), fmt.seconds(one.mean), error, *each)

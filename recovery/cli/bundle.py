@@ -24,7 +24,6 @@ from datetime import datetime
 from pathlib import Path, PurePath
 
 import click
-from pydantic import TypeAdapter
 
 from recovery.analysis.summary import Summary, summarise
 from recovery.cli.bug_report import render_bug_report, slowest_run
@@ -45,7 +44,15 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cleanup, locks
 from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
 from recovery.model import STARTUP_METRIC, Flavor, Session, parse_version
-from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, STACKS_FOLDER, find_session, load_session, to_json
+from recovery.report.stored_session import (
+    LOCK_FILE,
+    REPORT_FILE,
+    STACKS_FOLDER,
+    find_session,
+    load_session,
+    stored_body,
+    to_json,
+)
 from recovery.report.summary_text import mean_text, slowest_start
 from recovery.report.tables import all_tables, figure_tables
 from recovery.report.text import render_table
@@ -373,7 +380,7 @@ def _private_literals(session: Session) -> tuple[Literal, ...]:
 
 def _masked_session(session: Session, masker: Masker, clean: Path) -> Session:
     """Returns the masked session, after writing it to `clean`. Its summaries and findings are computed again."""
-    masked = masker.value({"format": STORED_FORMAT, **TypeAdapter(Session).dump_python(session, mode="json")})
+    masked = masker.value({"format": STORED_FORMAT, **stored_body(session)})
     for run in masked["runs"]:
         run["log"] = run["log"] and _masked_path(run["log"], masker)
         run["stacks"] = run["stacks"] and _masked_path(run["stacks"], masker)

@@ -16,12 +16,13 @@ import jinja2
 
 from recovery.analysis.summary import Summary
 from recovery.cli.mask import PLACEHOLDER, split_options, split_words
+from recovery.cli.values import MAX_COLUMNS, MAX_INSERTS, MAX_TABLES, parse_layout, parse_variants
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments.clean_start import CLEAN_START
 from recovery.linux.files import template_dir
 from recovery.model import SECOND_START, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
-from recovery.session.request import DEFAULT_INSERTS, MAX_COLUMNS, MAX_INSERTS, MAX_TABLES, parse_layout, parse_variants
+from recovery.session.request import Request
 from recovery.workload.inserts import HEARTBEAT, insert_statements
 from recovery.workload.schema import measure_by_rendering, script_size, script_statements
 
@@ -83,7 +84,7 @@ def _session_inserts(session: Session) -> tuple[str, ...]:
 
 
 def _requested_inserts(session: Session) -> int:
-    return _int_setting(session, "inserts", DEFAULT_INSERTS, most=MAX_INSERTS)
+    return _int_setting(session, "inserts", Request.inserts, most=MAX_INSERTS)
 
 
 def options_file(name: str, options: str) -> str:

@@ -15,13 +15,13 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
+from recovery.cli.values import parse_share
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
 from recovery.model import STARTUP_METRIC, Session, Status, Verdict, metric
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.report.stored_session import find_session, load_session, session_names
-from recovery.session.request import parse_share
 
 FORMAT = 2
 

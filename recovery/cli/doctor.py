@@ -22,6 +22,7 @@ from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
+from recovery.cli.values import MAX_TABLES, parse_count, split_versions
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
@@ -42,9 +43,8 @@ from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse
 from recovery.linux.procfs import machine_facts
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
-from recovery.model import Limits, Schema, Version, parse_version
+from recovery.model import DEFAULT_TABLES, Limits, Schema, Version, parse_version
 from recovery.profiling.samplers import why_unusable
-from recovery.session.request import DEFAULT_TABLES, MAX_TABLES, parse_count, split_versions
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,16 @@ class Check:
     """What to do about it; empty if there is nothing to do."""
 
 
-def text_or_unknown(value: object, unit: str = "") -> str:
-    """Returns a value with its unit as text, or "unknown" for None."""
-    return "unknown" if value is None else f"{value}{unit}"
+def note(name: str, found: object, why: str, hint: str = "") -> Check:
+    return Check(name, None, text_or_unknown(found), why, hint)
+
+
+def ok_or_note(name: str, ok: bool, detail: str, why: str, hint: str) -> Check:
+    return Check(name, ok or None, detail, why, hint)
+
+
+def text_or_unknown(value: object) -> str:
+    return "unknown" if value is None else str(value)
 
 
 # --- Checks of privileges and kernel limits
@@ -75,14 +82,12 @@ _MIN_OPEN_FILES = 5000
 
 def privilege_checks(data: Path) -> Iterator[Check]:
     root = os.geteuid() == 0
-    yield Check(
-        "root", True if root else None, "yes" if root else "no",
-        "dropping the host's caches, limits and --trace with fanotify need root", "run as root if you can",
-    )  # fmt: skip
+    why = "dropping the host's caches, limits and --trace with fanotify need root"
+    yield ok_or_note("root", root, "yes" if root else "no", why, "run as root if you can")
     drop = direct_cache_dropper() is not None
-    yield Check(
+    yield ok_or_note(
         "drop_caches",
-        True if drop else None,
+        drop,
         "writable" if drop else "not writable: a container drops the caches if there is an engine",
         "a cold start begins with an empty cache: files, inodes and names",
         "otherwise inodes and names stay warm; run as root on the host for a start as cold as after a reboot",
@@ -103,57 +108,49 @@ def watch_checks(data: Path) -> Iterator[Check]:
         found = read_number(INOTIFY / name)
         enough = found is not None and found >= least
         yield Check(f"inotify {name}", enough, text_or_unknown(found), why, f"sysctl fs.inotify.{name}={least * 8}")
-    yield _fanotify_check(data)
+    refused = fanotify_refused(nearest_existing(data))
+    groups, marks = (text_or_unknown(read_number(FANOTIFY / name)) for name in ("max_user_groups", "max_user_marks"))
+    yield ok_or_note(
+        "fanotify",
+        refused is None,
+        f"{refused or 'works'} (groups: {groups}, marks: {marks})",
+        "--trace uses it to record which files the server itself opens, in containers too",
+        "inotify is used instead, which reports opens by any process; fanotify needs root and Linux 5.9",
+    )
     limit = open_files_limit()
-    yield Check(
+    yield ok_or_note(
         "open files",
-        True if limit is None or limit >= _MIN_OPEN_FILES else None,
+        limit is None or limit >= _MIN_OPEN_FILES,
         "no limit" if limit is None else f"{limit:,}",
         "a server keeps many table files open; with a low limit it opens and closes them repeatedly",
         f"raise it: ulimit -Hn {_MIN_OPEN_FILES}",
     )
 
 
-def _fanotify_check(data: Path) -> Check:
-    refused = fanotify_refused(nearest_existing(data))
-    groups, marks = (read_number(FANOTIFY / name) for name in ("max_user_groups", "max_user_marks"))
-    return Check(
-        "fanotify",
-        True if refused is None else None,
-        f"{refused or 'works'} (groups: {text_or_unknown(groups)}, marks: {text_or_unknown(marks)})",
-        "--trace uses it to record which files the server itself opens, in containers too",
-        "inotify is used instead, which reports opens by any process; fanotify needs root and Linux 5.9",
-    )
+_LIMITS = {
+    "limit on reads": Limits(read_iops=1, read_bps=1),
+    "limit on memory": Limits(memory_bytes=1),
+    "limit on CPUs": Limits(cpus=1),
+}
 
 
 def limit_checks(data: Path) -> Iterator[Check]:
     """Yields whether limits can be set for the measured server. The limits are looked up, not set."""
-    version = procfs.cgroup_version()
-    yield Check(
-        "control groups",
-        None,
-        f"version {text_or_unknown(version)} ({cgroup_controllers() or 'no usable controller'})",
-        "READ_IOPS, READ_BPS, MEMORY and CPUS need them",
-    )
+    groups = f"version {text_or_unknown(procfs.cgroup_version())} ({cgroup_controllers() or 'no usable controller'})"
+    yield note("control groups", groups, "READ_IOPS, READ_BPS, MEMORY and CPUS need them")
     quota = own_cpu_quota()
-    yield Check(
+    yield note(
         "CPU quota of this tool",
-        None,
         "none" if quota is None else f"{quota:g} CPUs",
         "servers that are started from here share it, and pause when it is used up",
         "" if quota is None else "start the tool outside of that group; otherwise only part of the host is measured",
     )
     why = "the measured server can be limited to the resources of a smaller host"
-    wishes = {
-        "limit on reads": Limits(read_iops=1, read_bps=1),
-        "limit on memory": Limits(memory_bytes=1),
-        "limit on CPUs": Limits(cpus=1),
-    }
-    for name, limits in wishes.items():
+    for name, limits in _LIMITS.items():
         try:
             (unit,) = controller_settings(limits, data)
         except HostUnfitError as error:
-            yield Check(name, None, error.message, why, error.hint)
+            yield note(name, error.message, why, error.hint)
         else:
             yield Check(name, True, f"can be set (cgroup v{unit.hierarchy.version})", why)
 
@@ -166,55 +163,27 @@ _BUSY_LOAD_PER_CPU = 0.5
 
 def cpu_memory_checks() -> Iterator[Check]:
     facts = machine_facts()
-    yield Check(
-        "CPUs", None, f"{facts['cpus']}, {facts['cpu_model']}", "newer releases scan files with several threads"
-    )
+    yield note("CPUs", f"{facts['cpus']}, {facts['cpu_model']}", "newer releases scan files with several threads")
     governor = facts["cpu_governor"]
+    why = "a CPU that has to raise its clock first makes short starts slower"
     slow = governor in ("powersave", "ondemand", "conservative")
-    yield Check(
-        "governor",
-        None,
-        text_or_unknown(governor),
-        "a CPU that has to raise its clock first makes short starts slower",
-        "cpupower frequency-set -g performance" if slow else "",
-    )
-    yield Check(
-        "transparent huge pages",
-        None,
-        text_or_unknown(facts["thp"]),
-        "they affect how fast a large buffer pool is allocated",
-    )
-    yield Check(
-        "swappiness",
-        None,
-        text_or_unknown(facts["swappiness"]),
-        "how early memory is swapped out in favour of the cache",
-    )
-    reclaimed = facts["idle_pageout"]
-    if reclaimed is not None:
-        yield Check(
-            "page cache", None, str(reclaimed), "warm starts are partly cold here", "compare the bytes that they read"
-        )
+    yield note("governor", governor, why, "cpupower frequency-set -g performance" if slow else "")
+    yield note("transparent huge pages", facts["thp"], "they affect how fast a large buffer pool is allocated")
+    yield note("swappiness", facts["swappiness"], "how early memory is swapped out in favour of the cache")
+    if (reclaimed := facts["idle_pageout"]) is not None:
+        yield note("page cache", reclaimed, "warm starts are partly cold here", "compare the bytes that they read")
 
 
 def machine_checks() -> Iterator[Check]:
     facts = machine_facts()
-    yield Check(
-        "system", None, f"{text_or_unknown(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}",
-        "kernels differ in read-ahead and in what they keep in the cache",
-    )  # fmt: skip
-    yield Check(
-        "virtualisation",
-        None,
-        text_or_unknown(facts["virtualisation"]),
-        "other guests on the same machine use its CPU and disk",
-    )
+    system = f"{text_or_unknown(facts['os'])}, Linux {facts['kernel']}, {facts['architecture']}"
+    yield note("system", system, "kernels differ in read-ahead and in what they keep in the cache")
+    yield note("virtualisation", facts["virtualisation"], "other guests on the same machine use its CPU and disk")
     if host_facts.looks_like_ec2():
         found = host_facts.ec2_instance()
         kind = host_facts.ec2_instance_type() or found.type
-        yield Check(
+        yield note(
             "EC2 instance",
-            None,
             ", ".join(filter(None, (kind, found.zone))) or "unknown: the metadata service did not answer",
             "each type has its own limit on IOPS, and small types depend on CPU and disk credits",
             "" if kind else 'name the type: --note "m5.large"; a container may not reach the metadata service',
@@ -223,18 +192,13 @@ def machine_checks() -> Iterator[Check]:
 
 def other_load_checks() -> Iterator[Check]:
     pids = other_servers()
-    yield Check(
-        "other servers",
-        None if pids else True,
-        "pid " + ", ".join(map(str, pids)) if pids else "none",
-        "they share disk, memory and CPU with the measured server",
-        "stop them first",
-    )
+    found = "pid " + ", ".join(map(str, pids)) if pids else "none"
+    why = "they share disk, memory and CPU with the measured server"
+    yield ok_or_note("other servers", not pids, found, why, "stop them first")
     load, cpus = os.getloadavg()[0], os.cpu_count() or 1
-    calm = load < _BUSY_LOAD_PER_CPU * cpus
-    yield Check(
+    yield ok_or_note(
         "load",
-        True if calm else None,
+        load < _BUSY_LOAD_PER_CPU * cpus,
         f"{load:.2f} over the last minute",
         "other processes use CPU and disk; each run reports how much",
         "see `top`, and stop what is not needed",
@@ -271,11 +235,11 @@ def root_step_checks() -> Iterator[Check]:
     root = os.geteuid() == 0
     for step, (when, instead) in _ROOT_STEP_USES.items():
         if is_refused(step):
-            yield Check(step, None, REFUSED_TEXT, when, instead)
+            yield note(step, REFUSED_TEXT, when, instead)
         elif root:
-            yield Check(step, None, "would be taken", when, f"--unprivileged refuses it: {instead}")
+            yield note(step, "would be taken", when, f"--unprivileged refuses it: {instead}")
         else:
-            yield Check(step, None, "needs root", when, instead)
+            yield note(step, "needs root", when, instead)
 
 
 # --- Checks of disk space and storage
@@ -285,15 +249,17 @@ _REFERENCE_VERSION = parse_version(DEFAULT_VERSION)
 
 def space_checks(data: Path, tables: int = DEFAULT_TABLES, version: Version = _REFERENCE_VERSION) -> Iterator[Check]:
     """Yields whether the data directory of this many tables of this version fits."""
-    yield Check(
-        "data folder", can_write(data), str(data), "it is on the volume under test",
-        "give DATA= a folder that this user may write",
-    )  # fmt: skip
-    if (why := why_not_trusted(data)) is not None:
+    writable = can_write(data)
+    where = "it is on the volume under test"
+    yield Check("data folder", writable, str(data), where, "give DATA= a folder that this user may write")
+    if (untrusted := why_not_trusted(data)) is not None:
         yield Check(
-            "who may write there", False, why, "another user could replace the files of a server",
+            "who may write there",
+            False,
+            untrusted,
+            "another user could replace the files of a server",
             "give DATA= a folder of your own; if everybody may write there, chmod o-w or chmod +t",
-        )  # fmt: skip
+        )
     need, there = estimate_space(version, Schema(tables)), free_space(data)
     fewer = "give DATA= another disk, or use fewer tables (TABLES=)"
     why = f"{tables:,} tables of {version} need this much"
@@ -302,9 +268,9 @@ def space_checks(data: Path, tables: int = DEFAULT_TABLES, version: Version = _R
     enough = there.inodes >= need.inodes
     yield Check("inodes", enough, f"{there.inodes:,} free, {need.inodes:,} needed", why, fewer)
     memory = procfs.memory_bytes()
-    yield Check(
+    yield ok_or_note(
         "memory",
-        True if memory > need.bytes else None,
+        memory > need.bytes,
         f"{memory / 1e9:.1f} GB",
         f"a start of {tables:,} tables is warm only if their files fit in memory",
         "use fewer tables; otherwise a warm start reads from the disk again",
@@ -321,38 +287,27 @@ def device_checks(data: Path) -> Iterator[Check]:
         "how it finds files and writes its journal is part of every start; files in memory are never cold",
         "give DATA= a folder on a disk" if in_memory else "",
     )
-    yield Check(
-        "device",
-        None,
-        " ".join(filter(None, (device.device, device.model))) or "unknown",
-        "its I/O requests are counted",
-        "" if device.device else "there is no single block device, so they are not counted: use a plain disk",
-    )
-    yield Check("serial", None, text_or_unknown(device.serial), "it identifies the volume")
+    named = " ".join(filter(None, (device.device, device.model))) or None
+    plain = "" if device.device else "there is no single block device, so they are not counted: use a plain disk"
+    yield note("device", named, "its I/O requests are counted", plain)
+    yield note("serial", device.serial, "it identifies the volume")
     if (volume := host_facts.ebs_volume(device)) is not None:
-        yield Check(
-            "EBS volume",
-            None,
-            volume,
-            "its type and its IOPS cannot be read from inside the instance",
-            'add them: --note "io2, 5000 IOPS"',
-        )
+        why = "its type and its IOPS cannot be read from inside the instance"
+        yield note("EBS volume", volume, why, 'add them: --note "io2, 5000 IOPS"')
     elif host_facts.is_xen_guest() and device.model is None:
-        yield Check(
+        yield note(
             "EBS volume",
-            None,
             "unknown: on Xen a disk has neither model nor serial",
             "reports without it cannot be compared",
             'name it: --note "vol-…, gp2, 300 IOPS"',
         )
-    yield Check("scheduler", None, text_or_unknown(device.scheduler), "it orders concurrent requests")
-    none = device.read_ahead_kb == 0
-    yield Check(
+    yield note("scheduler", device.scheduler, "it orders concurrent requests")
+    ahead = device.read_ahead_kb
+    yield note(
         "read-ahead",
-        None,
-        text_or_unknown(device.read_ahead_kb, " KiB"),
+        None if ahead is None else f"{ahead} KiB",
         "without it every page is a separate request: a cold start of 5.7 took four times as long",
-        f"blockdev --setra 256 {device.device}, unless you test without it" if none else "",
+        f"blockdev --setra 256 {device.device}, unless you test without it" if ahead == 0 else "",
     )
 
 
@@ -364,15 +319,14 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
     for name, found in tried.speeds.items():
         size, _, threads = name.partition("_")
         detail = f"{found.iops:,} a second; mean {found.mean_ms:.2f} ms, p99 {found.p99_ms:.2f} ms"
-        yield Check(f"{size.removesuffix('k')} KiB reads, {threads} at once", None, detail, why)
+        yield note(f"{size.removesuffix('k')} KiB reads, {threads} at once", detail, why)
     if not tried.speeds:
-        yield Check("reads", None, f"not tried: {tried.why_not}", why)
+        yield note("reads", f"not tried: {tried.why_not}", why)
     if (again := tried.again) is not None:
         cached = cache_below_host_text(tried.facts())
         both = f"{again.first_ms} ms, then {again.again_ms} ({again.blocks} blocks of {again.over})"
-        yield Check(
+        yield note(
             "just-read blocks",
-            None,
             cached or f"not known: {both}; a cache below may hold them already",
             '"cold" means cold to this machine only: a cache below it is not emptied, and may hold new data, too',
             "compare starts over files that were read equally often before" if cached else "",
@@ -421,7 +375,7 @@ def _program_checks() -> Iterator[Check]:
     for name, use in _PROGRAMS.items():
         there = shutil.which(name) is not None
         does, _, instead = use.partition("; ")
-        yield Check(name, True if there else None, "found" if there else "not found", f"it {does}", instead)
+        yield ok_or_note(name, there, "found" if there else "not found", f"it {does}", instead)
 
 
 def _engine_check() -> Check:
@@ -432,7 +386,7 @@ def _engine_check() -> Check:
         with closing(docker_engine.connect(at)) as client:
             found = docker_engine.engine_facts(client, at)
     except HostUnfitError as error:
-        return Check("container engine", None, error.message, why, error.hint)
+        return note("container engine", error.message, why, error.hint)
     return Check("container engine", True, "; ".join(found.values()), why)
 
 
@@ -441,7 +395,7 @@ def _stack_program_checks(complaints: Mapping[str, str | None]) -> Iterator[Chec
     one_works = None in complaints.values()
     for name, complaint in complaints.items():
         hint = "" if one_works else "install eu-stack (elfutils) and run as root; see kernel.yama.ptrace_scope"
-        yield Check(name, True if complaint is None else None, complaint or "works", why, hint)
+        yield ok_or_note(name, complaint is None, complaint or "works", why, hint)
 
 
 # --- The output

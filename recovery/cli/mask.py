@@ -21,8 +21,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from recovery.analysis.phase_names import ORDER
+from recovery.cli.values import split_name, split_own_servers
 from recovery.model import Phase, Run, Session
-from recovery.session.request import split_name, split_own_servers
 
 Literal = tuple[str, str]
 """The kind of a private text, such as `host`, and the text."""

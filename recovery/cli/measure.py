@@ -24,31 +24,28 @@ from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, available_servers, parse_release, parse_version_option, resolve_server
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.completion import complete_session
-from recovery.cli.load_options import host_capacity
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
-from recovery.cli.parse import make_request
+from recovery.cli.parse import host_capacity, make_request, scale_sizes
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.report import escaped_text
-from recovery.cli.scales import PUBLISHED, STANDARD, scale_sizes
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import HostUnfitError, InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
-from recovery.experiments.crash_findings import count_text
-from recovery.experiments.experiment import Experiment, ExperimentOptions
-from recovery.experiments.scale import SCALE
+from recovery.experiments.experiment import PUBLISHED, Experiment, ExperimentOptions
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.linux.files import expand_path
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.linux.storage import NO_SPACE, DiskSpace, free_space
-from recovery.model import NO_LIMITS, ExtraRun, Layout, Load, Schema, Session, Status, Trial, Version
+from recovery.model import NO_LIMITS, ExtraRun, Layout, Schema, Session, Status, Trial, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.options import datadir_settings, merge
 from recovery.profiling.samplers import usable_programs
 from recovery.report import console as console_report
 from recovery.report.console import ReportConsole, program_name
+from recovery.report.fmt import count_text
 from recovery.report.stored_session import REPORT_FILE, load_session
 from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
@@ -64,7 +61,7 @@ from recovery.session.estimate import (
 from recovery.session.option_checks import check_options_offline, check_table_open_cache
 from recovery.session.plan import DatadirSpec, datadir_specs, is_measured_over, unsupported_questions
 from recovery.session.progress import Progress
-from recovery.session.request import DEFAULT_POINTS, Request
+from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
 from recovery.session.run import run_session
 from recovery.workload.schema import checked_script_size, disk_need, template_text
@@ -249,8 +246,7 @@ def _sizes_text(request: Request) -> str:
     variants, runs = len(request.all_variants), f"{at_most}{count_text(request.repeats, 'run')}"
     versions = " of each version" if len(request.versions) > 1 else ""
     parts.append(f"{variants} variants, {runs} of each" if variants > 1 else f"{runs}{versions}")
-    if loads := {(one.task.seconds, one.task.warmup_s) for one in request.all_variants if isinstance(one.task, Load)}:
-        parts += [f"loads of {seconds:,} s after {warmup:,} s" for seconds, warmup in sorted(loads)]
+    parts += sorted({one.task.size_text for one in request.all_variants if one.task} - {""})
     return "; ".join(parts)
 
 
@@ -311,27 +307,21 @@ _VARIANT_HELP = (
 
 
 def help_of(experiment: Experiment) -> str:
-    how = (
-        "" if experiment.load else f"Measured with {' and '.join(f'a {cache}' for cache in experiment.caches)} cache. "
-    )
-    return f"{experiment.question}\n\n{how}Results go to --results, one folder each."
+    return f"{experiment.question}\n\n{experiment.how}Results go to --results, one folder each."
 
 
 def option_help(experiment: Experiment, name: str, text: str | None) -> str | None:
     """Returns the help of an option with the default of this experiment."""
-    load = experiment.load
-    usual: Mapping[str, object]
-    if load is None:
-        usual = {"tables": " ".join(DEFAULT_POINTS)} if experiment is SCALE else {}
-    else:
-        schema = load.schema
-        usual = {
-            "tables": schema.tables, "schemas": schema.databases, "rows": schema.rows, "runs": load.runs,
-            "seconds": load.seconds, "warmup": ExperimentOptions.warmup_s, **load.defaults, "scale": STANDARD,
-            **scale_sizes(experiment.name, STANDARD, cpus=host_capacity(NO_LIMITS).cpus),
-        }  # fmt: skip
-        if load.template is not None:  # all tables of a load have one schema and one layout
-            text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
+    schema, scale = experiment.schema, experiment.scale
+    usual = {
+        "tables": " ".join(map(str, experiment.points)) or schema.tables, "schemas": schema.databases,
+        "rows": schema.rows, "runs": experiment.runs,
+        "seconds": ExperimentOptions.seconds, "warmup": ExperimentOptions.warmup_s, **experiment.defaults,
+    }  # fmt: skip
+    if scale is not None:
+        usual |= {"scale": scale, **scale_sizes(experiment, scale, cpus=host_capacity(NO_LIMITS).cpus)}
+    if experiment.template is not None:  # all tables of a load have one schema and one layout
+        text = {"tables": "Tables, all in one schema.", "variants": _VARIANT_HELP}.get(name, text)
     return f"{_DEFAULT_IN_HELP.sub('', text or '')} [default: {usual[name]}]" if name in usual else text
 
 
@@ -434,7 +424,7 @@ def _resume_hint(folder: Path) -> str:
 def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     progress = Progress(
         scenario=request.scenario,
-        figure=find_experiment(request.scenario).figure,
+        figure=find_experiment(request.scenario).metric,
         versions=request.versions,
         command=request.command,
         results=str(request.results),
@@ -474,7 +464,8 @@ def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
     for beside in ("dry_run", *(one.name for one in fields(Shown))):
         given.pop(beside, None)
-    given["scale"] = given.get("scale") or PUBLISHED
+    if find_experiment(name).scale is not None:
+        given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)
 
 

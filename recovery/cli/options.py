@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 
 import click
 
-from recovery.cli import completion
+from recovery.cli import completion, values
 from recovery.cli.output import STANDARD_OUTPUT, check_json_target
+from recovery.cli.values import Converter
 from recovery.errors import UsageError, did_you_mean
 
 PREFIX = "RECOVERY_"
@@ -87,6 +88,16 @@ class Option:
     """Its short form, such as `-v`."""
     from_environment: bool = False
     """Whether make takes the variable also from its environment. The names of the others are too common there."""
+    field: str = ""
+    """The field of the Request that has its value: `trace`, `schema.tables`. Empty: it is not part of the request."""
+    convert: Converter | None = None
+    """Turns what the user gave into the value of the field. None: they are the same."""
+    text: Callable[[Any], Any] | None = None
+    """Turns the value of the field back into what the user would give. None: they are the same."""
+    stored: str = ""
+    """Its name among the settings of a stored session. Empty: it is not stored there."""
+    lasting: bool = False
+    """Whether a warm measurement that names no server takes it from the newest session."""
 
     @property
     def key(self) -> str:
@@ -100,65 +111,132 @@ class Option:
     def variable(self) -> str:
         return PREFIX + self.name.upper()
 
+    def value_of(self, given: Any) -> Any:
+        """Returns the value of the field for what the user gave; None if nothing was given."""
+        if given is None or given is False or given == ():
+            return None
+        called = self.flag if self.line_only else self.name.upper()
+        return self.convert(called, given) if self.convert else given
+
+
+def _value_only(parse: Callable[[Any], Any]) -> Converter:
+    """Returns the converter for a parser that needs no name of the option for its errors."""
+    return lambda _, value: parse(value)
+
+
+def _texts(text: Callable[[Any], str]) -> Callable[[Iterable[Any]], tuple[str, ...]]:
+    return lambda found: tuple(map(text, found))
+
 
 OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
+        field="versions", text=" ".join, stored="version", lasting=True,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
         values=("quick", "standard", "published"), common=False,
     ),
-    Option("tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE, from_environment=True),
-    Option("schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True),
+    Option(
+        "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE, from_environment=True,
+        field="schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
+    ),
+    Option(
+        "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True,
+        field="schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
+    ),
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
+        field="schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True,
     ),
-    Option("columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False),
-    Option("rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE),
-    Option("database", "Name of the schema. [default: discovery]", "NAME", common=False),
-    Option("runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True),
+    Option(
+        "columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False,
+        field="schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns", lasting=True,
+    ),
+    Option(
+        "rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE,
+        field="schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows", lasting=True,
+    ),
+    Option(
+        "database", "Name of the schema. [default: discovery]", "NAME", common=False,
+        field="schema.database", convert=values.parse_identifier, stored="database", lasting=True,
+    ),
+    Option(
+        "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True,
+        field="runs", convert=values.run_count, stored="runs",
+    ),
     Option(
         "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
         common=False,
-    ),
-    Option("max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False),
-    Option(
-        "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH, from_environment=True
+        field="precision", convert=values.parse_precision, stored="precision",
     ),
     Option(
-        "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True
+        "max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False,
+        field="max_runs", convert=values.run_count, stored="max_runs",
+    ),
+    Option(
+        "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
+        from_environment=True,
+        field="data", convert=_value_only(values.absolute_path), stored="data", lasting=True,
+    ),
+    Option(
+        "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True,
+        field="results", convert=_value_only(values.absolute_path),
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True, from_environment=True,
+        field="mysqld", convert=_value_only(values.parse_own_servers), text=_texts(str), stored="mysqld", lasting=True,
     ),
-    Option("archive", "A mirror of the vendor's archive.", "URL", from_environment=True),
-    Option("offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG),
+    Option(
+        "archive", "A mirror of the vendor's archive.", "URL", from_environment=True,
+        field="archive", stored="archive", lasting=True,
+    ),
+    Option(
+        "offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG,
+        field="offline",
+    ),
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"), from_environment=True,
+        field="engine", stored="engine", lasting=True,
     ),
-    Option("image", "Your own image of a server.", "NAME", from_environment=True),
     Option(
-        "registry", "Where images are pulled from, in place of the engine's default.", "HOST", from_environment=True
+        "image", "Your own image of a server.", "NAME", from_environment=True,
+        field="image", stored="image", lasting=True,
+    ),
+    Option(
+        "registry", "Where images are pulled from, in place of the engine's default.", "HOST", from_environment=True,
+        field="registry", stored="registry", lasting=True,
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
         from_environment=True,
+        field="limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE, from_environment=True,
+        field="limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit, stored="read_bps",
+        lasting=True,
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
         from_environment=True,
+        field="limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
+        stored="memory_bytes", lasting=True,
     ),
-    Option("cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True),
-    Option("set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True),
+    Option(
+        "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True,
+        field="limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
+    ),
+    Option(
+        "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
+        field="settings", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
+        lasting=True,
+    ),
     Option(
         "defaults_file", "Use the server options of this my.cnf, too, except harmful ones. --set takes precedence.",
         kind=Kind.PATH,
@@ -167,49 +245,78 @@ OPTIONS = (
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
         "possible, too. NAME: without options is the server as it is.", "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
+        field="named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
+        stored="variants", lasting=True,
     ),
-    Option("template", "Your own schema template.", kind=Kind.PATH, common=False),
-    Option("insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False),
-    Option("predict", "Also predict a start with N tables.", "N", common=False, line_only=True),
+    Option(
+        "template", "Your own schema template.", kind=Kind.PATH, common=False,
+        field="schema.template", convert=_value_only(values.absolute_path), stored="template",
+        lasting=True,
+    ),
+    Option(
+        "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
+        field="insert_template", convert=_value_only(values.absolute_path), stored="insert_template", lasting=True,
+    ),
+    Option(
+        "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
+        field="predict", convert=values.count(values.MAX_TABLES), stored="predict",
+    ),
     Option(
         "inserts", "Single-row inserts before the crash, each into the next table; 0 for none. [default: 100]", "N",
         Kind.WHOLE, common=False,
+        field="inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
     ),
     Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
+        field="as_published", stored="as_published",
     ),
     Option(
         "trace", "Record which tables' files every timed start opens, and which had been modified.", kind=Kind.FLAG,
         common=False,
+        field="trace", stored="trace",
     ),
     Option(
         "stacks", "One more run of every variant, in no mean, with stack samples of the server by eu-stack or perf: "
         "the first that is installed, or the one named.", "[PROGRAM]", values=(AUTO, "eu-stack", "perf"), alone=AUTO,
         common=False,
+        field="stacks", stored="stacks",
     ),
     Option(
         "floor", "Also time a plain program that reads every table's first page: what the storage allows.",
         kind=Kind.FLAG, common=False,
+        field="floor", stored="floor",
     ),
-    Option("baseline", "The version that the others are compared with. [default: the first]", "VERSION"),
+    Option(
+        "baseline", "The version that the others are compared with. [default: the first]", "VERSION",
+        field="baseline",
+    ),
     Option(
         "fail_over", "Exit with 4 if a version is significantly slower than the baseline, by more than this.",
         "PERCENT", common=False,
+        field="fail_over", convert=values.parse_share, stored="fail_over",
     ),
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
     ),
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
-    Option("no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG),
+    Option(
+        "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
+        field="probe", convert=lambda *_: False,
+    ),
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
+        field="note", convert=_value_only(values.parse_notes), stored="note", text=str, lasting=True,
     ),
-    Option("keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG),
+    Option(
+        "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
+        field="keep",
+    ),
     Option(
         "stall", "Give up a start after so long without log, CPU or I/O. [default: 300]", "SECONDS", Kind.SECONDS,
         parameter="stall_s",
+        field="stall_s",
     ),
     Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
     Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True),
@@ -224,54 +331,84 @@ OPTIONS = (
     ),
     # Options of single experiments.
     Option(
-        "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True
+        "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True,
+        field="experiment_options.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
     ),
-    Option("warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False),
-    Option("threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False),
+    Option(
+        "warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False,
+        field="experiment_options.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
+    ),
+    Option(
+        "threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False,
+        field="experiment_options.threads", convert=values.counts(values.MAX_CLIENTS),
+    ),
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
+        field="experiment_options.workloads", convert=values.words,
     ),
-    Option("load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False),
+    Option(
+        "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
+        field="experiment_options.load_tables", convert=values.counts(values.MAX_TABLES),
+    ),
     Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
+        field="experiment_options.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
     ),
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
+        field="experiment_options.options", convert=lambda _, texts: tuple(map(values.parse_server_option, texts)),
+        text=lambda options: tuple(f"{name}={','.join(found)}" for name, found in options), stored="options",
     ),
-    Option("question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False),
+    Option(
+        "question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False,
+        field="experiment_options.parts", convert=values.words,
+    ),
     Option(
         "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
         common=False,
+        field="experiment_options.seed", convert=values.count(10**9),
     ),
-    Option("only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False),
+    Option(
+        "only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False,
+        field="experiment_options.only", convert=values.run_count,
+    ),
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
+        field="experiment_options.depth", convert=values.count(100),
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
         kind=Kind.PATH, common=False,
+        field="experiment_options.queries", stored="queries",
+        text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
     ),
     Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
+        field="experiment_options.published_build", convert=values.count(values.MAX_TABLES),
+        stored="published_build",
     ),
     Option(
-        "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False
+        "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,
+        field="experiment_options.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
     ),
     Option(
-        "every", "Pause of such a client between two queries. [default: 0]", "SECONDS", Kind.NUMBER, common=False
+        "every", "Pause of such a client between two queries. [default: 0]", "SECONDS", Kind.NUMBER, common=False,
+        field="experiment_options.every_s", convert=values.decimal(0, 3600), stored="every_s",
     ),
     Option(
         "profile", "One more run of every variant, in no mean, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
+        field="stacks", convert=lambda *_: "perf",
     ),
     Option(
         "waits", "One more run of every variant, in no mean, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
+        field="waits", stored="waits",
     ),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
@@ -296,9 +433,7 @@ class _OwnServers(click.types.StringParamType):
     """The type of a list of paths. Click would split the environment variable at every blank."""
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
-        from recovery.session.request import split_own_servers  # noqa: PLC0415 - most commands have no server
-
-        return split_own_servers(rv)
+        return values.split_own_servers(rv)
 
 
 class Choice(click.Choice[str]):

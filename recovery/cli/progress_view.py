@@ -457,7 +457,7 @@ class ProgressDisplay:
         line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.number}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
-            read = "" if run.read_bytes is None else f", {run.read_bytes / 1e9:.2f} GB read"
+            read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""
             line += f"{with_unit(metric(figure), value)}{read}"
         if run.sampled_by is not None:
             line += f", {run.samples} samples by {run.sampled_by}"

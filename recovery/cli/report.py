@@ -19,7 +19,7 @@ from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
 from recovery.cli.naming import Layers
 from recovery.cli.options import Choice, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
-from recovery.cli.parse import requested_schema
+from recovery.cli.parse import schema_of_options
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
 from recovery.linux.files import default_data_dir, expand_path
 from recovery.model import Status
@@ -261,7 +261,7 @@ def _rewrite_reports(folder: Path) -> None:
 @table_option("template")
 def schema(**given: Any) -> int:
     """Print the SQL script that creates the tables: `recovery schema > create.sql`."""
-    wanted = requested_schema(given)
+    wanted = schema_of_options(given)
     checked_script_size(wanted)
     for chunk in render_script(wanted):
         sys.stdout.write(chunk)

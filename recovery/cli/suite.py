@@ -15,7 +15,6 @@ import click
 from rich.console import Console
 
 from recovery.builds.resolve import parse_version_option
-from recovery.cli.load_options import MAX_SECONDS, parse_optional_count
 from recovery.cli.measure import announce, combined_need, outline
 from recovery.cli.options import (
     BY_NAME,
@@ -30,7 +29,6 @@ from recovery.cli.options import (
 )
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.report import escaped_text
-from recovery.cli.scales import QUICK
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
@@ -52,13 +50,13 @@ from recovery.cli.suite_run import (
     session_requests,
 )
 from recovery.errors import UsageError
+from recovery.experiments.experiment import QUICK
 from recovery.linux.files import expand_path
 from recovery.linux.storage import free_space
-from recovery.model import MAX_RUNS
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline
-from recovery.session.request import MAX_TABLES, Request
+from recovery.session.request import Request
 
 _SHARED_OPTIONS = tuple(
     BY_NAME[name]
@@ -173,11 +171,7 @@ def _suite_request(given: dict[str, Any]) -> SuiteRequest:
         scale=given["scale"] or QUICK,
         versions=requested_versions(given["versions"]),
         names=tuple(name for name in publication_names() if name in named or not named),
-        caps=Caps(
-            parse_optional_count("TABLES", given["tables"], MAX_TABLES),
-            parse_optional_count("SECONDS", given["seconds"], MAX_SECONDS),
-            parse_optional_count("RUNS", given["runs"], MAX_RUNS),
-        ),
+        caps=Caps(*(BY_NAME[name].value_of(given[name]) for name in ("tables", "seconds", "runs"))),
         shared=tuple(shlex.split(repeat_command("", given, _SHARED_OPTIONS))[1:]),
     )
 

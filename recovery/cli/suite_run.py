@@ -28,6 +28,7 @@ from recovery.cli.suite_report import (
     session_folder,
     write_suite_reports,
 )
+from recovery.cli.values import split_versions
 from recovery.errors import HostUnfitError, InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
@@ -39,7 +40,7 @@ from recovery.session.datadirs import required_datadirs
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
 from recovery.session.plan import datadir_specs
-from recovery.session.request import Request, split_versions
+from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
 
 Say = Callable[[str], None]
@@ -103,7 +104,7 @@ def session_requests(suite: SuiteRequest) -> tuple[Request, ...]:
 
 def _capped_options(request: Request, caps: Caps) -> list[str]:
     """Returns options for the sizes that exceed the user's limits."""
-    sizes = {"runs": (request.runs, caps.runs)}
+    sizes = {"runs": (request.repeats, caps.runs)}
     if caps.tables is not None and request.scenario in _MANY_TABLES:
         least = max(1, 2 * request.schema.foreign_keys)
         sizes["tables"] = request.schema.tables, max(least, caps.tables // request.schema.databases)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recovery.experiments.bench import Bench
 from recovery.experiments.crash_recovery import measure_restart
-from recovery.experiments.experiment import Experiment, Judgement, Measurement, judge_contents
+from recovery.experiments.experiment import Judgement, Measurement, judge_contents, start_experiment
 from recovery.model import Cache, Variant, Verdict
 
 
@@ -20,7 +20,7 @@ def judge(measured: Measurement) -> Judgement:
     return judge_contents(measured)
 
 
-CLEAN_START = Experiment(
+CLEAN_START = start_experiment(
     "clean-start",
     "How long does this server take to start after a clean shutdown?",
     "Clean start",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
 from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.experiment import Experiment, Measurement, judge_recovery
+from recovery.experiments.experiment import Measurement, judge_recovery, start_experiment
 from recovery.model import Cache, Startup, Variant, WarmProof
 
 # --- Warm starts
@@ -107,6 +107,6 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     return measure_restart(bench, variant, bench.kill, flush=True)
 
 
-COLD = Experiment("cold-recovery", QUESTION, TITLE, (Cache.COLD,), measure, judge_recovery)
-WARM = Experiment("warm-recovery", QUESTION, TITLE, (Cache.WARM,), measure, judge_recovery)
-BOTH = Experiment("crash-recovery", QUESTION, TITLE, (Cache.COLD, Cache.WARM), measure, judge_recovery)
+COLD = start_experiment("cold-recovery", QUESTION, TITLE, (Cache.COLD,), measure, judge_recovery)
+WARM = start_experiment("warm-recovery", QUESTION, TITLE, (Cache.WARM,), measure, judge_recovery)
+BOTH = start_experiment("crash-recovery", QUESTION, TITLE, (Cache.COLD, Cache.WARM), measure, judge_recovery)

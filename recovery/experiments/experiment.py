@@ -13,6 +13,7 @@ from pathlib import Path
 from recovery.errors import UsageError
 from recovery.experiments.bench import Bench, Contents
 from recovery.model import (
+    DEFAULT_TABLES,
     STARTUP_METRIC,
     Cache,
     ColdProof,
@@ -28,11 +29,12 @@ from recovery.model import (
     VariantSpec,
     Verdict,
     WarmProof,
+    startup_specs,
 )
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
 
-# --- Experiments that load a server, or crash it in a series
+# --- Options of experiments, and their variants
 
 _NOT_TRIED = "it was not tried"
 
@@ -119,35 +121,6 @@ def selected_parts(requested: ExperimentOptions, names: tuple[str, ...], experim
     return requested.parts or names
 
 
-@dataclass(frozen=True)
-class LoadExperiment:
-    """What an experiment other than a timed start consists of: variants, tables, server options and programs."""
-
-    figure: str
-    """Name of the main metric, a key of `model.METRICS`."""
-    variant_specs: VariantPlanner
-    settings: Callable[[ExperimentOptions, Schema, HostCapacity], Mapping[str, str]]
-    """Server options for all variants; options of the user take precedence."""
-    schema: Schema
-    """Schema of the published scale, built unless the user asks for another; `runs` and `seconds` are its, too."""
-    template: str | None = None
-    """Name of the template that creates the schema; None is the default one for the layout."""
-    programs: tuple[str, ...] = ()
-    """Names of client programs that must be available."""
-    names: tuple[str, ...] = ()
-    """Names of the built-in queries, which queries of the user must not have."""
-    bases: Mapping[str, str] = field(default_factory=dict)
-    """Baseline value of each axis, with which the others are compared."""
-    runs: int = 3
-    seconds: int = 60
-    inserts: int = 0
-    """Number of rows in the insert script."""
-    unavailable: Callable[[ExperimentOptions, HostCapacity], tuple[str, ...]] = lambda _, __: ()
-    """Returns a note for each part that this host cannot run, with the reason."""
-    defaults: Mapping[str, str] = field(default_factory=dict)
-    """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
-
-
 # --- Measurements
 
 
@@ -197,26 +170,80 @@ Judgement = tuple[Verdict, str | None]
 """The verdict on a trial, and the reason if its metrics do not count."""
 
 
+QUICK, STANDARD, PUBLISHED = "quick", "standard", "published"
+"""Values of SCALE."""
+Sizes = Mapping[str, Mapping[str, object]]
+"""By the value of SCALE: values of options, by the names of their parameters. A size that is missing is the published
+one; `{clients}` is the largest number of clients on this host."""
+
+
+THREADS_PER_CPU = 4
+_MAX_CLIENTS = 64
+
+
+def default_clients(cpus: int) -> int:
+    """Returns the largest number of clients to measure with on this host by default, a power of two."""
+    return 1 << (min(_MAX_CLIENTS, THREADS_PER_CPU * cpus).bit_length() - 1)
+
+
 @dataclass(frozen=True)
 class Experiment:
-    """A question that users can ask by name, with the functions that measure and judge its trials."""
+    """A question that users can ask by name: what is planned for it, and how a trial is measured and judged."""
 
     name: str
     question: str
     title: str
-    caches: tuple[Cache, ...]
     measure: Callable[[Bench, Variant], Measurement]
     judge: Callable[[Measurement], Judgement]
-    load: LoadExperiment | None = None
-    """None if starts are timed."""
+    variant_specs: VariantPlanner
+    metric: str = STARTUP_METRIC
+    """Name of the main metric, a key of `model.METRICS`."""
+    settings: Callable[[ExperimentOptions, Schema, HostCapacity], Mapping[str, str]] = lambda *_: {}
+    """Server options for all variants; options of the user take precedence."""
+    schema: Schema = field(default_factory=lambda: Schema(DEFAULT_TABLES))
+    """Schema of the published scale, built unless the user asks for another; `runs` is its, too."""
+    points: tuple[int, ...] = ()
+    """Numbers of tables to measure at, unless the user gives others. Empty: only the number of the schema."""
+    runs: int = 5
+    inserts: int = 100
+    """Number of rows in the insert script."""
+    template: str | None = None
+    """Name of the template that creates the schema; None is the user's, or the default one for the layout."""
+    programs: tuple[str, ...] = ()
+    """Names of client programs that must be available."""
+    names: tuple[str, ...] = ()
+    """Names of the built-in queries, which queries of the user must not have."""
+    bases: Mapping[str, str] = field(default_factory=dict)
+    """Baseline value of each axis, with which the others are compared."""
+    sizes: Sizes = field(default_factory=dict)
+    scale: str | None = None
+    """The scale that is used without SCALE. None: the published one."""
+    unavailable: Callable[[ExperimentOptions, HostCapacity], tuple[str, ...]] = lambda *_: ()
+    """Returns a note for each part that this host cannot run, with the reason."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
+    how: str = ""
+    """A sentence for the help text about the way it measures."""
 
-    @property
-    def figure(self) -> str:
-        return STARTUP_METRIC if self.load is None else self.load.figure
 
-    @property
-    def programs(self) -> tuple[str, ...]:
-        return () if self.load is None else self.load.programs
+_SIZES_OF_STARTS: Sizes = {QUICK: {"tables": 1000, "runs": 1}, STANDARD: {"tables": 20_000, "runs": 3}}
+
+
+def start_experiment(
+    name: str,
+    question: str,
+    title: str,
+    caches: tuple[Cache, ...],
+    measure: Callable[[Bench, Variant], Measurement],
+    judge: Callable[[Measurement], Judgement],
+    *,
+    sizes: Sizes = _SIZES_OF_STARTS,
+    points: tuple[int, ...] = (),
+) -> Experiment:
+    """Returns an experiment that times starts with these states of the cache."""
+    specs = startup_specs(caches)
+    how = f"Measured with {' and '.join(f'a {cache}' for cache in caches)} cache. "
+    return Experiment(name, question, title, measure, judge, lambda *_: specs, points=points, sizes=sizes, how=how)
 
 
 def judge_recovery(measured: Measurement) -> Judgement:

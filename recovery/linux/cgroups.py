@@ -178,20 +178,15 @@ READ_SLICE_S = 0.2
 """Added to the duration. The kernel grants reads in slices of a tenth of a second, and the first ones at once."""
 
 
-def parse_limits(read_iops: object, read_bps: object, memory: object, cpus: object) -> Limits:
-    return Limits(
-        read_iops=None if read_iops is None else _iops(str(read_iops)),
-        read_bps=None if read_bps is None else _size("READ_BPS", str(read_bps), minimum=_MIN_BPS, example="100m"),
-        memory_bytes=None if memory is None else _parse_memory(str(memory)),
-        cpus=None if cpus is None else _parse_cpus(str(cpus)),
-    )
-
-
-def _iops(text: str) -> int:
+def parse_read_iops(text: str) -> int:
     number = int(text.replace("_", "")) if re.fullmatch(r"[0-9_]{0,30}[0-9]", text) else 0
     if not 1 <= number <= _MAX_IOPS:
         raise UsageError(f"READ_IOPS={text} is not valid", f"give the reads per second, from 1 to {_MAX_IOPS:,}")
     return number
+
+
+def parse_read_bps(text: str) -> int:
+    return _size("READ_BPS", text, minimum=_MIN_BPS, example="100m")
 
 
 def _size(name: str, text: str, *, minimum: int, example: str) -> int:
@@ -205,7 +200,7 @@ def _size(name: str, text: str, *, minimum: int, example: str) -> int:
     return number
 
 
-def _parse_memory(text: str) -> int:
+def parse_memory(text: str) -> int:
     number = _size("MEMORY", text, minimum=1, example="2g")
     if number < MIN_MEMORY_BYTES:
         raise UsageError(
@@ -215,7 +210,7 @@ def _parse_memory(text: str) -> int:
     return number - number % _PAGE  # the kernel counts whole pages
 
 
-def _parse_cpus(text: str) -> float:
+def parse_cpus(text: str) -> float:
     number = float(text) if re.fullmatch(r"\d+(\.\d+)?|\.\d+", text, re.ASCII) else 0.0
     if not _MIN_CPUS <= number <= 1e6:
         raise UsageError(f"CPUS={text} is not valid", f"give a number of CPUs, at least {_MIN_CPUS}, such as 1.5")
@@ -265,7 +260,9 @@ def _binary(count: int) -> str:
     return f"{count / _UNITS[unit]:.4g} {unit.upper()}{'i' if unit else ''}B"
 
 
-def limit_exceeded(limits: Limits, *, read_requests: int | None, read_bytes: int | None, seconds: float) -> str | None:
+def limit_exceeded(
+    limits: Limits, *, read_requests: float | None, read_bytes: float | None, seconds: float
+) -> str | None:
     """Returns why this start exceeded its limits, or None if it did not, as far as reads were counted."""
     for limit, count, what in (
         (limits.read_iops, read_requests, "reads"),

@@ -27,7 +27,9 @@ class RootStep(StrEnum):
 Steps = frozenset[RootStep]
 NO_STEPS: Steps = frozenset()
 EVERY_STEP: Steps = frozenset(RootStep)
-_refused: Steps = NO_STEPS
+_refusals: list[Steps] = []
+"""What each open block of `refuse_steps` refuses, in all threads. A ContextVar is empty in a new thread, which would
+then take the steps."""
 
 
 def refused_steps(*, unprivileged: bool, no_drop_caches: bool = False) -> Steps:
@@ -40,14 +42,12 @@ def refused_steps(*, unprivileged: bool, no_drop_caches: bool = False) -> Steps:
 @contextmanager
 def refuse_steps(steps: Steps) -> Iterator[None]:
     """Refuses the steps inside the block, in addition to those that were refused before."""
-    global _refused
-    before = _refused
-    _refused = before | steps
+    _refusals.append(steps)
     try:
         yield
     finally:
-        _refused = before
+        _refusals.remove(steps)
 
 
 def is_refused(step: RootStep) -> bool:
-    return step in _refused
+    return any(step in steps for steps in _refusals)

@@ -383,6 +383,10 @@ _MIN_CONNECTIONS = 1000
 """Smallest value for `max_connections`."""
 _TOOL_CONNECTIONS = 16
 """Connections in addition to the clients: for monitoring the server, reading its tables and stopping its statements."""
+CACHE_INSTANCES = "table_open_cache_instances"
+POOL = "innodb_buffer_pool_size"
+POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
+"""The pool size, and the two options by which servers round it."""
 DEFAULT_CACHE_INSTANCES = 16
 """Default number of table cache instances in MySQL from 5.7 on. Each has its share of the entries, and a connection
 uses one of them."""

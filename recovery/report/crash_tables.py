@@ -40,13 +40,13 @@ def crash_answers(session: Session) -> Iterator[str]:
     cells = runs_by_cell(session)
     for version in session.versions:
         runs = killed_as_planned(run for variant in session.variants for run in cells[version, variant])
-        seconds = [run.measures[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.measures]
+        seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
         if not runs or not seconds:
             yield f"{version}: nothing was measured."
             continue
         back = f"{version} recovered without a loss from {count_survived(runs):,} of {len(runs):,} crashes within "
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
-        gone = sum(RECOVERY_METRIC not in run.measures for run in runs)
+        gone = sum(RECOVERY_METRIC not in run.metrics for run in runs)
         back += f"; it did not start again after {gone:,}" if gone else ""
         yield f"{back}."
 
@@ -62,7 +62,7 @@ def count_survived(runs: Iterable[Run]) -> int:
 
 
 def sum_measure(runs: Iterable[Run], name: str) -> int:
-    return int(sum(run.measures.get(name, 0.0) for run in runs))
+    return int(sum(run.metrics.get(name, 0.0) for run in runs))
 
 
 def _table(
@@ -90,8 +90,8 @@ def _table(
 
 
 def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
-    seconds = [run.measures[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.measures]
-    windows = [run.measures["lost_window_s"] for run in runs if "lost_window_s" in run.measures]
+    seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
+    windows = [run.metrics["lost_window_s"] for run in runs if "lost_window_s" in run.metrics]
     yield f"{count_survived(runs)} of {len(runs)}"
     yield fmt.duration(fmean(seconds)) if seconds else fmt.ABSENT
     yield fmt.duration(max(seconds)) if seconds else fmt.ABSENT
@@ -115,7 +115,7 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
 def _repeat_note(session: Session) -> Iterator[str]:
     """Yields a note with commands that repeat failed runs. The number of the repetition determines the random choices,
     so that they are the same again; runs of older tool versions cannot be repeated that way."""
-    failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _KILL_TIME in run.measures]
+    failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _KILL_TIME in run.metrics]
     cases = dict.fromkeys((session.value_of(run.variant, QUESTION_AXIS), run.repeat) for run in failed)
     commands = [
         shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
@@ -139,7 +139,7 @@ def damage_answers(session: Session) -> Iterator[str]:
     """Yields a sentence for each version."""
     for version in session.versions:
         runs = [run for run in session.runs if run.version == version and run.told]
-        back = sum(run.startup_s is not None for run in runs)
+        back = sum(run.metrics.get("startup_s") is not None for run in runs)
         yield f"{version} started after {back} of {len(runs)} damages; the table shows what it logged."
 
 

@@ -40,7 +40,14 @@ from recovery.model import (
     Verdict,
 )
 from recovery.report import markdown, text
-from recovery.report.stored_session import REPORT_FILE, escape_control_characters, load_session
+from recovery.report.stored_session import (
+    REPORT_FILE,
+    StoredRun,
+    StoredSession,
+    escape_control_characters,
+    load_session,
+    stored_fields,
+)
 from recovery.report.write import render_page
 
 # --- JSON schema of report.json, generated from the stored dataclasses and their docstrings
@@ -106,7 +113,7 @@ class StartupSummary(Summary):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(model.Session):
+class Report(StoredSession):
     """A session of the crash-recovery tester. A null value (None in these descriptions) is a figure that was not
     measured; it never means zero. Keys that are not described here come from a later version of the tool: readers
     ignore them."""
@@ -133,7 +140,7 @@ class Report(model.Session):
 
 
 _STORED_CLASSES = (
-    *(Report, model.Run, model.Axis, model.Finding, StartupSummary, Summary, VariantRatio, VersionRatio),
+    *(Report, StoredRun, model.Axis, model.Finding, StartupSummary, Summary, VariantRatio, VersionRatio),
     *(StoredFit, Predicted, HeldOut),
     *(Phase, CallChain, HotFunction, HostActivity, Timeline, ReadFloor, Series, LoadTimeline, ThreadWait),
 )
@@ -141,7 +148,8 @@ _STORED_CLASSES = (
 
 def schema() -> dict[str, Any]:
     """Returns the JSON schema of report.json, with a description of every key."""
-    made: dict[str, Any] = TypeAdapter(Report).json_schema()
+    text_ = json.dumps(TypeAdapter(Report).json_schema())
+    made: dict[str, Any] = json.loads(text_.replace(StoredRun.__qualname__, StoredRun.__name__))
     parts = {**made.pop("$defs", {}), Report.__name__: made}
     for noun in (*_STORED_CLASSES, model.Verdict):
         if noun.__name__ in parts:
@@ -149,6 +157,7 @@ def schema() -> dict[str, Any]:
     for noun in _STORED_CLASSES:
         for name, text_ in field_descriptions(noun).items():
             parts[noun.__name__]["properties"][name]["description"] = text_
+    del parts[StoredRun.__name__]["properties"]["metrics"]  # in memory only
     _use_startup_keys(parts[StartupSummary.__name__])
     _remove_titles(made)
     for part in parts.values():
@@ -199,7 +208,20 @@ def _remove_titles(part: dict[str, Any]) -> None:
 
 Cell = str | int | float | None
 _OMITTED_FIELDS = frozenset(
-    {"phases", "beside", "chains", "hottest", "around", "timeline", "measures", "watched", "waits", "clients", "told"}
+    {
+        "phases",
+        "beside",
+        "chains",
+        "hottest",
+        "around",
+        "timeline",
+        "metrics",
+        "measures",
+        "watched",
+        "waits",
+        "clients",
+        "told",
+    }
 )
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\n")
 """A spreadsheet evaluates a cell that starts with one of these as a formula."""
@@ -211,7 +233,7 @@ def render_csv(session: Session) -> str:
     """Returns the CSV text: a header line, then one line for each run. A figure that was not measured is an empty
     cell."""
     names = sorted_phases((*ORDER, *(phase.name for run in session.runs for phase in run.phases)))
-    measures = tuple(dict.fromkeys(name for run in session.runs for name in run.measures))
+    measures = tuple(dict.fromkeys(name for run in session.runs for name in stored_fields(run)["measures"]))
     rows = [dict((*_cells(run, names), *_load_cells(session, run, measures))) for run in session.runs]
     columns = dict((*_cells(_EMPTY_RUN, names), *_load_cells(session, _EMPTY_RUN, measures)))
     text = io.StringIO()
@@ -222,9 +244,7 @@ def render_csv(session: Session) -> str:
 
 
 def _cells(run: Run, phases: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
-    for field in fields(Run):
-        if field.name not in _OMITTED_FIELDS:
-            yield field.name, getattr(run, field.name)
+    yield from ((name, value) for name, value in stored_fields(run).items() if name not in _OMITTED_FIELDS)
     for field in fields(HostActivity):
         yield f"around_{field.name}", None if run.around is None else getattr(run.around, field.name)
     seconds = seconds_by_name(run.phases)
@@ -238,7 +258,7 @@ def _load_cells(session: Session, run: Run, measures: tuple[str, ...]) -> Iterat
     for axis in session.axes:
         yield f"axis_{axis.name}", session.value_of(run.variant, axis.name)
     for name in measures:
-        yield f"measure_{name}", run.measures.get(name)
+        yield f"measure_{name}", run.metrics.get(name)
 
 
 def _safe_cell(cell: Cell) -> Cell:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
 from recovery.analysis.summary import Group, Summary, are_distinguishable, metric_values
 from recovery.errors import escape_control
-from recovery.model import STARTUP_METRIC, Metric, Session, Table, metric
+from recovery.model import Metric, Session, Table, metric
 
 ABSENT = "-"
 
@@ -41,6 +41,11 @@ def size(value: int | None) -> str:
 
 def count(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
+
+
+def count_text(many: int, what: str) -> str:
+    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
+    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"
 
 
 def ratio(value: float | None) -> str:
@@ -262,23 +267,11 @@ def group_title(title: str, group: Group) -> str:
 
 # --- Metrics shown next to a session's main metric
 
-_RELATED_METRICS = {
-    "startup_s": ("first_query_s",),
-    "tps": ("errors_per_transaction", "qps"),
-    "elapsed_s": ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
-    "/s": ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms"),
-}
-"""Further metrics that a reader wants to see, by the name or the unit of the main metric."""
-_RELATED_OF_STARTS = ("first_query_s", "read_bytes", "read_requests", "cpu_s")
-"""The same for every single start, of which means say little."""
-
 
 def related_metrics(session: Session, name: str, *, every_run: bool = False) -> tuple[Metric, ...]:
     """Returns the further metrics to show next to this one, if they were measured."""
-    if name == STARTUP_METRIC:
-        wanted: tuple[str, ...] = _RELATED_OF_STARTS if every_run else _RELATED_METRICS[name]
-    else:
-        wanted = (*_RELATED_METRICS.get(name, ()), *_RELATED_METRICS.get(metric(name).unit, ()))
+    about = metric(name)
+    wanted = about.of_run or about.related if every_run else about.related
     return tuple(metric(one) for one in wanted if metric_values(session.runs, one))
 
 

@@ -423,7 +423,7 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
     clients = {
         f"{name} ({version})"
         for run in session.runs
-        if _DUMPED in run.measures
+        if _DUMPED in run.metrics
         for name, version in run.clients.items()
         if name != "dump"
     }
@@ -530,7 +530,7 @@ def _reads_table(session: Session, group: Group) -> Table:
     means = {
         name: metric_means(session, name)
         for name in _METRICS
-        if any(name in run.measures for run in session.runs) or name == READS_PER_QUERY
+        if any(name in run.metrics for run in session.runs) or name == READS_PER_QUERY
     }
     shown = [metric(name) for name in means]
     rows = [(version, variant) for version in session.versions for variant in group.variants]

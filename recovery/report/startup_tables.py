@@ -21,7 +21,7 @@ from recovery.analysis.growth import (
 from recovery.analysis.phase_names import JOIN, UNNAMED, named_share, seconds_by_name, sorted_phases
 from recovery.analysis.stacks import MAX_HOT_FUNCTIONS, MIN_SAMPLES, share_text
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
-from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, metric_means
+from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, metric_means, per_table
 from recovery.analysis.warm import WarmEvidence, warm_evidence
 from recovery.model import Cache, CallChain, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import fmt
@@ -329,7 +329,7 @@ def _growth(drawn: tuple[Curve, ...]) -> Table:
 def _growth_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
     before: tuple[int, float] | None = None
     for tables, runs in curve.points:
-        times = [run.startup_s for run in runs if run.startup_s is not None]
+        times = [run.metrics["startup_s"] for run in runs if "startup_s" in run.metrics]
         middle = mean(times)
         line = curve.fit.line_at(tables) if curve.fit else None
         threads = {run.scan_threads for run in runs if run.scan_threads is not None}
@@ -564,7 +564,7 @@ def _second_start_reason(key: tuple[str, str], starts: Sequence[WarmEvidence]) -
     """Returns the reason why these starts do not count as warm."""
     reasons = []
     cold = any(found.cold_bytes for found in starts)
-    read = [(found.run.read_bytes, found.full_bytes) for found in starts if found.run.read_bytes is not None]
+    read = [(size, found.full_bytes) for found in starts if (size := found.run.metrics.get("read_bytes")) is not None]
     if shares := [found.shares for found in starts if found.shares is not None]:
         before, after = map(_percent_range, zip(*shares, strict=True))
         reasons.append(f"{before} of the tables' files were in the page cache before it, {after} after it")
@@ -592,8 +592,8 @@ def _warm_reads(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str | N
     """Returns what warm starts read, or None. It uses only starts for which the host reports which files were in the
     page cache."""
     runs = [found.run for found in starts if found.shares is not None]
-    total = mean(run.read_bytes for run in runs)
-    each = mean(run.read_bytes / run.tables for run in runs if run.read_bytes is not None and run.tables)
+    total = mean(run.metrics.get("read_bytes") for run in runs)
+    each = mean(per_table(run, "read_bytes") for run in runs)
     if total is None:
         return None
     name = key[0] if key[1] == Cache.WARM else " ".join(key)
@@ -662,8 +662,8 @@ def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:
         _count(runs, lambda run: run.opened_unmodified),
         _count(runs, lambda run: run.tablespaces_read),
         _count(runs, lambda run: run.read_unmodified),
-        fmt.ratio(mean(_per_table(run.read_requests, run.tables) for run in runs)),
-        _size(mean(_per_table(run.read_bytes, run.tables) for run in runs)),
+        fmt.ratio(mean(per_table(run, "read_requests") for run in runs)),
+        _size(mean(per_table(run, "read_bytes") for run in runs)),
         _size(mean(run.cache_grown_bytes for run in runs)),
         _size(mean(_grown_in_data(run) for run in runs)),
         claim_verdict(runs),
@@ -676,10 +676,6 @@ def _grown_in_data(run: Run) -> int | None:
     if run.resident_after_bytes is None or run.resident_before_bytes is None:
         return None
     return run.resident_after_bytes - run.resident_before_bytes
-
-
-def _per_table(total: int | None, tables: int | None) -> float | None:
-    return total / tables if total is not None and tables else None
 
 
 def _count(runs: Sequence[Run], of: Callable[[Run], int | None]) -> str:

@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from recovery import __version__
 from recovery.analysis.growth import stored_fits
@@ -39,14 +39,85 @@ was killed."""
 _KILLED_NOTE = "The tool was killed or could not write before the session ended. All finished runs are kept."
 _TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
-_SESSION = TypeAdapter(Session)
-RUN_TYPE = TypeAdapter(Run)
+
+# --- The stored layout of runs: flat, with the metrics of a start among the fields
+
+
+@dataclass(frozen=True)
+class StoredRun(Run):
+    metrics: Annotated[dict[str, float], Field(exclude=True)] = field(default_factory=dict, hash=False)
+    startup_s: float | None = None
+    """Time from the exec of the server until its own ready line."""
+    first_query_s: float | None = None
+    """Time from the exec of the server until the first answered query."""
+    read_bytes: int | None = None
+    """Bytes fetched from storage for the server, until the first answered query."""
+    read_requests: int | None = None
+    """Reads that the device completed in that time for any process; under a limit on reads, only the server's."""
+    cpu_s: float | None = None
+    """CPU time of the server, user and system."""
+    reads_per_s: float | None = None
+    """`read_requests` divided by the time in which they were counted, from exec to the first answered query."""
+    group_memory_bytes: int | None = None
+    """Memory of the server's control group at the first answered query, page cache included; None without limits."""
+    measures: dict[str, float] = field(default_factory=dict, hash=False)
+    """All figures of a run that measured others than these, by name, with units at the end of names: `qps`,
+    `latency_p99_ms`, `elapsed_s`."""
+
+
+# Its name and description in the JSON schema.
+StoredRun.__name__, StoredRun.__doc__ = Run.__name__, Run.__doc__
+_FLAT = tuple(one.name for one in fields(StoredRun)[len(fields(Run)) : -1])
+"""Metrics that are fields of a stored run."""
+_COUNTS = ("read_bytes", "read_requests", "group_memory_bytes")
+_FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at", *_FLAT)
+
+
+@dataclass(frozen=True)
+class StoredSession(Session):
+    runs: tuple[StoredRun, ...] = ()
+    """All finished runs, in their order."""
+
+
+_SESSION = TypeAdapter(StoredSession)
+_RUN = TypeAdapter(StoredRun)
+
+
+def stored_fields(run: Run) -> dict[str, Any]:
+    """Returns the fields of a run as they are stored, but with the values of Python."""
+    own = {one.name: getattr(run, one.name) for one in fields(Run)}
+    flat = {name: run.metrics.get(name) for name in _FLAT}
+    flat |= {name: round(value) for name in _COUNTS if (value := flat[name]) is not None}
+    measures = {} if run.metrics.keys() <= flat.keys() else run.metrics
+    return {**own, **flat, "measures": measures}
+
+
+def _run_of(stored: StoredRun) -> Run:
+    own = {one.name: getattr(stored, one.name) for one in fields(Run)}
+    flat = {name: value for name in _FLAT if (value := getattr(stored, name)) is not None}
+    return Run(**own | {"metrics": flat | stored.measures})
+
+
+def read_run(path: Path) -> Run:
+    return _run_of(read_stored(path, _RUN))
+
+
+def run_to_json(run: Run) -> bytes:
+    return json_bytes({"format": STORED_FORMAT, **_dumped(run)})
+
+
+def _dumped(run: Run) -> dict[str, Any]:
+    found = _RUN.dump_python(StoredRun(**stored_fields(run)), mode="json")
+    return {**{name: found[name] for name in _FIRST}, **found}
+
+
+# --- Sessions
 
 
 def to_json(session: Session) -> bytes:
     """Returns the contents of report.json: the session with its answer, summaries, fits and findings."""
     session = rename_second_starts(with_tool_version(session))
-    body = _SESSION.dump_python(session, mode="json")
+    body = stored_body(session)
     runs = body.pop("runs")
     head = {"format": STORED_FORMAT, "tool_version": body.pop("tool_version"), "answer": answers(session)}
     stored = {**head, **body, "runs": runs}
@@ -60,6 +131,16 @@ def to_json(session: Session) -> bytes:
     stored["fits"] = stored_fits(session)
     stored["findings"] = [asdict(one) for one in findings(session)]
     return json_bytes(stored)
+
+
+def stored_body(session: Session) -> dict[str, Any]:
+    """Returns the fields of a session as they are stored, without what a report computes from them."""
+    without_runs = StoredSession(**_fields_of(session) | {"runs": ()})
+    return {**_SESSION.dump_python(without_runs, mode="json"), "runs": list(map(_dumped, session.runs))}
+
+
+def _fields_of(session: Session) -> dict[str, Any]:
+    return {one.name: getattr(session, one.name) for one in fields(Session)}
 
 
 def load_session(folder: Path) -> Session:
@@ -77,18 +158,19 @@ def read_session(folder: Path) -> Session:
     path = folder / REPORT_FILE
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
-    session = with_axis_values(read_stored(path, _SESSION))
+    stored = read_stored(path, _SESSION)
+    session = with_axis_values(Session(**_fields_of(stored) | {"runs": tuple(map(_run_of, stored.runs))}))
     if not session.versions or not session.variants:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
     # A run that was to be repeated may have been measured again after the report was written.
     done = session.done
-    late = [run for file in (folder / "runs").glob("*.json") if (run := read_stored(file, RUN_TYPE)).number not in done]
+    late = [run for file in (folder / "runs").glob("*.json") if (run := read_run(file)).number not in done]
     session = replace(session, runs=in_plan_order({run.number: run for run in (*session.runs, *late)}.values()))
     many = exceeded_limit(
         runs=len(session.runs),
         versions=len(session.versions),
         variants=len(session.variants),
-        names=len({name for run in session.runs for name in (*run.measures, *(phase.name for phase in run.phases))}),
+        names=len({name for run in session.runs for name in (*run.metrics, *(phase.name for phase in run.phases))}),
     )
     if many:
         raise RecoveryError(f"{path} has {many}", "no report is made of that many; measure fewer in one session")

@@ -469,7 +469,7 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
     elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
         yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:
-        times = fmt.effect(effect).replace(" (", " times faster (", 1)
+        times = f"{fmt.times(effect.value)} times faster ({fmt.times(effect.low)}-{fmt.times(effect.high)})"
         verb = "recovers" if any(run.crash_proof for run in context.measured[fast.version, fast.variant]) else "starts"
         yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}."
 
@@ -510,9 +510,8 @@ def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
 
 
 def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:
-    tables, size, requests = (
-        mean(getattr(run, name) for run in runs) for name in ("tables", "read_bytes", "read_requests")
-    )
+    tables = mean(run.tables for run in runs)
+    size, requests = (mean(run.metrics.get(name) for run in runs) for name in ("read_bytes", "read_requests"))
     if not tables or size is None:
         return
     if tables < _MANY_TABLES:

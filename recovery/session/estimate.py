@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from recovery.experiments.load_plan import POOL, ROW_BYTES, data_bytes
-from recovery.model import Cache, Crash, CreateTask, Damage, DumpTask, Flavor, Load, Schema, Task, Variant, Version, can
+from recovery.model import Cache, Flavor, Schema, Variant, Version, can
 from recovery.session.datadirs import DatadirRequirement
 from recovery.session.plan import Plan, datadir_spec
 from recovery.session.progress import SessionEstimate
@@ -50,15 +49,6 @@ _LOAD_OVERHEAD_S = 4.0
 """Duration of a start, a flush, and a shutdown that has pages to write."""
 _ROWS_BUILT_PER_S = 60_000
 _WITH_STATISTICS = 1.6
-_TABLES_CREATED_PER_S = 130
-_TABLES_DUMPED_PER_S = 300
-_CRASH_S = 2.0
-"""Duration of the short steps of a crash trial: writing, the kill, another start, and the check of all contents. The
-first start and the shutdown are not included."""
-_READ_ROWS_PER_S = 3_000
-"""Rate for information_schema.tables, a guess between an old server's cold files and a new server's dictionary."""
-_ROWS_INTO_MEMORY_PER_S = 700_000
-_PAGE_BYTES = 16 << 10
 _NO_SETTINGS: Mapping[str, str] = {}
 
 
@@ -103,33 +93,8 @@ def trial_seconds(
     settings: Mapping[str, str] = _NO_SETTINGS,
 ) -> float:
     if variant.task is not None:
-        pool = {**settings, **dict(variant.settings)}.get(POOL, "")
-        reading_s = _reading_seconds(variant.task, pool, read_iops=read_iops)
-        return _LOAD_OVERHEAD_S + reading_s + _work_seconds(variant.task, schema)
+        return _LOAD_OVERHEAD_S + variant.task.estimated_s(schema, {**settings, **dict(variant.settings)}, read_iops)
     return _start_seconds(version, schema, variant.cache, read_iops=read_iops)
-
-
-def _reading_seconds(task: Task, pool: str, *, read_iops: int | None) -> float:
-    """Returns the seconds to read a load's tables into the buffer pool; 0 if they do not fit, and for other tasks."""
-    if not isinstance(task, Load) or (pool.isdecimal() and data_bytes(task.tables, task.rows) > int(pool)):
-        return 0.0
-    rows = task.tables * task.rows
-    limited_s = 0.0 if read_iops is None else rows * ROW_BYTES / _PAGE_BYTES / read_iops
-    return max(rows / _ROWS_INTO_MEMORY_PER_S, limited_s)
-
-
-def _work_seconds(task: Task, schema: Schema) -> float:
-    match task:
-        case Load(seconds=seconds, warmup_s=warmup_s):
-            return seconds + warmup_s
-        case CreateTask(tables=tables):
-            return tables / _TABLES_CREATED_PER_S
-        case DumpTask():
-            return schema.total_tables / _TABLES_DUMPED_PER_S
-        case Crash() | Damage():
-            return _CRASH_S
-        case _:
-            return schema.total_tables / _READ_ROWS_PER_S
 
 
 def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:

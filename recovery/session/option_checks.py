@@ -1,21 +1,25 @@
-"""Checks the server options that the user gave.
+"""Checks a request: whether its options can be combined, and the server options that the user gave.
 
-The servers must know them, they must not clash with those of the experiment, and they must have an effect."""
+The servers must know these, they must not clash with those of the experiment, and they must have an effect."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from recovery.analysis.statistics import MIN_RUNS, MIN_RUNS_FOR_PRECISION
+from recovery.builds.download import check_url
 from recovery.builds.executable import query_options
 from recovery.builds.option_lists import kept_options, listed_options
-from recovery.builds.resolve import Sources, resolve_server
+from recovery.builds.resolve import Sources, check_registry, parse_version_option, resolve_server
 from recovery.errors import OptionConflictError, RecoveryError, UsageError
-from recovery.experiments.load_plan import POOL_OPTIONS
-from recovery.model import QUESTION_AXIS, Build, Load, NamedSettings, VariantSpec, Version, can
+from recovery.model import QUESTION_AXIS, Build, Cache, Layout, NamedSettings, VariantSpec, Version, can
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import (
     DEFAULT_CONNECTIONS,
+    POOL_OPTIONS,
     REDO_CAPACITY,
     REDO_FILE_OPTIONS,
     adapt_redo_capacity,
@@ -25,7 +29,120 @@ from recovery.mysqld.options import (
     needed_open_files,
 )
 from recovery.session.engine import Engine, Say
+from recovery.session.plan import check_any_trial_left
 from recovery.session.request import Request
+
+# --- Options that are valid alone, but not in combination
+
+
+def check_request(request: Request) -> None:
+    """Raises UsageError, or OptionConflictError, for the first of the rules that the request breaks."""
+    for rule in RULES:
+        rule(request)
+
+
+def check_servers(request: Request) -> None:
+    """Checks where the servers come from."""
+    for name in ("image", "registry"):
+        if getattr(request, name) and request.engine == "local":
+            raise UsageError(f"--{name} needs containers, and not ENGINE=local", "leave one of them out")
+    for other in ("mysqld", "archive"):
+        if request.image and getattr(request, other):
+            raise UsageError(f"--image and --{other} cannot be combined", "leave one of them out")
+    if request.archive:
+        check_url(request.archive, "ARCHIVE")
+    if request.registry:
+        check_registry(request.registry)
+    if request.image and request.registry:
+        raise UsageError(
+            "--registry does not apply to --image", "write it into the image's name: localhost:5000/my/server:1"
+        )
+
+
+def check_floor(request: Request) -> None:
+    if request.floor and not any(spec.cache is Cache.COLD for spec in request.variant_specs):
+        raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
+
+
+def check_precision(request: Request) -> None:
+    if request.max_runs is not None and request.max_runs < MIN_RUNS_FOR_PRECISION:
+        raise UsageError(
+            f"MAX_RUNS={request.max_runs} is too few for --precision", f"give {MIN_RUNS_FOR_PRECISION} or more"
+        )
+
+
+def check_fail_over(request: Request) -> None:
+    if request.fail_over is None:
+        return
+    if request.repeats < MIN_RUNS:
+        raise UsageError(
+            f"--fail-over cannot be judged from {request.runs} runs", f"measure with RUNS={MIN_RUNS} or more"
+        )
+    if len(request.server_names) < 2:
+        raise UsageError(
+            "--fail-over compares versions, and there is only one",
+            "name two with VERSION=, or compare two sessions: `recovery compare A B --fail-over 10%`",
+        )
+
+
+MAX_PREDICTED_FACTOR = 10
+"""A prediction may be for this many times the largest measured number of tables. Farther, its interval says nothing."""
+
+
+def check_prediction(request: Request) -> None:
+    most = MAX_PREDICTED_FACTOR * max(request.points, default=0)
+    if request.predict is not None and request.predict > most:
+        raise UsageError(
+            f"--predict {request.predict:,} is too far beyond the largest measured number of tables",
+            f"measure {math.ceil(request.predict / MAX_PREDICTED_FACTOR):,} tables, too (TABLES=), or predict {most:,} "
+            "at most",
+        )
+
+
+def check_layouts(request: Request) -> None:
+    """Raises UsageError for a layout with the user's own template, or tables that cannot be divided among schemas.
+
+    Layouts apply to the tool's own tables only. Variants must have the same number of tables to be comparable."""
+    requested = request.schema
+    layouts = {requested.layout, *(variant.layout or requested.layout for variant in request.named_settings)}
+    if requested.template is not None and layouts != {Layout.FILES}:
+        raise UsageError("your own template determines the layout of its tables", "leave out one of the two")
+    for variant in request.named_settings:
+        for tables in request.points or (requested.tables,):
+            total = tables * requested.databases
+            if variant.schemas and total % variant.schemas:
+                raise UsageError(
+                    f"the variant '{variant.label}' cannot divide {total:,} tables among {variant.schemas:,} schemas",
+                    "all schemas have the same number of tables: give a TABLES= that can be divided by it",
+                )
+
+
+def check_unique_names(request: Request) -> None:
+    """Raises UsageError if two variants have the same name, because they would be reported as one."""
+    for name, times in Counter(variant.name for variant in request.all_variants).items():
+        if times > 1:
+            raise UsageError(f"two variants have the name '{name}'", "give variants and queries different names")
+
+
+def check_known_versions(request: Request) -> None:
+    """Raises UsageError if nothing can be measured with the versions, or if one ignores the given redo log options.
+
+    Versions whose release is not known before the server is fetched are checked after that."""
+    releases = {text: parse_version_option(text).release for text in request.versions}
+    known = {text: release for text, release in releases.items() if release is not None}
+    if known and len(known) == len(releases):
+        check_any_trial_left(tuple(known.values()), request.all_variants, baseline=known.get(request.baseline or ""))
+    check_redo_log_options(known.values(), request)
+
+
+def check_trace(request: Request) -> None:
+    every = (request.settings, *(variant.settings for variant in request.named_settings))
+    if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
+        raise UsageError(
+            "--trace reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
+            "leave one of them out",
+        )
+
 
 # --- Clashes with options that an experiment varies or needs
 #
@@ -53,8 +170,6 @@ def check_option_clashes(request: Request) -> None:
 
     Options that the experiment neither varies nor needs are free: `--set` replaces a value that the experiment would
     set for all variants, `OPTION=` replaces an axis or adds one."""
-    if request.experiment_options is None:
-        return
     options = _axis_options(request)
     _check_spellings(request, options)
     own = {base_name(one.name): one.text for one in options}
@@ -115,7 +230,7 @@ def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
 
 
 def _axis_options(request: Request) -> tuple[_UserOption, ...]:
-    options = () if request.experiment_options is None else request.experiment_options.options
+    options = request.experiment_options.options
     return tuple(_UserOption(name, ",".join(values), "OPTION=") for name, values in options)
 
 
@@ -145,7 +260,7 @@ def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -
 
     With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
     name, options = base_name(given.name), request.experiment_options
-    if options is not None and options.memory_ratio is not None and name in POOL_OPTIONS:
+    if options.memory_ratio is not None and name in POOL_OPTIONS:
         raise OptionConflictError(
             f"{given.text}: MEMORY_RATIO={options.memory_ratio:g} sets the size of the buffer pool",
             "leave out one of the two",
@@ -173,14 +288,14 @@ def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
     requested = request.schema
     spread = requested if variant.schemas is None else requested.spread_over(variant.schemas)
     otherwise = spread != requested or variant.layout not in (None, requested.layout)
-    if otherwise and any(isinstance(spec.task, Load) for spec in request.variant_specs):
+    if otherwise and any(spec.task and spec.task.has_clients for spec in request.variant_specs):
         raise OptionConflictError(
             f"the variant '{variant.label}' changes the layout, but a load uses tables of one schema, each "
             "in its own file",
             "leave layout= and schemas= out of it",
         )
     first = requested.database_names[0]
-    if first not in spread.database_names:
+    if first not in spread.database_names and any(spec.task for spec in request.variant_specs):
         raise OptionConflictError(
             f"the variant '{variant.label}' has no schema {first}, which {request.scenario} queries",
             "with schemas=1 the schema has another name: give more than one, or only SCHEMAS=1",
@@ -218,6 +333,13 @@ def _other_questions_hint(request: Request, specs: Iterable[VariantSpec]) -> str
 def _join_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+RULES: tuple[Callable[[Request], None], ...] = (
+    check_servers, check_floor, check_precision, check_fail_over, check_prediction, check_option_clashes, check_layouts,
+    check_unique_names, check_known_versions, check_trace,
+)  # fmt: skip
+"""What a request must fulfil before anything is fetched or built."""
 
 
 # --- Options that will not take effect as requested

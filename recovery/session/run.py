@@ -41,7 +41,7 @@ from recovery.linux.storage import DATA, WritableFolder, as_storage_error, stora
 from recovery.model import Run, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
-from recovery.profiling.samplers import usable_programs
+from recovery.profiling.samplers import PERF, usable_programs
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
 from recovery.session.datadirs import DatadirPool, check_schema_supported
 from recovery.session.engine import Engine, resolve_builds
@@ -101,7 +101,7 @@ def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
     """Returns why the server was not held to its limits during this run, or None if it was or if it has no limits."""
     if group is None:
         return None
-    requests, read, seconds = run.read_requests, run.read_bytes, run.first_query_s
+    requests, read, seconds = map(run.metrics.get, ("read_requests", "read_bytes", "first_query_s"))
     if seconds is None:
         seconds = run.around.seconds if run.around else 0.0
     return group.lost() or limit_exceeded(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
@@ -462,8 +462,8 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
     ]
     for spec in datadir_specs(releases, request.all_variants):
         check_schema_supported(spec.version, spec.schema(request.schema))
-    if request.experiment_options is not None and request.stacks is not None:
-        provide_tool(request.stacks, offline=request.offline, say=reporter.warn)
+    if request.stacks == PERF:
+        provide_tool(PERF, offline=request.offline, say=reporter.warn)
     samplers = usable_programs(request.stacks) if request.stacks is not None else ()
     check_results_folder(request.results)
     quoted_value("DATA=", str(request.data))

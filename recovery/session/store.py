@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Mapping
@@ -26,7 +25,6 @@ from recovery.linux import locks
 from recovery.linux.cgroups import limits_text
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import (
-    STORED_FORMAT,
     draft_path,
     numbered_names,
     refuse_untrusted,
@@ -38,7 +36,6 @@ from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
     Axis,
     Cache,
-    Load,
     OpenedFiles,
     ReadFloor,
     ResourceUsage,
@@ -56,11 +53,10 @@ from recovery.report.stored_session import (
     LATEST_LINK,
     LOCK_FILE,
     REPORT_FILE,
-    RUN_TYPE,
     STACKS_FOLDER,
     in_plan_order,
-    json_bytes,
     read_session,
+    run_to_json,
     still_running_error,
     to_json,
     with_tool_version,
@@ -68,7 +64,7 @@ from recovery.report.stored_session import (
 )
 from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec, unsupported_questions
 from recovery.session.plan import to_json as plan_to_json
-from recovery.session.request import Request, variant_text
+from recovery.session.request import Request
 
 SAMPLES = "looks"
 """Folder of the samples that were taken while servers were under load."""
@@ -176,11 +172,10 @@ class SessionStore:
         """Stores a run that has ended in a file of its own. Readers of the session add it to those in the report.
 
         What changed in the session is stored before: if the tool is killed in between, the run is measured again."""
-        stored = {"format": STORED_FORMAT, **RUN_TYPE.dump_python(run, mode="json")}
         with writing_results(self.folder):
             if self._is_changed:
                 self._write_report()
-            write_atomically(self.folder / "runs" / f"{run.number:03d}.json", json_bytes(stored))
+            write_atomically(self.folder / "runs" / f"{run.number:03d}.json", run_to_json(run))
             others = (one for one in self._session.runs if one.number != run.number)
             self._session = replace(self._session, runs=in_plan_order((*others, run)))
             if time.monotonic() - self._report_written_s >= REPORT_INTERVAL_S:
@@ -271,7 +266,7 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     return replace(
         empty_run(trial),
         verdict=Verdict.MEASURED,
-        measures={name: _rounded(value) for name, value in measured.metrics.items()},
+        metrics=_metrics(measured),
         exit_signal=measured.previous_exit,
         cold_means=cold.means if cold else measured.flushed_by,
         resident_before_bytes=cold.resident_bytes if cold else None,
@@ -285,14 +280,35 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     )
 
 
+def _metrics(measured: Measurement) -> dict[str, float]:
+    """Returns all metrics of a trial: of what was measured, of the start, and what the process and its storage did."""
+    start, load = measured.startup, measured.load
+    found: dict[str, float | None] = {name: _rounded(value) for name, value in measured.metrics.items()}
+    if start is not None:
+        found |= {"startup_s": start.startup_s, "first_query_s": start.first_query_s}
+        found |= _usage_metrics(start.usage, seconds=start.first_query_s)
+    if load is not None:
+        found |= _usage_metrics(load.usage, seconds=load.seconds)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _usage_metrics(usage: ResourceUsage, *, seconds: float) -> dict[str, float | None]:
+    requests = usage.read_requests
+    return {
+        "read_bytes": usage.read_bytes,
+        "read_requests": requests,
+        "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
+        "cpu_s": usage.cpu_s,
+        "group_memory_bytes": usage.group_memory_bytes,
+    }
+
+
 def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any]:
     """Returns the fields of a start. Without `timeline` its samples are left out: hundreds of crashes have no use for
     them."""
     if startup is None:
         return {}
     return {
-        "startup_s": startup.startup_s,
-        "first_query_s": startup.first_query_s,
         "phases": startup.phases,
         "beside": startup.background_phases,
         "cache_grown_bytes": startup.usage.cache_grown_bytes,
@@ -304,7 +320,6 @@ def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any
         "scan_threads": startup.scan_threads,
         "around": startup.around,
         "timeline": startup.timeline if timeline else None,
-        **_usage_fields(startup.usage, seconds=startup.first_query_s),
     }
 
 
@@ -316,18 +331,6 @@ def _load_fields(load: LoadRecord | None) -> dict[str, Any]:
         "watched": load.watched,
         "waits": load.waits,
         "clients": dict(load.clients),
-        **_usage_fields(load.usage, seconds=load.seconds),
-    }
-
-
-def _usage_fields(usage: ResourceUsage, *, seconds: float) -> dict[str, Any]:
-    requests = usage.read_requests
-    return {
-        "read_bytes": usage.read_bytes,
-        "read_requests": requests,
-        "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
-        "cpu_s": usage.cpu_s,
-        "group_memory_bytes": usage.group_memory_bytes,
     }
 
 
@@ -399,7 +402,7 @@ def session_from_request(
     engine: str,
     tool_version: str,
 ) -> Session:
-    baseline, schema = request.exact_baseline(plan.versions), request.schema
+    baseline = request.exact_baseline(plan.versions)
     return Session(
         scenario=experiment.name,
         question=experiment.question,
@@ -408,73 +411,33 @@ def session_from_request(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),
         settings={
-            "version": " ".join(request.versions) or None,
-            "tables": schema.tables,
-            "schemas": schema.databases,
-            "columns": schema.columns,
-            "rows": schema.rows,
-            "database": schema.database,
-            "layout": schema.layout.value,
-            "template": str(schema.template) if schema.template else None,
-            "insert_template": str(request.insert_template) if request.insert_template else None,
-            "mysqld": " ".join(map(str, request.mysqld)) or None,
-            "archive": request.archive,
-            "image": request.image,
-            "registry": request.registry,
-            "runs": request.runs if request.precision is None else None,
-            "data": str(request.data),
+            **dict(request.stored_settings),
             "engine": engine,
-            "as_published": request.as_published,
-            "inserts": request.inserts,
-            "trace": request.trace,
-            "stacks": request.stacks,
-            "floor": request.floor,
             "no_drop_caches": RootStep.DROP_CACHES in request.refused,
             "unprivileged": request.refused == EVERY_STEP,
             "baseline": None if baseline is None else str(baseline),
-            "fail_over": request.fail_over,
-            **({} if request.precision is None else {"precision": request.precision, "max_runs": request.max_runs}),
             "order": plan.order,
             "points": " ".join(map(str, request.points)) or None,
-            "predict": request.predict,
-            "variants": shlex.join(map(variant_text, request.named_settings)) or None,
-            **asdict(request.limits),
-            "set": shlex.join(f"{name}={value}" for name, value in request.settings) or None,
-            "note": request.note,
-            **_work_settings(request, plan),
+            **_reserved_cpus(request, plan),
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
         tool_version=tool_version,
-        figure=experiment.figure,
+        figure=experiment.metric,
         axes=_axes(experiment, plan),
         cells={trial.variant.name: trial.variant.values for trial in plan.trials},
         figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
 
 
-def _work_settings(request: Request, plan: Plan) -> dict[str, str | int | float | bool | None]:
-    """Returns the settings that describe how an experiment was set up; its axes describe the variants."""
-    if (given := request.experiment_options) is None:
+def _reserved_cpus(request: Request, plan: Plan) -> dict[str, str | None]:
+    """Returns the CPUs reserved for the server and for the clients. Only those of a load get CPUs of their own."""
+    if not any(one.variant.task and one.variant.task.has_clients for one in plan.trials):
         return {}
-    options = shlex.join(f"{name}={','.join(values)}" for name, values in given.options)
-    # Only the server and the clients of a load get dedicated CPUs.
-    apart = any(isinstance(one.variant.task, Load) for one in plan.trials)
-    return {
-        "seconds": given.seconds,
-        "warmup_s": given.warmup_s,
-        "server_cpus": given.server_cpus if apart else None,
-        "client_cpus": given.client_cpus if apart else None,
-        "options": options or None,
-        "pollers": given.pollers,
-        "every_s": given.every_s,
-        "queries": "; ".join(f"{name}: {statement}" for name, statement in given.queries) or None,
-        "memory_ratio": given.memory_ratio,
-        "published_build": given.published_build,
-        "waits": request.waits,
-    }
+    options = request.experiment_options
+    return {"server_cpus": options.server_cpus, "client_cpus": options.client_cpus}
 
 
 def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
@@ -483,7 +446,7 @@ def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
     for trial in plan.trials:
         for name, value in trial.variant.axes:
             values.setdefault(name, {})[value] = None
-    bases = experiment.load.bases if experiment.load else {}
+    bases = experiment.bases
     return tuple(
         Axis(name, tuple(found), bases.get(name) if bases.get(name) in found else None)
         for name, found in values.items()

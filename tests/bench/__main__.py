@@ -23,6 +23,7 @@ from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import cli, main
 from recovery.cli.options import DEFAULT_RESULTS
+from recovery.cli.values import split_versions
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.files import default_data_dir, expand_path, parse_json, write_atomically
@@ -30,7 +31,6 @@ from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
 from recovery.model import Build, Cache
 from recovery.report.stored_session import writing_results
-from recovery.session.request import split_versions
 from recovery.session.store import check_results_folder
 
 _LONG = 5

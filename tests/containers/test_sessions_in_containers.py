@@ -356,9 +356,9 @@ def test_a_load_beside_a_poller_with_a_profile(data: Path, tmp_path: Path) -> No
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED] * 2 + [Verdict.SAMPLED] * 2
     assert "image" in session.servers["5.7.22 table_open_cache=400"]
     for one in session.runs:
-        assert one.measures["qps"] > 0
-        assert one.measures["server_cpus"] > 0.01, "of the container's process, not of its shell"
-        assert one.measures["client_cpus"] > 0
+        assert one.metrics["qps"] > 0
+        assert one.metrics["server_cpus"] > 0.01, "of the container's process, not of its shell"
+        assert one.metrics["client_cpus"] > 0
     sampled = session.runs[-1]
     assert sampled.sampled_by == "perf"
     functions = {frame for chain in sampled.chains for frame in chain.frames}

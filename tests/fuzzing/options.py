@@ -23,18 +23,11 @@ from recovery.builds import catalog
 from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_request, registry_names
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.measure import Shown
+from recovery.cli.options import BY_NAME
 from recovery.cli.parse import make_request
 from recovery.cli.settings import refuse_empty_words
-from recovery.errors import RecoveryError
-from recovery.experiments import EXPERIMENTS
-from recovery.linux.cgroups import format_bytes, limits_from_settings, limits_text, parse_limits
-from recovery.linux.privileges import EVERY_STEP, refuse_steps
-from recovery.model import CAPABILITIES, can, crashes_with_tables, parse_version
-from recovery.mysqld.options import base_settings, canonical_name, merge
-from recovery.mysqld.phases import file_access_of
-from recovery.session.request import (
+from recovery.cli.values import (
     MAX_TABLES,
-    Request,
     parse_count,
     parse_identifier,
     parse_layout,
@@ -46,6 +39,14 @@ from recovery.session.request import (
     split_versions,
     variant_text,
 )
+from recovery.errors import RecoveryError
+from recovery.experiments import EXPERIMENTS
+from recovery.linux.cgroups import format_bytes, limits_from_settings, limits_text
+from recovery.linux.privileges import EVERY_STEP, refuse_steps
+from recovery.model import CAPABILITIES, Limits, can, crashes_with_tables, parse_version
+from recovery.mysqld.options import base_settings, canonical_name, merge
+from recovery.mysqld.phases import file_access_of
+from recovery.session.request import Request
 
 # --- Versions
 
@@ -105,6 +106,12 @@ VERSIONS = Target(
 # --- Values of options
 
 Texts = tuple[str, ...]
+
+
+def parse_limits(*given: object) -> Limits:
+    """Returns the limits for the values of READ_IOPS, READ_BPS, MEMORY and CPUS."""
+    names = ("read_iops", "read_bps", "memory", "cpus")
+    return Limits(*(BY_NAME[name].value_of(value) for name, value in zip(names, given, strict=True)))
 
 
 def _limits(read_iops: str | None, read_bps: str | None, memory: str | None, cpus: str | None) -> None:

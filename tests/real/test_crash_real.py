@@ -16,13 +16,14 @@ from sessions import need_disks
 from waiting import until
 
 from recovery.cli.main import run
-from recovery.experiments import crash_matrix
-from recovery.experiments.consistency import compare_dictionary
-from recovery.experiments.writers import JournalWriter
+from recovery.crash import crash_matrix
+from recovery.crash.consistency import compare_dictionary
+from recovery.crash.tasks import CrashMoment
+from recovery.crash.writers import JournalWriter
 from recovery.linux.loop_device import attached_images, image_path, loop_disk, why_no_loop_disk
 from recovery.linux.privileges import RootStep, refuse_steps
 from recovery.linux.storage import device_of
-from recovery.model import CrashMoment, Run, Session, Verdict
+from recovery.model import Run, Session, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_copy, remove_leftover_copies
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings
@@ -72,14 +73,12 @@ def test_a_server_killed_at_any_moment_keeps_its_promises(
         may_fail = moment == "shutdown" or (version, moment) == (OLD, "definitions")
         assert one.verdict is Verdict.MEASURED or may_fail, one.reason
         if one.verdict is Verdict.MEASURED:
-            assert one.measures["lost"] == one.measures["torn"] == one.measures["ghosts"] == 0
-            assert one.startup_s == pytest.approx(one.measures["recovery_s"], rel=1e-6)
-    assert any(one.measures.get("acknowledged") for one in found.values()), (
-        "of one a slow host may have written nothing"
-    )
+            assert one.metrics["lost"] == one.metrics["torn"] == one.metrics["ghosts"] == 0
+            assert one.metrics["startup_s"] == pytest.approx(one.metrics["recovery_s"], rel=1e-6)
+    assert any(one.metrics.get("acknowledged") for one in found.values()), "of one a slow host may have written nothing"
     if "recovery" in found:
         assert found["recovery"].crash_proof
-        assert found["recovery"].measures["kills"] > 1
+        assert found["recovery"].metrics["kills"] > 1
 
 
 def test_files_are_compared_with_the_views_of_a_new_server(tmp_path: Path) -> None:
@@ -105,7 +104,7 @@ def test_a_single_kill_is_repeated_by_its_number(data: Path, tmp_path: Path) -> 
     (found,) = measured("crash-matrix", "inserts", data, tmp_path, *FLUSHED, "--only", "17").runs
     assert found.repeat == 17
     chance = Random(f"1 {found.version} {found.variant} 17")  # noqa: S311 - no secret
-    assert found.measures["killed_after_s"] >= chance.uniform(*crash_matrix.WRITING_S[CrashMoment.INSERTS])
+    assert found.metrics["killed_after_s"] >= chance.uniform(*crash_matrix.WRITING_S[CrashMoment.INSERTS])
 
 
 def test_a_journal_that_is_missing_makes_the_run_void(
@@ -142,8 +141,8 @@ def test_a_kill_that_comes_after_the_shutdown_is_repeated_earlier(
     assert found.verdict is Verdict.MEASURED, found.reason
     assert (len(asked_s), len(took_s)) == (2, 1)
     assert asked_s[1] <= took_s[0]
-    assert found.measures["kills"] == 1
-    assert found.measures["lost"] == found.measures["torn"] == found.measures["ghosts"] == 0
+    assert found.metrics["kills"] == 1
+    assert found.metrics["lost"] == found.metrics["torn"] == found.metrics["ghosts"] == 0
 
 
 @pytest.fixture(scope="module")
@@ -196,8 +195,8 @@ def test_what_was_flushed_survives_a_power_loss(tmp_path: Path) -> None:
             continue
         assert one.verdict is Verdict.MEASURED, one.reason
         if session.cells[one.variant]["innodb_flush_log_at_trx_commit"] == "1":
-            assert one.measures["lost"] == 0
-            assert one.measures["acknowledged"]
+            assert one.metrics["lost"] == 0
+            assert one.metrics["acknowledged"]
     assert not list(data.glob("*/copy*")), "left behind"
     assert str(data) not in Path("/proc/mounts").read_text(encoding="utf-8")
 

@@ -22,14 +22,14 @@ from recovery.analysis.warnings import findings
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.errors import TrialVoidError
-from recovery.experiments import load as load_experiment
 from recovery.experiments.bench import SCRATCH_SCHEMA
-from recovery.experiments.load_plan import ROW_BYTES
-from recovery.experiments.metadata import METADATA
 from recovery.linux import procfs
 from recovery.linux.files import table_files, template_dir
 from recovery.linux.page_cache import make_tables_cold
 from recovery.linux.procfs import Core
+from recovery.loads import load as load_experiment
+from recovery.loads.metadata import METADATA
+from recovery.loads.tasks import ROW_BYTES
 from recovery.model import Layout, Run, Schema, Session, Verdict
 from recovery.mysqld.client import scalar
 from recovery.report.stored_session import find_session, load_session
@@ -68,8 +68,7 @@ def cell(session: Session, version: str | None = None, **axes: str) -> Run:
 # --- metadata
 
 SCHEMAS, TABLES = 3, 60
-assert METADATA.load is not None
-SCHEMA = replace(METADATA.load.schema, tables=TABLES, databases=SCHEMAS)
+SCHEMA = replace(METADATA.schema, tables=TABLES, databases=SCHEMAS)
 METADATA_COMMAND = ("metadata", "--tables", str(TABLES), "--schemas", str(SCHEMAS))
 
 
@@ -98,17 +97,17 @@ def test_queries_dumps_and_table_creation_are_measured(metadata: Path) -> None:
     for version in session.versions:
         runs = {session.cells[one.variant]["question"]: one for one in session.runs if one.version == version}
         assert {one.verdict for one in runs.values()} == {Verdict.MEASURED}
-        assert runs["names"].measures["rows"] == TABLES
-        assert runs["Q2"].measures["rows"] == 1
-        assert runs["published-build"].measures["tables_made"] == 20
+        assert runs["names"].metrics["rows"] == TABLES
+        assert runs["Q2"].metrics["rows"] == 1
+        assert runs["published-build"].metrics["tables_made"] == 20
         assert all(one.cold_means in ("drop_caches", "fadvise") for one in runs.values())
         assert all((one.resident_before_bytes or 0) < 16 << 20 for one in runs.values())
         # Statistics that are not stored yet are computed and written by the first query, a kilobyte for each table.
-        asked = runs["Q1"].measures
+        asked = runs["Q1"].metrics
         assert asked["redo_bytes_per_s"] * asked["elapsed_s"] < 200 * TABLES * SCHEMAS
         # A line of SQL for each table, at the least.
-        assert runs["dump"].measures["dump_bytes"] > 100 * TABLES * SCHEMAS
-        assert runs["dump"].measures["dump_bytes"] == runs["dump-skip-lock-tables"].measures["dump_bytes"]
+        assert runs["dump"].metrics["dump_bytes"] > 100 * TABLES * SCHEMAS
+        assert runs["dump"].metrics["dump_bytes"] == runs["dump-skip-lock-tables"].metrics["dump_bytes"]
         assert "mariadb-dump" in runs["dump"].clients
         assert float(session.servers[version]["build_s"]) > 0
     assert session.servers[NEW]["@information_schema_stats_expiry"] == "0"
@@ -119,7 +118,7 @@ def test_queries_dumps_and_table_creation_are_measured(metadata: Path) -> None:
 def test_tables_that_a_killed_run_left_are_dropped_before_anything_is_measured(metadata: Path, data: Path) -> None:
     assert not any(data.glob(f"*/mysql/{SCRATCH_SCHEMA}"))
     the_servers_own = 4
-    assert cell(stored(metadata), NEW, question="Q1").measures["rows"] == SCHEMAS + the_servers_own
+    assert cell(stored(metadata), NEW, question="Q1").metrics["rows"] == SCHEMAS + the_servers_own
 
 
 DICTIONARIES = {USUAL: "s_*/*.frm", NEW: "mysql.ibd"}
@@ -164,7 +163,7 @@ def test_a_load_with_a_poller(versions: str, at: list[str], tmp_path: Path) -> N
     options += ["--set", "performance_schema=ON"]
     assert run([*INTERFERENCE, "--version", versions, *sizes, *options, *at]) == 0
     session = stored(tmp_path)
-    alone, polled = (cell(session, USUAL, poll=poll).measures for poll in ("off", "on"))
+    alone, polled = (cell(session, USUAL, poll=poll).metrics for poll in ("off", "on"))
     assert alone["qps"] > 0
     assert polled["polls_per_s"] > 0
     assert "polls_per_s" not in alone
@@ -175,7 +174,7 @@ def test_a_load_with_a_poller(versions: str, at: list[str], tmp_path: Path) -> N
     assert 0 < polled[misses] < polled["table_open_cache_misses_per_s"], "some are the poller's own"
     assert polled["load_table_open_cache_hit_share"] > polled["table_open_cache_hit_share"]
     for newer in session.versions[1:]:
-        opened = cell(session, newer, poll="on").measures["opened_tables_per_s"]
+        opened = cell(session, newer, poll="on").metrics["opened_tables_per_s"]
         assert opened < polled["opened_tables_per_s"]
     for one in session.runs:
         assert one.watched is not None
@@ -252,9 +251,9 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_load_in_memory_reads_nothing_from_the_device_and_has_cpus_of_its_own(at: list[str], tmp_path: Path) -> None:
     session = measured(USUAL, "one-user", at, tmp_path, "--workload", "point-select")
     (one,) = session.runs
-    assert one.measures["qps"] > 0
+    assert one.metrics["qps"] > 0
     pages = LOAD_TABLES * ROWS * ROW_BYTES / (16 << 10)
-    assert one.measures["buffer_pool_reads_per_s"] * one.measures["elapsed_s"] < pages / 20
+    assert one.metrics["buffer_pool_reads_per_s"] * one.metrics["elapsed_s"] < pages / 20
     apart = procfs.split_cores(procfs.own_cores())
     assert apart is not None
     lists = procfs.format_cpu_list(apart.server), procfs.format_cpu_list(apart.clients)
@@ -271,7 +270,7 @@ def test_hot_rows_are_waited_for_also_if_the_kernel_refuses_separate_cpus(
     session = measured(USUAL, "hot-rows", at, tmp_path)
     for level in ("REPEATABLE-READ", "READ-COMMITTED"):
         hot = cell(session, transaction_isolation=level)
-        assert hot.measures["row_lock_waits_per_s"] > 0
+        assert hot.metrics["row_lock_waits_per_s"] > 0
         assert "oltp_read_write" in hot.clients["load"]
         assert "--tables=1 --table-size=10 " in hot.clients["load"]
     assert effective_values(session, "transaction_isolation") == {"REPEATABLE-READ", "READ-COMMITTED"}
@@ -291,7 +290,7 @@ def test_larger_than_memory_is_read_in_pages_of_each_size(at: list[str], data: P
     sizes = {"16k": "16384", "8k": "8192", "4k": "4096"}
     for size in sizes:
         one = cell(session, question="larger-than-memory", innodb_page_size=size)
-        assert one.measures["buffer_pool_reads_per_s"] > 0.1 * one.measures["qps"]
+        assert one.metrics["buffer_pool_reads_per_s"] > 0.1 * one.metrics["qps"]
         assert "--rand-type=uniform" in one.clients["load"]
     assert effective_values(session, "innodb_page_size") == set(sizes.values())
     assert effective_values(session, "innodb_buffer_pool_size") == {str(5 << 20)}
@@ -307,7 +306,7 @@ def test_writes_are_measured_by_commit_and_the_directory_stays_as_it_was(at: lis
     command = write_scaling(USUAL, "--question", "scaling", "--workload", "update-nokey", *sizes, *at)
     assert run([*command, "--option", "innodb_flush_log_at_trx_commit=1,0"]) == 0
     session = stored(tmp_path)
-    synced, lazy = (cell(session, innodb_flush_log_at_trx_commit=value).measures for value in ("1", "0"))
+    synced, lazy = (cell(session, innodb_flush_log_at_trx_commit=value).metrics for value in ("1", "0"))
     assert synced["fsyncs_per_commit"] > 0.3
     assert lazy["fsyncs_per_commit"] < synced["fsyncs_per_commit"]
     assert synced["redo_bytes_per_commit"] > 100
@@ -336,7 +335,7 @@ def test_the_log_spins_or_not_and_transactions_deadlock(folders: list[str], tmp_
     monitored = "innodb_monitor_enable=latch,log_on_flush_no_waits,log_on_flush_waits"
     session = measured(NEW, "hot-rows redo-spinning", folders, tmp_path, "--set", monitored)
     hot = [cell(session, transaction_isolation=level) for level in ("REPEATABLE-READ", "READ-COMMITTED")]
-    assert any(one.measures["client_errors"] for one in hot), "deadlocks"
+    assert any(one.metrics["client_errors"] for one in hot), "deadlocks"
     for one in hot:
         assert any(wait.source == "innodb mutex" and "rwlock" not in wait.name and wait.count for wait in one.waits)
     for threads in ("1", "4"):
@@ -361,7 +360,7 @@ def test_the_schedule_of_locks_is_the_one_asked_for(at: list[str], tmp_path: Pat
     schedules = effective_values(session, "innodb_lock_schedule_algorithm")
     assert {value.lower() for value in schedules} == {"fcfs", "vats"}
     for schedule in ("fcfs", "vats"):
-        assert cell(session, innodb_lock_schedule_algorithm=schedule).measures["row_lock_waits_per_s"] > 0
+        assert cell(session, innodb_lock_schedule_algorithm=schedule).metrics["row_lock_waits_per_s"] > 0
 
 
 @LARGE

@@ -182,7 +182,7 @@ def test_values_that_come_to_the_same_are_not_measured_as_two(
     assert [one.verdict for one in session.runs] == [Verdict.MEASURED, Verdict.VOID]
     void = session.runs[1]
     assert "200 was requested, 64 is in effect" in str(void.reason)
-    assert not void.measures
+    assert not void.metrics
     assert "ulimit -n" in str(void.reason)
     (less,) = (one for one in findings(session) if one.kind == "option-not-in-effect" and "=100" in one.about)
     assert "these cells are not compared" in less.text

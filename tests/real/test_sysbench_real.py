@@ -23,10 +23,7 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import RecoveryError
 from recovery.linux.files import template_dir
 from recovery.linux.storage import device_of
-from recovery.model import Load, Poll, Schema, can
-from recovery.mysqld.client import connect, scalar
-from recovery.mysqld.server import Server
-from recovery.workload.poller import (
+from recovery.loads.poller import (
     FOREIGN_KEY_QUERY,
     kill_running_queries,
     parse_counter_reports,
@@ -34,9 +31,13 @@ from recovery.workload.poller import (
     poller_command,
     write_statements,
 )
-from recovery.workload.status_rates import averages, sample_series
-from recovery.workload.status_sampler import SAMPLE_COST, Sample, Sampler, write_samples
-from recovery.workload.sysbench import WORKLOADS, Client, Report, parse_report, prepared_statements, sysbench_command
+from recovery.loads.status_rates import averages, sample_series
+from recovery.loads.status_sampler import SAMPLE_COST, Sample, Sampler, write_samples
+from recovery.loads.sysbench import WORKLOADS, Client, Report, parse_report, prepared_statements, sysbench_command
+from recovery.loads.tasks import Load, Poll
+from recovery.model import Schema, can
+from recovery.mysqld.client import connect, scalar
+from recovery.mysqld.server import Server
 
 pytestmark = pytest.mark.real
 SHARES_SERVER = True

@@ -54,7 +54,7 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
 def _largest_value(curve: Curve, ahead: int | None) -> float:
     """Returns the largest value that is drawn for a curve: its runs, its fitted line, and its prediction with the
     interval."""
-    times = [run.startup_s or 0.0 for _, runs in curve.points for run in runs]
+    times = [run.metrics.get("startup_s") or 0.0 for _, runs in curve.points for run in runs]
     times += [seconds for _, seconds in _line_corners(curve, ahead)]
     if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         times.append(found.high_s or found.seconds)
@@ -81,8 +81,9 @@ def _curve(curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterat
         yield svg.marker(*axes.at(ahead, found.seconds), number, tooltip, class_=f"hollow {css}")
     for tables, runs in curve.points:
         for run in runs:
-            tooltip = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
-            yield svg.marker(*axes.at(tables, run.startup_s or 0.0), number, tooltip, class_=f"run {css}")
+            seconds = run.metrics.get("startup_s")
+            tooltip = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(seconds)} s"
+            yield svg.marker(*axes.at(tables, seconds or 0.0), number, tooltip, class_=f"run {css}")
 
 
 def _interval(axes: XYAxes, tables: int, low: float, high: float) -> Iterator[Markup]:
@@ -122,6 +123,6 @@ def _usable_prediction(curve: Curve, tables: int) -> Prediction | None:
 
 def _description(curve: Curve) -> str:
     (min_tables, _), (max_tables, runs) = curve.points[0], curve.points[-1]
-    slowest = max(run.startup_s or 0.0 for run in runs)
+    slowest = max(run.metrics.get("startup_s") or 0.0 for run in runs)
     tables = f"from {min_tables:,} to {max_tables:,} tables"
     return f"{curve.version} {curve.variant}: {tables}, up to {fmt.seconds(slowest)} s there"

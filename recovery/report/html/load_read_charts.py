@@ -35,7 +35,7 @@ def _lines(session: Session, group: Group) -> Lines:
     found: Lines = {}
     scale = scale_axis(group)
     for (version, variant), runs in measured_runs_by_cell(session).items():
-        both = tuple(run for run in runs if run.measures.get(DEVICE_READS) and run.measures.get("qps"))
+        both = tuple(run for run in runs if run.metrics.get(DEVICE_READS) and run.metrics.get("qps"))
         if variant not in group.variants or not both:
             continue
         cell = session.cells.get(variant, {})
@@ -50,7 +50,7 @@ def _lines(session: Session, group: Group) -> Lines:
 def _chart(group: Group, lines: Lines, key: str) -> Chart:
     runs = [run for points in lines.values() for _, some in points for run in some]
     axes = XYAxes.within(
-        max(run.measures[DEVICE_READS] for run in runs), max(metric_value(run, "qps") or 0.0 for run in runs)
+        max(run.metrics[DEVICE_READS] for run in runs), max(metric_value(run, "qps") or 0.0 for run in runs)
     )
     parts = [*axes.drawn((f"{metric(DEVICE_READS).label} of the device", metric("qps").label))]
     for place, (name, points) in enumerate(lines.items()):
@@ -80,7 +80,7 @@ def _line(axes: XYAxes, place: int, name: str, points: Points) -> Iterator[Marku
     for (size, runs), (x, y) in zip(points, means, strict=True):
         for run in runs:
             tooltip = f"{name}, {size}, run {run.number}: {_rates_text(size, (run,))}"
-            at = axes.at(run.measures[DEVICE_READS], run.measures["qps"])
+            at = axes.at(run.metrics[DEVICE_READS], run.metrics["qps"])
             yield svg.marker(*at, place, tooltip, class_=f"run {css}")
         # Labels are above, below or to the right of the points, so that those of nearby lines do not overlap.
         dx, dy, anchor = _LABEL_OFFSETS[place % len(_LABEL_OFFSETS)]

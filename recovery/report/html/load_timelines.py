@@ -226,7 +226,7 @@ def _polling_rows(across: ChartAxis, shown: _OverlaidRuns, start: float) -> tupl
     parts: list[Markup] = []
     y = 4.0
     for number, (name, run) in enumerate(shown.runs):
-        polls = run.measures.get(_POLLS)
+        polls = run.metrics.get(_POLLS)
         if polls is None:
             continue
         text = f"{name.partition(', ')[0]}: {fmt.with_unit(metric(_POLLS), polls)} beside the load"

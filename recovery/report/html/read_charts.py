@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.analysis.summary import mean, measured_runs_by_cell
-from recovery.model import Run, Session
+from recovery.analysis.summary import mean, measured_runs_by_cell, per_table
+from recovery.model import Session
 from recovery.report import fmt
 from recovery.report.html.svg import COLOURS, BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
 from recovery.report.startup_tables import FloorComparison, floor_comparisons, no_floor_notes
@@ -22,15 +22,11 @@ def reads_chart(session: Session) -> Chart | None:
 
 def _read_rows(session: Session) -> Iterator[BarRow]:
     for (version, variant), runs in measured_runs_by_cell(session).items():
-        requests = mean(_per_table(run, run.read_requests) for run in runs)
-        size = mean(_per_table(run, run.read_bytes) for run in runs)
+        requests = mean(per_table(run, "read_requests") for run in runs)
+        size = mean(per_table(run, "read_bytes") for run in runs)
         if requests is not None:
             text = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
             yield BarRow(f"{version} {variant}", requests, text, f"v{session.versions.index(version) % COLOURS}")
-
-
-def _per_table(run: Run, total: int | None) -> float | None:
-    return total / run.tables if total is not None and run.tables else None
 
 
 def floor_chart(session: Session) -> Chart | None:

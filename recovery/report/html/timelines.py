@@ -51,7 +51,7 @@ def timeline_chart(run: Run) -> Chart:
         y += _HEAD + _PANEL
     peak = max((rate for *_, rate in reads), default=0)
     summary = f"most read {peak:.0f} MB/s" if reads else "reads were not recorded"
-    title = f"{run.version} {run.variant}, run {run.number}: {fmt.seconds(run.startup_s)} s"
+    title = f"{run.version} {run.variant}, run {run.number}: {fmt.seconds(run.metrics.get('startup_s'))} s"
     drawing = svg.picture(
         key,
         title=title,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from recovery.builds.packages import DUMP
-from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, LoadExperiment, accept
-from recovery.experiments.load import measure
-from recovery.model import QUESTION_AXIS, Cache, CreateTask, DumpTask, Schema, StatementTask, Task, VariantSpec
+from recovery.experiments.experiment import QUICK, STANDARD, Experiment, ExperimentOptions, HostCapacity, accept
+from recovery.loads.load import measure
+from recovery.loads.tasks import CreateTask, DumpTask, StatementTask
+from recovery.model import QUESTION_AXIS, Cache, Schema, Task, VariantSpec
 
 _POOL_BYTES = 4 << 30
 """Published size of the buffer pool, for hosts with enough memory."""
@@ -63,16 +64,17 @@ METADATA = Experiment(
     "metadata",
     "How long do information_schema queries and dumps of all definitions take with very many tables?",
     "information_schema and dumps",
-    (Cache.COLD,),
     measure,
     accept,
-    LoadExperiment(
-        figure="elapsed_s",
-        variant_specs=variant_specs,
-        settings=settings,
-        # The queries should read statistics, not be the first to compute them.
-        schema=Schema(tables=10_000, databases=100, columns=1, database="s", statistics=True),
-        programs=(DUMP,),
-        names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),
-    ),
+    variant_specs,
+    metric="elapsed_s",
+    settings=settings,
+    # The queries should read statistics, not be the first to compute them.
+    schema=Schema(tables=10_000, databases=100, columns=1, database="s", statistics=True),
+    runs=3,
+    inserts=0,
+    programs=(DUMP,),
+    names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),
+    sizes={QUICK: {"schemas": 10, "tables": 100, "runs": 1}, STANDARD: {"tables": 200}},
+    scale=STANDARD,
 )

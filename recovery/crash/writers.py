@@ -19,15 +19,15 @@ from typing import Protocol
 import pymysql
 
 from recovery.builds.packages import Tool
+from recovery.crash.consistency import read_catalogue
+from recovery.crash.crash_findings import DDL_DATABASE, Violations, first_examples
+from recovery.crash.ddl_history import Step, compare_catalogues, generate_steps
 from recovery.errors import RecoveryError, TrialVoidError
-from recovery.experiments.consistency import read_catalogue
-from recovery.experiments.crash_findings import DDL_DATABASE, Violations, first_examples
-from recovery.experiments.ddl_history import Step, compare_catalogues, generate_steps
 from recovery.linux.files import template_dir
+from recovery.loads.sysbench import THREADS_STARTED, Client, base_command
 from recovery.model import can
 from recovery.mysqld.server import Server
 from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, table_of, tables_of
-from recovery.workload.sysbench import THREADS_STARTED, Client, base_command
 
 # --- Comparison of the clients' journals with the recovered tables (pure functions)
 #

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.linux.files import template_dir
-from recovery.model import Load, Poll, Version, can
-from recovery.workload.status_sampler import Sample
-from recovery.workload.sysbench import base_command, duration_options, parse_intervals, parse_report
+from recovery.loads.status_sampler import Sample
+from recovery.loads.sysbench import base_command, duration_options, parse_intervals, parse_report
+from recovery.loads.tasks import Load, Poll
+from recovery.model import Version, can
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from recovery.model import CrashMoment
+from recovery.crash.tasks import CrashMoment
+from recovery.report.fmt import count_text
 
 DDL_DATABASE = "crash_definitions"
 """Schema for the tables of the DDL writer."""
@@ -139,8 +140,3 @@ def _known_weakness(back: CrashFindings) -> Callable[[str], bool]:
 
 def first_examples(examples: Iterable[str]) -> tuple[str, ...]:
     return tuple(islice(examples, _MAX_EXAMPLES))
-
-
-def count_text(many: int, what: str) -> str:
-    """Returns the number with its noun: `1 transaction`, `2 transactions`."""
-    return f"{many:,} {what}" if many == 1 else f"{many:,} {what}s"

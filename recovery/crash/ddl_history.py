@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol, TypeVar
 
-from recovery.experiments.crash_findings import DDL_DATABASE, Violations, first_examples
+from recovery.crash.crash_findings import DDL_DATABASE, Violations, first_examples
 
 _NAMED = re.compile(rf"\b{DDL_DATABASE}\.(\w+)")
 TABLE_COUNT = 12

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
-from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.consistency import compare_dictionary, damage_lines, failing_tables
-from recovery.experiments.crash import (
+from recovery.crash.consistency import compare_dictionary, damage_lines, failing_tables
+from recovery.crash.crash import (
     CrashParts,
     background_writer,
     crash_experiment,
@@ -26,29 +24,22 @@ from recovery.experiments.crash import (
     random_source,
     running_on_copy,
 )
-from recovery.experiments.crash_findings import CrashFindings, broken_promises, crash_metrics
+from recovery.crash.crash_findings import CrashFindings, broken_promises, crash_metrics
+from recovery.crash.tasks import Crash, CrashMoment
+from recovery.crash.writers import DdlWriter, InsertWriter, Writer
+from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
+from recovery.experiments.bench import TIMED_LOG, Bench
 from recovery.experiments.experiment import (
-    Experiment,
+    QUICK,
+    STANDARD,
     ExperimentOptions,
     HostCapacity,
     Measurement,
     judge_recovery,
     option_combinations,
 )
-from recovery.experiments.writers import DdlWriter, InsertWriter, Writer
 from recovery.linux.loop_device import LoopDisk
-from recovery.model import (
-    QUESTION_AXIS,
-    RECOVERY_METRIC,
-    Cache,
-    Crash,
-    CrashMoment,
-    Schema,
-    Startup,
-    Variant,
-    VariantSpec,
-    can,
-)
+from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec, can
 from recovery.mysqld.server import Server
 
 # --- One run: write, kill, start, compare
@@ -302,20 +293,18 @@ def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -
     )
 
 
-CRASH_MATRIX = Experiment(
+CRASH_MATRIX = crash_experiment(
     "crash-matrix",
     "Does this server keep its promises when it is killed at a random moment?",
     "What survives a crash",
-    (Cache.WARM,),
     measure,
     judge_recovery,
-    crash_experiment(
-        variant_specs,
-        PARTS,
-        # Small, so that within seconds pages are written back and the log wraps around.
-        {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
-        runs=20,
-        bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
-        defaults={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
-    ),
+    variant_specs,
+    PARTS,
+    # Small, so that within seconds pages are written back and the log wraps around.
+    {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
+    runs=20,
+    sizes={QUICK: {"runs": 1}, STANDARD: {"runs": 6}},
+    bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
+    defaults={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
 )

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import ExperimentOptions, HostCapacity, option_combinations
-from recovery.experiments.load import load_experiment
-from recovery.experiments.load_plan import TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
-from recovery.model import Poll, Schema, VariantSpec
+from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
+from recovery.loads.load import load_experiment
+from recovery.loads.load_plan import QUICK_LOAD, TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
+from recovery.loads.poller import FOREIGN_KEY_QUERY
+from recovery.loads.tasks import Poll
+from recovery.model import Schema, VariantSpec
 from recovery.mysqld.options import max_open_tables, needed_cache_entries, needed_connections
-from recovery.workload.poller import FOREIGN_KEY_QUERY
 
 POLL = "poll"
 OFF, ON = "off", "on"
@@ -113,6 +114,7 @@ INTERFERENCE = load_experiment(
     rows=100,
     foreign_keys=20,
     bases={POLL: OFF},
+    sizes={QUICK: {"tables": 1000, **QUICK_LOAD}, STANDARD: {"seconds": 30, "warmup": 5}},
     defaults={
         "threads": str(_THREADS),
         "workload": _WORKLOAD,

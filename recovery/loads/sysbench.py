@@ -22,9 +22,9 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
 from recovery.linux.files import expand_path
 from recovery.linux.signals import defer_signals
-from recovery.model import Load
+from recovery.loads import die_with_parent
+from recovery.loads.tasks import Load
 from recovery.mysqld.launcher import has_process_ended
-from recovery.workload import die_with_parent
 from recovery.workload.inserts import shorten
 
 WORKLOADS = {

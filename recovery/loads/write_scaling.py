@@ -11,6 +11,9 @@ from typing import Literal
 
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
+    QUICK,
+    STANDARD,
+    THREADS_PER_CPU,
     ExperimentOptions,
     HostCapacity,
     OptionValues,
@@ -18,16 +21,15 @@ from recovery.experiments.experiment import (
     option_combinations,
     selected_parts,
 )
-from recovery.experiments.load import load_experiment
-from recovery.experiments.load_plan import (
+from recovery.loads.load import load_experiment
+from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
     PAGES,
-    POOL,
-    POOL_OPTIONS,
+    QUICK_LOAD,
     SPECIAL,
     SPINNING,
+    STANDARD_LOAD,
     THREADS,
-    THREADS_PER_CPU,
     UNIFORM,
     WORKLOAD,
     load_variant,
@@ -38,6 +40,7 @@ from recovery.experiments.load_plan import (
     powers_of_two,
 )
 from recovery.model import QUESTION_AXIS, Layout, Schema, VariantSpec
+from recovery.mysqld.options import POOL, POOL_OPTIONS
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
 _PAGE = "innodb_page_size"
@@ -217,6 +220,18 @@ WRITE_SCALING = load_experiment(
         SPINNING: "on",
         _SCHEDULE: "fcfs",
         PAGES: "16k",
+    },
+    # The tables are those of table-cache, so that both use one data directory.
+    sizes={
+        QUICK: {
+            "tables": 8,
+            "rows": 10_000,
+            "workload": "read-write update-nokey",
+            "threads": "{clients}",
+            "parts": "scaling",
+            **QUICK_LOAD,
+        },
+        STANDARD: {"tables": 8, "rows": 100_000, "threads": "1 {clients}", **STANDARD_LOAD},
     },
     defaults={
         "threads": DEFAULT_THREADS_TEXT,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
+from recovery.loads.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, first_measured_sample
 from recovery.model import LoadTimeline, Series
-from recovery.workload.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, first_measured_sample
 
 MAX_SAMPLES = 240
 """Maximum number of samples in a report; the raw file contains all of them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from recovery.experiments.ddl_history import UNREADABLE_ROWS, Table
+from recovery.crash.ddl_history import UNREADABLE_ROWS, Table
 from recovery.model import Version, can
 from recovery.mysqld.client import scalar
 from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, is_error

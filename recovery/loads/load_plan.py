@@ -10,23 +10,19 @@ from itertools import islice
 from recovery.errors import UsageError
 from recovery.experiments.experiment import (
     MAX_COMBINATIONS,
+    THREADS_PER_CPU,
     ExperimentOptions,
     HostCapacity,
     Pairs,
     check_combination_count,
 )
-from recovery.model import QUESTION_AXIS, Cache, Load, Poll, Schema, VariantSpec
-from recovery.mysqld.options import max_clients, needed_connections
-from recovery.workload.sysbench import NO_PREPARED_STATEMENTS, must_send_text, resolve_script
+from recovery.loads.sysbench import NO_PREPARED_STATEMENTS, must_send_text, resolve_script
+from recovery.loads.tasks import Load, Poll, data_bytes, rows_within
+from recovery.model import QUESTION_AXIS, Cache, Schema, VariantSpec
+from recovery.mysqld.options import POOL, max_clients, needed_connections
 
 # --- Buffer pool size: the same for all servers, checked against what a load uses
 
-POOL = "innodb_buffer_pool_size"
-POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
-"""The pool size, and the two options by which servers round it."""
-ROW_BYTES = 250
-"""Estimated size of one row of a sysbench table, with its index, in pages that are not full."""
-_TABLE_BYTES = 128 << 10
 _DEFAULT_POOL_FACTOR = 1.5
 _MIN_POOL_FACTOR = 1.3
 """Pool size over data size that a load needs at least: files are never full, so they exceed the estimate."""
@@ -40,11 +36,6 @@ _INSTANCES = 8
 """Buffer pool instances from 1 GiB on: all versions that have several accept this number. Below 1 GiB some versions
 use one instance, whatever the option says."""
 _CHUNK, _LARGE_CHUNK = 16 * _MIB, 128 * _MIB
-
-
-def data_bytes(tables: int, rows: int) -> int:
-    """Returns the estimated size of so many sysbench tables of `rows` rows each."""
-    return tables * (_TABLE_BYTES + rows * ROW_BYTES)
 
 
 def pool_bytes(schema: Schema, host: HostCapacity, *, ratio: float | None) -> int:
@@ -93,7 +84,7 @@ def _check_ratio(ratio: float, schema: Schema, host: HostCapacity) -> None:
 def _check_load_fits(load: Load, host: HostCapacity) -> None:
     needed, limit = _MIN_POOL_FACTOR * data_bytes(load.tables, load.rows), _max_pool_bytes(host)
     if needed > limit:
-        fit = int((limit / _MIN_POOL_FACTOR / load.tables - _TABLE_BYTES) / ROW_BYTES)
+        fit = rows_within(limit / _MIN_POOL_FACTOR, load.tables)
         fewer = f"ROWS={fit}, which fit" if fit > 0 else "fewer TABLES="
         raise UsageError(
             f"{load.tables:,} tables of {load.rows:,} rows need a buffer pool of {_gib(needed)}: "
@@ -145,9 +136,11 @@ _COUNT_AXES = frozenset({THREADS, TABLES})
 SPECIAL, UNIFORM = "--rand-type=special", "--rand-type=uniform"
 """Distribution of row accesses: sysbench's default (three of four accesses go to 1 % of the rows), or uniform."""
 _REDO_BYTES = 1 << 30
-THREADS_PER_CPU = 4
 _MAX_NAME_BYTES = 180
 """In bytes. The log file is named after the load, the version and the run number."""
+QUICK_LOAD = {"seconds": 5, "warmup": 2, "runs": 1}
+STANDARD_LOAD = {"seconds": 8, "warmup": 2}
+"""Sizes by SCALE that several loads share."""
 DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
 """The default numbers of threads, in words."""
 

@@ -23,52 +23,43 @@ from recovery.builds.packages import DUMP, SYSBENCH
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
 from recovery.experiments.bench import SCRATCH_SCHEMA, TIMED_LOG, Bench
 from recovery.experiments.experiment import (
+    STANDARD,
     Experiment,
     ExperimentOptions,
     HostCapacity,
-    LoadExperiment,
     LoadRecord,
     Measurement,
+    Sizes,
     VariantPlanner,
     accept,
 )
-from recovery.experiments.load_plan import (
-    DATABASE,
-    POOL_OPTIONS,
-    ROW_BYTES,
-    check_clients,
-    check_memory,
-    load_settings,
-    max_simultaneous_clients,
-)
 from recovery.linux.cgroups import UsageMeter
 from recovery.linux.procfs import own_cores, pin_process, split_cores
+from recovery.loads import poller as polling
+from recovery.loads import sysbench
+from recovery.loads.load_plan import DATABASE, check_clients, check_memory, load_settings, max_simultaneous_clients
+from recovery.loads.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
+from recovery.loads.status_rates import averages, sample_series
+from recovery.loads.status_sampler import Sampler, write_samples
+from recovery.loads.sysbench import GRACE_S, Client
+from recovery.loads.tasks import ROW_BYTES, CreateTask, DumpTask, Load, StatementTask
 from recovery.model import (
     Cache,
-    CreateTask,
-    DumpTask,
     HostActivity,
-    Load,
     LoadTimeline,
     Phase,
     ResourceUsage,
     Schema,
     Series,
     StackSamples,
-    StatementTask,
     Variant,
     VariantSpec,
 )
 from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.options import POOL_OPTIONS
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup_sampler import BackgroundLoadMeter
-from recovery.workload import poller as polling
-from recovery.workload import sysbench
-from recovery.workload.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
 from recovery.workload.schema import sysbench_tables
-from recovery.workload.status_rates import averages, sample_series
-from recovery.workload.status_sampler import Sampler, write_samples
-from recovery.workload.sysbench import GRACE_S, Client
 
 # --- Reading the tables into the buffer pool
 
@@ -504,6 +495,7 @@ def load_experiment(
     rows: int,
     bases: Mapping[str, str],
     defaults: Mapping[str, str],
+    sizes: Sizes,
     foreign_keys: int = 0,
 ) -> Experiment:
     """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`.
@@ -522,14 +514,22 @@ def load_experiment(
         clients = max_simultaneous_clients(plan(requested, schema, host))
         return load_settings(requested, schema, host, clients=clients)
 
-    load = LoadExperiment(
-        figure="qps",
-        variant_specs=variant_specs,
+    return Experiment(
+        name,
+        question,
+        title,
+        measure,
+        accept,
+        variant_specs,
+        metric="qps",
         settings=settings,
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
+        runs=3,
+        inserts=0,
         bases=bases,
+        sizes=sizes,
+        scale=STANDARD,
         defaults=defaults,
     )
-    return Experiment(name, question, title, (Cache.WARM,), measure, accept, load)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.experiments.experiment import ExperimentOptions, HostCapacity, option_combinations
-from recovery.experiments.load import load_experiment
-from recovery.experiments.load_plan import (
+from recovery.experiments.experiment import (
+    QUICK,
+    STANDARD,
+    THREADS_PER_CPU,
+    ExperimentOptions,
+    HostCapacity,
+    option_combinations,
+)
+from recovery.loads.load import load_experiment
+from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
+    QUICK_LOAD,
+    STANDARD_LOAD,
     TABLES,
     THREADS,
-    THREADS_PER_CPU,
     WORKLOAD,
     load_variant,
     make_load,
@@ -19,10 +27,10 @@ from recovery.experiments.load_plan import (
     powers_of_two,
 )
 from recovery.model import Schema, VariantSpec
+from recovery.mysqld.options import CACHE_INSTANCES
 
-INSTANCES = "table_open_cache_instances"
 _WORKLOADS = ("point-select", "read-only", "read-write")
-_OPTIONS = ((INSTANCES, ("1", "8", "16")),)
+_OPTIONS = ((CACHE_INSTANCES, ("1", "8", "16")),)
 _MAX_TABLES = 3
 
 
@@ -50,7 +58,19 @@ TABLE_CACHE = load_experiment(
     plan,
     tables=3,
     rows=100_000,
-    bases={INSTANCES: "1", TABLES: "1"},
+    bases={CACHE_INSTANCES: "1", TABLES: "1"},
+    # The tables are those of write-scaling, so that both use one data directory.
+    sizes={
+        QUICK: {
+            "tables": 8,
+            "rows": 10_000,
+            "workload": "read-only",
+            "load_tables": 1,
+            "threads": "{clients}",
+            **QUICK_LOAD,
+        },
+        STANDARD: {"tables": 8, "rows": 100_000, "threads": "{clients}", **STANDARD_LOAD},
+    },
     defaults={
         "threads": DEFAULT_THREADS_TEXT,
         "workload": " ".join(_WORKLOADS),

@@ -14,10 +14,8 @@ from typing import BinaryIO
 
 import pymysql
 
-from recovery.errors import ServerFailedError, TrialVoidError
-from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.consistency import failing_tables, first_damage_message
-from recovery.experiments.crash import (
+from recovery.crash.consistency import failing_tables, first_damage_message
+from recovery.crash.crash import (
     CrashParts,
     background_writer,
     crash_experiment,
@@ -26,22 +24,15 @@ from recovery.experiments.crash import (
     random_source,
     running_on_copy,
 )
-from recovery.experiments.crash_findings import count_text
-from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, Measurement, accept
-from recovery.experiments.writers import LOAD_DATABASE, Writer
-from recovery.model import (
-    QUESTION_AXIS,
-    RECOVERY_METRIC,
-    Cache,
-    Damage,
-    FileFault,
-    Schema,
-    Startup,
-    Variant,
-    VariantSpec,
-)
+from recovery.crash.tasks import Damage, FileFault
+from recovery.crash.writers import LOAD_DATABASE, Writer
+from recovery.errors import ServerFailedError, TrialVoidError
+from recovery.experiments.bench import TIMED_LOG, Bench
+from recovery.experiments.experiment import ExperimentOptions, HostCapacity, Measurement, accept
+from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
+from recovery.report.fmt import count_text
 
 START, SAYS, TABLE, OTHERS, AFTERWARDS = "start", "says", "the table", "the others", "once mended"
 _SILENT, _WHEN_ASKED = "nothing", "during a query: "
@@ -219,18 +210,15 @@ def _specs_for_fault(fault: FileFault, requested: ExperimentOptions) -> Iterator
         yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, requested.seed), axes)
 
 
-DAMAGE = Experiment(
+DAMAGE = crash_experiment(
     "damage",
     "What does this server do and log when it starts after a crash with a full disk or a damaged file?",
     "Damaged files after a SIGKILL",
-    (Cache.WARM,),
     measure,
     accept,
-    crash_experiment(
-        variant_specs,
-        PARTS,
-        # The redo log holds all changes of the load when the server is killed.
-        {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
-        runs=1,
-    ),
+    variant_specs,
+    PARTS,
+    # The redo log holds all changes of the load when the server is killed.
+    {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
+    runs=1,
 )

@@ -11,19 +11,24 @@ from pathlib import Path
 from random import Random
 
 from recovery.builds.packages import SYSBENCH
+from recovery.crash.tasks import Crash, Damage
+from recovery.crash.writers import JournalWriter, Writer
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import (
+    STANDARD,
+    Experiment,
     ExperimentOptions,
     HostCapacity,
-    LoadExperiment,
+    Judgement,
+    Measurement,
+    Sizes,
     VariantPlanner,
     selected_parts,
 )
-from recovery.experiments.writers import JournalWriter, Writer
 from recovery.linux.privileges import RootStep
 from recovery.linux.storage import device_of
-from recovery.model import RECOVERY_METRIC, Crash, Damage, Schema, Startup, Variant
+from recovery.model import RECOVERY_METRIC, Schema, Startup, Variant
 from recovery.mysqld.datadir import Copy, disposable_copy
 from recovery.mysqld.server import Server
 
@@ -108,23 +113,35 @@ class CrashParts:
 
 
 def crash_experiment(
+    name: str,
+    question: str,
+    title: str,
+    measure: Callable[[Bench, Variant], Measurement],
+    judge: Callable[[Measurement], Judgement],
     variant_specs: VariantPlanner,
     parts: CrashParts,
     settings: Mapping[str, str],
     *,
     runs: int,
+    sizes: Sizes | None = None,
     bases: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
-) -> LoadExperiment:
-    return LoadExperiment(
-        figure=RECOVERY_METRIC,
-        variant_specs=variant_specs,
-        settings=lambda _, __, ___: settings,
+) -> Experiment:
+    return Experiment(
+        name,
+        question,
+        title,
+        measure,
+        judge,
+        variant_specs,
+        metric=RECOVERY_METRIC,
+        settings=lambda *_: settings,
         schema=Schema(tables=20, columns=1),
         programs=(SYSBENCH,),
         bases=bases or {},
         runs=runs,
-        inserts=100,
+        sizes=sizes or {},
+        scale=STANDARD,
         unavailable=parts.skipped_notes,
         defaults={"parts": "all of them", **(defaults or {})},
     )

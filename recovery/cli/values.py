@@ -1,0 +1,370 @@
+"""Parses the values of options. A converter of the option table takes the option's name and what the user gave.
+
+Modules that only a few options need are imported where they are used, because every command has the option table."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recovery.errors import UsageError
+
+if TYPE_CHECKING:
+    from recovery.model import Layout, NamedSettings
+    from recovery.session.request import OwnServer
+
+Converter = Callable[[str, Any], Any]
+"""Takes the name of an option, as in `TABLES=`, and its value. Raises UsageError for a value that is not valid."""
+
+# --- Numbers
+
+MAX_TABLES = 100_000_000
+MAX_ROWS = 1_000_000_000
+MAX_INSERTS = 1_000_000
+MAX_SCHEMAS = 100_000
+MAX_COLUMNS = 1000
+MAX_SECONDS = 86_400
+MAX_CLIENTS = 10_000
+_MANY = 200_000
+"""From this limit on, an example of a valid number is a large one."""
+_MAX_SHARE = 100.0
+_COUNT = re.compile(r"([0-9]{1,18})([kM]?)")
+_COUNT_FACTORS = {"": 1, "k": 1000, "M": 1_000_000}
+
+
+def parse_count(name: str, text: str | int, most: int) -> int:
+    """Parses a whole number from 1 to `most`, such as 20000, 20k or 1M.
+
+    Raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
+    written = _COUNT.fullmatch(str(text).replace("_", ""))
+    number = int(written[1]) * _COUNT_FACTORS[written[2]] if written else 0
+    if not 1 <= number <= most:
+        example = "20000 or 20k" if most >= _MANY else "5"
+        raise UsageError(f"{name}={text} is not valid", f"give a whole number from 1 to {most:,}, like {example}")
+    return number
+
+
+def count(most: int) -> Converter:
+    return lambda name, text: parse_count(name, text, most)
+
+
+def count_or_zero(most: int) -> Converter:
+    return lambda name, text: 0 if str(text) == "0" else parse_count(name, text, most)
+
+
+def counts(most: int) -> Converter:
+    """Returns the converter of `THREADS="1 4 16"`: each number once, in ascending order."""
+    return lambda name, text: tuple(sorted({parse_count(name, word, most) for word in words(name, text)}))
+
+
+def run_count(name: str, text: str | int) -> int:
+    from recovery.model import MAX_RUNS
+
+    return parse_count(name, text, MAX_RUNS)
+
+
+def decimal(least: float, most: float) -> Converter:
+    def parse(name: str, text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise UsageError(f"{name}={text} is not valid", f"give a number from {least:g} to {most:,.0f}")
+        return value
+
+    return parse
+
+
+def parse_share(name: str, text: str) -> float:
+    """Parses a percentage such as `10%` or `10` and returns it as a fraction (0.1)."""
+    try:
+        share = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= _MAX_SHARE:
+        raise UsageError(f"{name}={text} is not valid", "give a percentage, like 10%")
+    return share
+
+
+def parse_precision(name: str, text: str) -> float:
+    share = parse_share(name, text)
+    if not 0 < share < 1 or (share < 0.01 and "%" not in text):  # PRECISION=0.05 may mean 5 %
+        raise UsageError(f"{name}={text} is not valid", "give a percentage, like 5%")
+    return share
+
+
+def limit(parser: str) -> Converter:
+    """Returns the converter of a limit of the server, by the name of its parser."""
+
+    def parse(_: str, text: object) -> Any:
+        from recovery.linux import cgroups
+
+        return getattr(cgroups, parser)(str(text))
+
+    return parse
+
+
+def format_limit(size: int) -> str:
+    from recovery.linux.cgroups import format_bytes
+
+    return format_bytes(size)
+
+
+def parse_points(text: str) -> tuple[int, ...]:
+    """Parses `TABLES="1000 10000"`; returns each number once, in ascending order."""
+    points: tuple[int, ...] = counts(MAX_TABLES)("TABLES", text)
+    if len(points) < 2:
+        raise UsageError(f"TABLES={text} is only one point", 'give several, like TABLES="1000 10000 50000"')
+    return points
+
+
+# --- Words and names
+
+MAX_NOTE_LENGTH = 500
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,49}")
+_SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema", "sys", "test"})
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+
+
+def words(name: str, text: str) -> tuple[str, ...]:
+    """Returns the words of a list with blanks or commas, each once."""
+    found = tuple(dict.fromkeys(text.replace(",", " ").split()))
+    if not found:
+        raise UsageError(f"{name}={text} has no value", "give it a value, or leave it out")
+    return found
+
+
+def split_versions(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Splits `VERSION="5.6.24 5.7.22"` and repeated options into versions, each of them once."""
+    return tuple(dict.fromkeys(version for text in texts for version in text.replace(",", " ").split()))
+
+
+def parse_identifier(name: str, text: str) -> str:
+    if not _IDENTIFIER.fullmatch(text):
+        raise UsageError(f"{name}={text} is not a plain SQL name", "use letters, digits and underscores, 50 at most")
+    if text.lower() in _SYSTEM_SCHEMAS:
+        raise UsageError(f"{name}={text} is a schema of the server itself", "use another name")
+    return text
+
+
+def parse_notes(notes: Iterable[str]) -> str | None:
+    """Joins the texts of `--note "io2, 5000 IOPS"`; raises UsageError for text that a report cannot show."""
+    note = "; ".join(filter(None, (text.strip() for text in notes)))
+    if len(note) > MAX_NOTE_LENGTH:
+        raise UsageError(f"--note is {len(note):,} characters long", f"use at most {MAX_NOTE_LENGTH}")
+    if not note.isprintable():
+        raise UsageError(f"NOTE={note!r} is not a line of plain text", "leave out line ends and control characters")
+    return note or None
+
+
+def absolute_path(path: Path) -> Path:
+    """Returns the absolute path, because a stored path must have the same meaning in every working directory."""
+    from recovery.linux.files import expand_path
+
+    return expand_path(path).absolute()
+
+
+def parse_layout(text: str) -> Layout:
+    from recovery.model import Layout
+
+    # Compressed tables are reserved for loads.
+    known = [layout for layout in Layout if layout is not Layout.COMPRESSED]
+    if text not in known:
+        raise UsageError(f"LAYOUT={text} is not valid", f"expected one of: {', '.join(known)}")
+    return Layout(text)
+
+
+# --- Server options
+
+_LAYOUT_KEYS = ("layout", "schemas")
+"""Keys of a variant that are not server options."""
+
+
+def parse_settings(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Parses `--set name=value` options for mysqld; a name without a value is a flag."""
+    from recovery.mysqld.options import TIMED_ONLY_OPTIONS, check_user_settings
+
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if not name.strip():
+            raise UsageError(f"SET={pair} names no option", "write it like SET=innodb_force_recovery=1")
+        settings[name] = value.strip()
+    checked = check_user_settings(settings)
+    for name, value in checked.items():
+        if name.removeprefix("loose_") in TIMED_ONLY_OPTIONS and value not in ("0", "1", "2", "3"):
+            raise UsageError(f"{name}={value} can damage the data directory", "1 to 3 are safe; 1 skips the validation")
+    return tuple(checked.items())
+
+
+def settings_texts(settings: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    return tuple(f"{name}={value}" for name, value in settings)
+
+
+def parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the checked name and the values of a text such as `table_open_cache=400,4000`."""
+    from recovery.mysqld.options import check_user_settings
+
+    name, equals, values = text.partition("=")
+    found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if not equals or not found:
+        raise UsageError(f"OPTION={text} has no values", "write it like OPTION=table_open_cache=400,4000")
+    (checked,) = {one for value in found for one in check_user_settings({name: value})}
+    return checked, found
+
+
+def parse_variants(texts: tuple[str, ...]) -> tuple[NamedSettings, ...]:
+    """Parses `--variant small:innodb_open_files=300,table_open_cache=100`.
+
+    With nothing after the colon, the variant is the server without further options. `layout` and `schemas` are not
+    server options: they determine how the tables are stored."""
+    found: dict[str, NamedSettings] = {}
+    for text in texts:
+        label, colon, pairs = text.partition(":")
+        if not colon or not _LABEL.fullmatch(label):
+            raise UsageError(
+                f"VARIANT={text} has no name",
+                "a variant has a name, a colon, and options with commas, like small:innodb_open_files=300",
+            )
+        if label in found:
+            raise UsageError(f"two variants are called '{label}'", "give each a name of its own")
+        found[label] = _parse_variant(label, pairs)
+    return tuple(found.values())
+
+
+def _parse_variant(label: str, pairs: str) -> NamedSettings:
+    from recovery.model import NamedSettings
+    from recovery.mysqld.options import canonical_name
+
+    options: list[str] = []
+    words: dict[str, str] = {}
+    for pair in filter(str.strip, pairs.split(",")):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(
+                f"'{pair}' in the variant '{label}' has no value",
+                "a comma separates options, so a value cannot contain one; options of all variants go to SET=",
+            )
+        if canonical_name(name) in _LAYOUT_KEYS:
+            words[canonical_name(name)] = value.strip()
+        else:
+            options.append(pair)
+    layout, schemas = (words.get(word) for word in _LAYOUT_KEYS)
+    return NamedSettings(
+        label,
+        parse_settings(tuple(options)),
+        None if layout is None else parse_layout(layout),
+        None if schemas is None else parse_count("schemas", schemas, MAX_SCHEMAS),
+    )
+
+
+def variant_text(variant: NamedSettings) -> str:
+    """Returns the variant as a value of `--variant`; a flag keeps its `=`, because only OPTION=VALUE is accepted."""
+    words = zip(_LAYOUT_KEYS, (variant.layout, variant.schemas), strict=True)
+    pairs = [f"{name}={value}" for name, value in words if value is not None]
+    return f"{variant.label}:" + ",".join((*pairs, *settings_texts(variant.settings)))
+
+
+# --- Servers of the user's own
+
+_OWN_SERVER = re.compile(rf"(?:({_LABEL.pattern})=)?(.+)", re.DOTALL)
+_NEXT_OWN_SERVER = re.compile(rf"\s+(?=(?:{_LABEL.pattern}=)?(?:[~/]|\.\.?/|https?://))")
+
+
+def split_own_servers(text: str) -> tuple[str, ...]:
+    """Splits `MYSQLD="base=/a/mysqld patched=/b/mysqld"`, where a path may contain blanks."""
+    return tuple(filter(None, _NEXT_OWN_SERVER.split(text.strip())))
+
+
+def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
+    """Parses `--mysqld PATH` and `--mysqld NAME=PATH`. Several servers without a name are named by their paths."""
+    from recovery.session.request import OwnServer
+
+    found = [
+        OwnServer(place if "://" in place else str(absolute_path(Path(place))), name)
+        for name, place in map(split_name, texts)
+    ]
+    if len(found) > 1:
+        names = _names_by_path([own.place for own in found])
+        found = [replace(own, name=own.name or name) for own, name in zip(found, names, strict=True)]
+        name, times = Counter(own.name for own in found).most_common(1)[0]
+        if times > 1 or not all(own.name for own in found):
+            what = f"two servers have the name '{name}'" if name else "the servers have no names"
+            raise UsageError(f"--mysqld: {what}", "give each a name of its own before its path, like patched=/PATH")
+    return tuple(found)
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Splits `NAME=PATH`; without a name the first part is empty."""
+    match = _OWN_SERVER.fullmatch(text)
+    return (match[1] or "", match[2]) if match else ("", text)
+
+
+def _names_by_path(places: Sequence[str]) -> Sequence[str]:
+    """Returns the first parts of the paths that are different in all of them, without what a name cannot have."""
+    for parts in zip_longest(*(Path(place).parts for place in places), fillvalue=""):
+        names = [re.sub(r"[^A-Za-z0-9_.-]+|\.tar\.\w+$", "", part)[:31] for part in parts]
+        if len(set(names)) == len(names) and all(map(_LABEL.fullmatch, names)):
+            return names
+    return ("",) * len(places)
+
+
+# --- Files of queries
+
+_QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
+_MAX_QUERY_FILE_BYTES = 1_000_000
+_VALID_QUERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+
+
+def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yields the name and the text of each statement in a file of the user's own queries.
+
+    The name is the last comment `-- NAME` above the statement, or else `query-` and its number. `taken` are the names
+    of the experiment's own queries. Raises UsageError if a name occurs twice, in whatever case: two queries of one name
+    would be reported as one."""
+    from recovery.workload.schema import split_script
+
+    text = _read_query_file(path)
+    found = list(split_script([text]))
+    if not found:
+        raise UsageError(f"{path} contains no statement", "write SQL with a semicolon after each statement")
+    lines = dict.fromkeys((name.casefold() for name in taken), 0)
+    at = 0
+    for number, statement in enumerate(found, 1):
+        here = text.index(statement, at)
+        named = list(_QUERY_NAME_COMMENT.finditer(text, at, here))
+        name = named[-1][1] if named else f"query-{number}"
+        line = 1 + text.count("\n", 0, named[-1].start() if named else here)
+        if not _VALID_QUERY_NAME.fullmatch(name):
+            raise UsageError(
+                f"{path}, line {line}: '{name}' is not a valid name of a query",
+                "use at most 31 letters, digits, dots and dashes",
+            )
+        if (before := lines.setdefault(name.casefold(), line)) != line:
+            what = f"line {before} has one of this name" if before else "the experiment has one of this name itself"
+            raise UsageError(f"{path}, line {line}: '{name}' is the name of two queries: {what}", "use another name")
+        at = here + len(statement)
+        yield name, statement
+
+
+def _read_query_file(path: Path) -> str:
+    from recovery.linux.files import read_limited
+
+    try:
+        text = read_limited(path, _MAX_QUERY_FILE_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"QUERIES={path} is not UTF-8 text", "save it as UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"QUERIES={path} cannot be read: {error.strerror}", "check the path") from error
+    if "\0" in text:
+        raise UsageError(f"QUERIES={path} is not a text file", "give a file of SQL statements")
+    return text

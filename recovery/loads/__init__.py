@@ -1,0 +1,1 @@
+"""Experiments that put load on a server. Imported only if one of them is run."""
