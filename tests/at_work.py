@@ -305,13 +305,6 @@ def waited(session: Session) -> Session:
     return replace(session, runs=tuple(runs), planned_runs=len(runs))
 
 
-FORMS: dict[str, Callable[[], Session]] = {
-    "metadata": metadata,
-    "interference": interference,
-    "table-cache": table_cache,
-    "write-scaling": write_scaling,
-}
-
 SMALL: dict[str, Callable[[], Session]] = {
     "metadata": lambda: metadata(profiled=True),
     "interference": lambda: interference(caches=("400", "4000")),

@@ -7,6 +7,7 @@ import os
 import signal
 import tarfile
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -62,9 +63,16 @@ def _isolate_settings(patch: pytest.MonkeyPatch, lock: Path, node: pytest.Item |
         patch.setenv("RECOVERY_NO_DROP_CACHES", "1")
 
 
+@pytest.fixture(scope="session")
+def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names of host locks in one folder: a folder for each test takes longer than most tests."""
+    folder = tmp_path_factory.mktemp("locks")
+    return (folder / f"{number}.lock" for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _isolate_settings(monkeypatch, tmp_path / "host.lock", request.node)
+def own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, locks: Iterator[Path]) -> None:
+    _isolate_settings(monkeypatch, next(locks), request.node)
 
 
 @pytest.fixture
@@ -75,10 +83,10 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def module_settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def module_settings(request: pytest.FixtureRequest, locks: Iterator[Path]) -> Iterator[None]:
     """The same for fixtures that run the command once for a file of tests."""
     with pytest.MonkeyPatch.context() as patch:
-        _isolate_settings(patch, tmp_path_factory.mktemp("lock") / "host.lock", request.node)
+        _isolate_settings(patch, next(locks), request.node)
         yield
 
 
@@ -129,6 +137,10 @@ def nothing_left_running(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _servers() -> list[psutil.Process]:
+    try:  # almost no test leaves a child, and to look for grandchildren reads all of /proc
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return []
     return [process for process in psutil.Process().children(recursive=True) if _is_server(process)]
 
 

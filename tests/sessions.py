@@ -40,6 +40,11 @@ KEPT_SESSIONS = (
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
+KINDS_OF_SESSIONS = (
+    "2026-11-23-two-versions-traced", "2026-11-21-scale", "2026-11-22-interference", "2026-11-22-metadata",
+    "2026-11-22-crash-matrix-inserts",
+)  # fmt: skip
+"""Kept sessions that differ most: starts with trace and floor, growth, a load, tasks, kills."""
 
 
 def stored(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import pytest
 from fakes import shell_script
 
 from recovery.builds import catalog, install
-from recovery.builds.download import cached_sha256
 from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
 from recovery.builds.resolve import Sources, available_servers, parse_release, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -251,14 +250,6 @@ def test_a_cached_server_that_does_not_run_can_be_removed() -> None:
     with pytest.raises(HostUnfitError, match="the server in the cache cannot be used") as caught:
         resolve_server("5.7.22", Sources(offline=True), lambda _: None)
     assert caught.value.hint == f"remove it, and it is fetched again: rm -r {server.folder}"
-
-
-def test_a_checksum_is_computed_again_if_size_and_time_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/mysqld").write_text("x")
-    cached_sha256(tmp_path / "bin/mysqld", tmp_path / "memo.json")
-    keep_size_and_time(tmp_path)
-    assert cached_sha256(tmp_path / "bin/mysqld", tmp_path / "memo.json") == hashlib.sha256(b"y").hexdigest()
 
 
 @pytest.mark.parametrize(

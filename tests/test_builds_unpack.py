@@ -65,7 +65,7 @@ def refusal(archive: Path) -> str:
 def test_a_tarball_keeps_its_modes_and_inner_links(tmp_path: Path) -> None:
     archive = tarball(
         tmp_path / "a.tar.gz",
-        file("./t/bin/mysqld", 0o755),
+        file("./t/bin/mysqld", 0o6777),
         file("t/share/errmsg.sys"),
         link("t/lib/here", "../share/errmsg.sys"),
         link("t/bin/same", "t/bin/mysqld", tarfile.LNKTYPE),
@@ -73,7 +73,7 @@ def test_a_tarball_keeps_its_modes_and_inner_links(tmp_path: Path) -> None:
     unpack(archive, tmp_path / "out")
     assert (tmp_path / "out/t/lib/here").read_bytes() == b"text"
     assert (tmp_path / "out/t/bin/same").samefile(tmp_path / "out/t/bin/mysqld")
-    assert (tmp_path / "out/t/bin/mysqld").stat().st_mode & 0o111 == 0o111
+    assert (tmp_path / "out/t/bin/mysqld").stat().st_mode & 0o6133 == 0o111, "no set-uid bit, nobody else may write"
     assert (tmp_path / "out/t/share/errmsg.sys").stat().st_mode & 0o111 == 0
 
 
@@ -89,6 +89,15 @@ def test_programs_of_a_jar_become_executable(tmp_path: Path) -> None:
     found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert found == {"bin/mariadbd", "scripts/install"}
     assert all((tmp_path / "out" / name).stat().st_mode & 0o100 for name in found)
+
+
+def test_a_link_in_a_jar_is_not_unpacked_as_one(tmp_path: Path) -> None:
+    member = zipfile.ZipInfo("link")
+    member.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.jar", "w") as archive:
+        archive.writestr(member, "/etc/passwd")
+    unpack(tmp_path / "a.jar", tmp_path / "out")
+    assert not (tmp_path / "out/link").is_symlink()
 
 
 def test_a_jar_without_the_inner_tarball_is_refused(tmp_path: Path) -> None:
@@ -111,6 +120,10 @@ def test_a_jar_without_the_inner_tarball_is_refused(tmp_path: Path) -> None:
         [link("a", "b/../../outside"), link("b", "c/d")],
         [link("a/x", "b/../../outside/evil"), link("a/b", "..")],
         [link("copy", "../outside/secret", tarfile.LNKTYPE)],
+        [file("a"), link("a", "../outside/secret"), file("a")],
+        [link("a", "../outside/secret"), link("b", "a", tarfile.LNKTYPE), file("b")],
+        [link("..", "x")],
+        [link("node", "", tarfile.BLKTYPE)],
         [link("pipe", "", tarfile.FIFOTYPE)],
         [link("device", "", tarfile.CHRTYPE)],
         "jar",

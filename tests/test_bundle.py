@@ -313,24 +313,11 @@ def errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str
     return printed.err.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"format": 1, "scen', "is damaged"),
-        (b"\xff\xfe", "is damaged"),
-        (b"[]", "is damaged"),
-        (b'{"format": 99}', "newer version"),
-        (b'{"format": 1, "runs": []}', "is damaged"),
-    ],
-)
-def test_a_session_that_cannot_be_read(
-    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "report.json").write_bytes(content)
+def test_a_session_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "report.json").write_bytes(b'{"format": 1, "scen')
     first, second = errors(["bundle", str(tmp_path), "--output", str(tmp_path / "out")], capsys)
     assert first.startswith("error: ")
-    assert message in first
-    assert message == "newer version" or str(tmp_path / "report.json") in first
+    assert f"{tmp_path / 'report.json'} is damaged" in first
     assert not re.search(r"recovery-[0-9a-f]{8}", first + second)
     assert not (tmp_path / "out").exists()
 

@@ -97,19 +97,6 @@ def test_the_verdict_follows_from_the_figures(
     assert answer.interval[0] < answer.ours < answer.interval[1]
 
 
-@pytest.mark.parametrize(
-    ("claim", "published"),
-    [
-        ({"ratio": 1.25, "up_to": 1.3}, "1.25 to 1.30"),
-        ({"ratio": 1.7, "at_least": True}, "at least 1.70"),
-        ({"ratio": None, "direction": "less"}, "less than 1"),
-    ],
-)
-def test_figures_are_shown_as_text(claim: dict[str, object], published: str) -> None:
-    answer = answer_of(replace(POLLED, **claim), with_figures(83, 83.5, 82.5))  # type: ignore[arg-type]
-    assert (answer.published_text, answer.ours_text, answer.interval_text) == (published, "0.83", "0.81-0.85")
-
-
 def test_a_claim_without_a_published_figure_is_only_compared() -> None:
     answer = answer_of(replace(POLLED, ratio=None, direction="either"), interference())
     assert (answer.verdict, answer.note) == (ClaimVerdict.COMPARED, "significant")

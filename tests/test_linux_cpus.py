@@ -173,6 +173,8 @@ def test_pinning_an_ended_process_is_no_error() -> None:
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_client_runs_on_its_cpus_or_where_it_may(exists: bool) -> None:
     one = max(own_cpus())
-    command = [sys.executable, "-S", "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
-    with Client("a client", command, cpus=frozenset({one if exists else NO_SUCH_CPU})) as client:
-        assert client.wait(60).text.strip() == str([one] if exists else sorted(own_cpus()))
+    program = "import os; print(sorted(os.sched_getaffinity(0)), os.getsid(0) == os.getpid())"
+    with Client(
+        "a client", [sys.executable, "-S", "-c", program], cpus=frozenset({one if exists else NO_SUCH_CPU})
+    ) as client:
+        assert client.wait(60).text == f"{[one] if exists else sorted(own_cpus())} True\n", "in a session of its own"

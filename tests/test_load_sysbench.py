@@ -339,13 +339,6 @@ def test_no_descriptor_and_no_thread_is_left() -> None:
     assert process.num_fds() <= before
 
 
-def test_a_client_has_its_own_session_and_cpus() -> None:
-    cpu = max(os.sched_getaffinity(0))
-    program = "import os\nprint(os.sched_getaffinity(0), os.getsid(0) == os.getpid())"
-    with Client("load", python(program), cpus=frozenset({cpu})) as client:
-        assert client.wait(DEADLINE_S).text == f"{{{cpu}}} True\n"
-
-
 def test_a_client_does_not_outlive_a_tool_that_is_killed() -> None:
     program = textwrap.dedent(
         """

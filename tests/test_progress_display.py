@@ -99,23 +99,6 @@ def test_the_view_fits_any_terminal(width: int, height: int) -> None:
     assert max(map(len, lines)) <= max(12, width)
 
 
-def test_a_narrow_view_loses_nothing_and_keeps_numbers_with_their_units() -> None:
-    lines = texts(measuring(), 39)
-    assert " ".join(" ".join(lines).split()).startswith(
-        "crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left "
-        "[5/8] 5.7.22 cold run 5: timed start 45 s, validation 38 s 5.7.22 cold 1/2 mean 5.00"
-    )
-    assert not [line for line in lines if line.split()[0] in ("s", "min")]
-
-
-def test_of_many_results_those_of_the_current_trial_are_shown() -> None:
-    found = measuring()
-    many = replace(found, cells=tuple(replace(found.cells[0], version=f"5.7.{number}") for number in range(40)))
-    shown = texts(many, 80, 10)
-    assert shown[-1] == "... and 33 lines more"
-    assert any(line.startswith("5.7.22 ") for line in shown[2:])
-
-
 def test_no_control_character_reaches_the_terminal() -> None:
     evil = replace(measuring(), told="\x1b]0;mine\x07", step="\x1b[2Jx\u202e")
     assert all(text.isprintable() for text in texts(evil))
@@ -330,14 +313,6 @@ def test_nothing_is_drawn_after_the_end(terminal: Terminal) -> None:
     shown = Emulator(80).feed(terminal.read())
     assert shown.lines == ["a message"]
     assert shown.cursor_shown
-
-
-def test_unchanged_lines_are_not_drawn_again(terminal: Terminal) -> None:
-    screen = Screen(terminal.stream)
-    screen.draw([Line("one")])
-    before = terminal.read()
-    screen.draw([Line("one")])
-    assert terminal.read() == before
 
 
 def test_a_terminal_that_became_narrower_has_folded_what_was_drawn(terminal: Terminal) -> None:

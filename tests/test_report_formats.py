@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from at_work import write_scaling
-from sessions import FIXTURES, KEPT_SESSIONS
+from sessions import FIXTURES, KINDS_OF_SESSIONS
 
 from recovery.cli.doctor import Check
 from recovery.cli.main import run
@@ -184,7 +184,7 @@ def test_json_has_the_answer_of_the_other_formats() -> None:
     assert all(line in render_as(STORED, "markdown").replace("\\", "") for line in lines)
 
 
-@pytest.mark.parametrize("name", KEPT_SESSIONS)
+@pytest.mark.parametrize("name", [*KINDS_OF_SESSIONS, "2026-11-22-damage"])
 def test_json_has_an_answer_whatever_became_of_the_runs(name: str, kept_sessions: Path) -> None:
     """It is written after every run: an error in it would end the session."""
     session = load_session(kept_sessions / name)

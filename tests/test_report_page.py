@@ -8,23 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from at_work import FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 from html_page import HtmlPage, check_page
 from sessions import with_metrics
 
-from recovery.analysis.summary import groups, measured_runs_by_cell
-from recovery.analysis.warnings import findings
+from recovery.analysis.summary import groups
 from recovery.model import Axis, LoadTimeline, Series, Session
 from recovery.report.fmt import rounded_axis
-from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
 from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import render
-from recovery.report.html.read_charts import floor_chart, reads_chart
+from recovery.report.html.read_charts import floor_chart
 from recovery.report.html.scaling_charts import scaling_charts
-from recovery.report.html.svg import START, Chart, FoldedParts, Panels, flame_graph, tick_label
+from recovery.report.html.svg import Chart, FoldedParts, Panels, flame_graph
 from recovery.report.html.timelines import rates
 from recovery.report.stored_session import load_session
 
@@ -46,8 +44,7 @@ SESSIONS: dict[str, Callable[[], Session]] = {
     "one run": lambda: a_session(everything().runs[:1]),
     "hostile": lambda: with_in_every_text(everything(), HOSTILE),
     "hostile points": lambda: replace(growing(), settings={"points": f"1000 {HOSTILE} 50000"}),
-    **FORMS,
-    "profiled": SMALL["metadata"],
+    **SMALL,
 }
 
 
@@ -57,7 +54,7 @@ def test_the_page_is_well_formed(name: str) -> None:
     page = check_page(render(session, pictures(session)))
     words = " ".join(page.texts)
     assert ("Effects of the settings" in words) == (name in ("interference", "table-cache", "write-scaling"))
-    assert ("Hottest functions of 5.7.22 dump, run 37: 480 stacks by perf" in words) == (name == "profiled")
+    assert ("Hottest functions of 5.7.22 dump, run 37: 480 stacks by perf" in words) == (name == "metadata")
 
 
 def test_texts_from_outside_never_become_markup(whole_page: str) -> None:
@@ -89,11 +86,6 @@ def test_everything_that_was_measured_is_drawn(whole_page: str) -> None:
     assert not {"over-time", "stacks", "floor", "growth"} & few
 
 
-def test_charts_show_the_mean_and_no_median(whole_page: str) -> None:
-    assert len(re.findall(r">mean [\d.]+ s<", whole_page)) == len(measured_runs_by_cell(everything()))
-    assert "median" not in whole_page.split("</figure>", maxsplit=1)[0]
-
-
 def test_a_server_that_does_not_read_every_file_has_no_bar_over_the_floor() -> None:
     chart = floor_chart(everything())
     assert chart is not None
@@ -102,25 +94,6 @@ def test_a_server_that_does_not_read_every_file_has_no_bar_over_the_floor() -> N
     assert chart.notes == ("No floor for mariadb-10.11.5 cold: the start does not read every file.",)
     (floor, *_) = everything().floors
     assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
-
-
-def test_a_version_has_the_same_colour_in_the_charts_of_seconds_and_of_reads() -> None:
-    seconds, reads = cell_bars(everything(), groups(everything())[0], "k"), reads_chart(everything())
-    assert seconds is not None
-    assert reads is not None
-    used = set(re.findall(r'class="bar (v\d)"', seconds.svg))
-    assert set(re.findall(r'class="bar (v\d)"', reads.svg)) == used == {"v0", "v1", "v2"}
-
-
-def test_the_first_screen_has_the_number_of_warnings_and_the_most_important_one(kept_sessions: Path) -> None:
-    session = load_session(kept_sessions / "2026-11-21-scale")
-    number = len(findings(session))
-    first, _, rest = render(session).partition("<nav")
-    assert number > 1
-    assert f"{number} warnings, the most important about {findings(session)[0].about}" in first
-    assert f'<a href="#warnings">Warnings ({number})</a>' in rest
-    first, _, rest = render(a_session(())).partition("<nav")
-    assert ('href="#warnings"' in first, '<a href="#warnings">Warnings</a>' in rest) == (False, True)
 
 
 # --- Growth
@@ -143,13 +116,6 @@ def test_only_a_straight_line_that_passes_its_test_has_a_whisker(kept_sessions: 
     assert growth.svg.count('class="series s0"') == 4, "from point to point"
 
 
-def test_only_a_prediction_far_away_has_a_chart_of_its_own() -> None:
-    near, far = (HtmlPage(render(growing(tables))) for tables in (100_000, 1_000_000))
-    assert "predicted-chart-title" in far.ids
-    assert any("s predicted for 100,000 tables" in text for text in near.texts)
-    assert not any("s predicted for 1,000,000 tables" in text for text in far.texts)
-
-
 # --- Axes and curves
 
 
@@ -161,13 +127,6 @@ def test_axes_end_at_round_numbers(most: float, end: float, ticks: int) -> None:
     assert found.maximum == pytest.approx(end)
     assert len(found.ticks()) == ticks
     assert found.at(found.ticks()[-1]) == pytest.approx(100)
-
-
-@pytest.mark.parametrize(
-    ("value", "most", "label"), [(0, 50000, "0"), (20000, 50000, "20k"), (2.5e6, 5e6, "2.5M"), (200, 500, "200")]
-)
-def test_large_numbers_on_an_axis_are_shortened(value: float, most: float, label: str) -> None:
-    assert tick_label(value, most) == label
 
 
 def test_rates_are_between_samples() -> None:
@@ -187,10 +146,6 @@ def timelines(session: Session, timeline: LoadTimeline | None = None) -> tuple[C
     if timeline is not None:
         session = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
     return tuple(one for one in load_timelines(session) if isinstance(one, Chart))
-
-
-def panels(chart: Chart) -> list[str]:
-    return re.findall(r">([^<>]+); the upper line is", chart.svg)
 
 
 def test_each_cell_has_a_line_against_the_scale() -> None:
@@ -222,16 +177,6 @@ def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
     assert scaling_charts(whole, groups(whole)[-1], "k") is None, "nothing to scale"
 
 
-def test_cells_without_a_scale_have_bars() -> None:
-    session = metadata()
-    chart = cell_bars(session, groups(session)[0], "k")
-    assert chart is not None
-    assert chart.svg.count('class="bar v0"') == chart.svg.count('class="bar v1"') == 5
-    assert chart.svg.count('class="dot"') == len(session.runs)
-    assert "mean 58.26" in chart.svg
-    assert cell_bars(replace(session, runs=()), groups(session)[0], "k") is None
-
-
 def test_runs_with_and_without_the_poller_are_overlaid() -> None:
     charts = load_timelines(interference())
     assert len(charts) == 2 * 2 * 3, "each with a folded part"
@@ -246,73 +191,8 @@ def test_runs_with_and_without_the_poller_are_overlaid() -> None:
     assert 'class="polling s0"' not in first.svg
     assert "poll=on: 210 polls/s beside the load" in first.svg
     assert "queries/s; the upper line is 50,000" in first.svg
-    assert panels(first)[:4] == ["queries/s", "hits/s", "misses/s", "load misses/s"], "hits beside misses"
     assert isinstance(more, FoldedParts)
     assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s, polls/s"
-
-
-def test_a_run_that_is_not_compared_has_all_cpus_in_one_panel() -> None:
-    session = interference(caches=("400",))
-    off = tuple(run for run in session.runs if run.variant == "400-off")
-    alone = replace(session, runs=off, variants=("400-off",), cells={"400-off": session.cells["400-off"]}, axes=())
-    chart = timelines(alone)[0]
-    cpus = ["server CPUs", "client CPUs", "other CPUs"]
-    assert [mark.name for mark in chart.legend][1:] == [*cpus, "warm-up, in no figure"]
-    assert "CPUs in use" in chart.svg
-    assert "misses" not in chart.svg, "never anything but zero"
-
-
-def polled(*per_second: float | None) -> list[tuple[str, float, float]]:
-    """Returns class, beginning and end of what is drawn for a poller that answered so often in each second, in parts of
-    the picture's width. The picture has five seconds of warm-up and a minute."""
-    session = interference(caches=("400",), runs=1)
-    on = next(run for run in session.runs if run.variant == "400-on" and run.version == OLD)
-    assert on.watched is not None
-    values = (*per_second, *[per_second[-1]] * (len(on.watched.at_s) - len(per_second)))
-    series = (*(one for one in on.watched.series if one.name != "polls_per_s"), Series("polls_per_s", values))
-    alone = replace(session, versions=(OLD,), runs=(replace(on, watched=LoadTimeline(on.watched.at_s, series)),))
-    svg = timelines(alone)[0].svg
-    boxes = re.findall(r'<rect x="([\d.]+)%"[^>]* width="([\d.]+)%"[^>]* class="polling ?(\w*) s0"', svg)
-    width = 100 - 2 * START
-    return [(css, (float(x) - START) / width, (float(x) - START + float(wide)) / width) for x, wide, css in boxes]
-
-
-def test_polling_is_drawn_from_its_beginning_to_its_end() -> None:
-    (_, began, ended), polls = polled(None, None, 0.0, 30.0)
-    assert (began, ended) == pytest.approx((1 / 65, 1.0), abs=0.001)
-    assert polls[0] == ""
-    assert polls[1:] == pytest.approx((2 / 65, 1.0), abs=0.001), "the first answer came in the second second"
-    assert polled(None) == []
-
-
-def test_single_polls_are_drawn_apart() -> None:
-    whole, *polls = polled(None, 1.0, *(rate for _ in range(3) for rate in (*[0.0] * 9, 0.5)), 0.0)
-    assert whole[0] == "silent"
-    assert whole[1:] == pytest.approx((0.0, 1.0), abs=0.001)
-    assert [began * 65 for _, began, _ in polls] == pytest.approx([0, 10, 20, 30], abs=0.05)
-    assert all(ended - began == pytest.approx(1 / 65, abs=0.001) for _, began, ended in polls)
-
-
-def test_panels_of_writes_begin_with_redo() -> None:
-    chart = next(one for one in timelines(write_scaling()) if "scaling, update-nokey" in one.title)
-    assert panels(chart)[:3] == ["queries/s", "redo/s", "fsyncs/s"]
-    assert "row waits/s" not in panels(chart)
-    assert chart.notes == ("Zero while it was measured: row waits/s.",)
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "notes"),
-    [
-        ("opened_tables_per_s", (5.0, 5.0, 0.0, 0.0), ("Zero while it was measured: opened/s.",)),
-        ("rwlock_os_waits_per_s", (0.0,) * 4, ()),
-    ],
-    ids=["zero after the warm-up", "not counted by this server"],
-)
-def test_zeros_have_no_panel(name: str, values: tuple[float, ...], notes: tuple[str, ...]) -> None:
-    timeline = LoadTimeline((-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series(name, values)))
-    session = replace(interference(caches=("400",)), scenario="table-cache" if not notes else "interference")
-    chart = timelines(session, timeline)[0]
-    assert (panels(chart), chart.notes) == (["queries/s"], notes)
 
 
 def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> None:
@@ -322,21 +202,6 @@ def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> Non
     assert [size in chart.svg for size in (">16k<", ">8k<", ">4k<")] == [True] * 3
     assert chart.svg.count('class="series ') == 2 * 2
     assert list(page_size_charts(interference())) == []
-    whole = write_scaling()
-    cells = {
-        name: {axis: "8k-compressed" if value == "8k" else value for axis, value in cell.items()}
-        for name, cell in whole.cells.items()
-    }
-    (unordered,) = page_size_charts(replace(whole, cells=cells))
-    assert 'class="series ' not in unordered.svg, "compressed pages lie between no sizes"
-
-
-def test_most_of_many_cells_are_folded() -> None:
-    *opened, fold = load_timelines(table_cache())
-    assert len(opened) == 8
-    assert all(isinstance(one, Chart) and one.title.endswith("threads 8") for one in opened)
-    assert isinstance(fold, FoldedParts)
-    assert fold.summary == "The other cells: 32; 176 more are in report.json"
 
 
 def test_a_missing_sample_is_a_gap_in_the_curve() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -10,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from at_work import NEW, OLD, interference, waited, write_scaling
+from at_work import NEW, OLD, interference, write_scaling
 from everything import a_run, a_session, everything, growing
 from sessions import FIXTURES, with_metrics
 
@@ -19,7 +20,7 @@ from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
 from recovery.report.html.svg import flame_graph
-from recovery.report.metric_tables import clients_table, pair_tables
+from recovery.report.metric_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.startup_tables import (
     FAILS,
@@ -67,18 +68,6 @@ def test_a_start_without_a_floor_has_its_own_reason_and_no_ratio() -> None:
     )
     assert [fmt.ABSENT in row[-2:] for row in table.rows] == [False, True, True]
     assert [row[-2] == row[-1] for row in table.rows] == [False, True, True]
-
-
-@pytest.mark.parametrize(("step", "sign"), [(0.0, True), (10.0, False)])
-def test_the_sign_for_not_significant_is_explained_only_where_it_stands(step: float, sign: bool) -> None:
-    cells = [(version, repeat) for version in ("5.7.22", "8.0.31", "8.4.0") for repeat in range(3)]
-    runs = (
-        a_run(number, (version, "cold"), 20.0 + step * (number // 3) + 0.1 * repeat)
-        for number, (version, repeat) in enumerate(cells)
-    )
-    (table,) = pair_tables(a_session(tuple(runs)))
-    assert any("(=)" in cell for row in table.rows for cell in row) == sign
-    assert any("(=): not significant" in note for note in table.notes) == sign
 
 
 def test_a_clean_start_is_not_called_a_crash() -> None:
@@ -180,9 +169,8 @@ def test_two_points_leave_fit_and_prediction_untested() -> None:
     session = growing(1_000_000)
     runs = tuple(run for run in session.runs if run.tables != 10_000)
     growth, forms, predicted = scale_tables(replace(session, runs=runs))
-    both = "5.7.22 cold, 8.0.31 cold"
-    assert f"{both}: the test of its fit needs at least 3 numbers of tables, one of them with 2 runs." in growth.notes
-    assert f"{both}: the test of a prediction needs at least 2 smaller numbers of tables and 4 runs." in growth.notes
+    needs = [note for note in growth.notes if note.startswith("5.7.22 cold, 8.0.31 cold: the test of")]
+    assert [re.findall(r"needs at least (\d)", note) for note in needs] == [["3"], ["2"]]
     assert forms.rows[0][2:4] == ("straight line", "not tested")
     assert predicted.rows[0][-1] == "not tested"
 
@@ -191,8 +179,7 @@ def test_single_runs_give_no_line() -> None:
     session = growing(1_000_000)
     growth, *more = scale_tables(replace(session, runs=tuple(run for run in session.runs if run.repeat == 1)))
     assert more == [], "a table of dashes"
-    too_few = "too few runs for a trend, which needs at least 2 numbers of tables and 4 runs in all"
-    assert growth.notes[-1] == f"5.7.22 cold, 8.0.31 cold: {too_few}."
+    assert growth.notes[-1].startswith("5.7.22 cold, 8.0.31 cold: too few runs for a trend")
 
 
 # --- Stacks of sampled runs
@@ -320,18 +307,6 @@ def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
 # --- Servers under load
 
 
-def test_without_the_misses_of_the_load_a_loss_has_no_such_column() -> None:
-    session = interference(caches=("400",))
-    runs = (
-        replace(run, metrics={name: value for name, value in run.metrics.items() if not name.startswith("load_")})
-        for run in session.runs
-    )
-    lost = titled(replace(session, runs=tuple(runs)), "Lost by poll=on")
-    assert lost.headers[-1] == "significant"
-    assert len(lost.rows[0]) == len(lost.headers) == len(lost.numeric)
-    assert not any("misses" in note for note in lost.notes)
-
-
 def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     session = interference(caches=("400",))
     runs = tuple(replace(one, metrics={"elapsed_s": 1e6 / one.metrics["qps"]}) for one in session.runs)
@@ -340,15 +315,6 @@ def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")
     for other in (slower, interference(), write_scaling()):
         assert not any("seconds of each task" in table.title for table in figure_tables(other))
-
-
-def test_waits_are_those_of_the_median_run_if_no_run_counted_them_all() -> None:
-    session = waited(write_scaling(small=True))
-    runs = tuple(run for run in session.runs if run.verdict is Verdict.MEASURED)
-    usual = replace(session, runs=runs)
-    assert titled(usual, "Most frequent waits").notes[0].startswith("From the median run of each cell. ")
-    means = "Writes and threads: transactions/s, hot-rows"
-    assert titled(usual, means) == titled(session, means)
 
 
 def test_four_versions_are_compared_with_their_neighbours_and_the_baseline() -> None:

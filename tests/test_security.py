@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import ast
-import io
 import os
 import re
 import subprocess
 import sys
-import tarfile
-import zipfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from recovery.builds.install import unpack
 from recovery.cli.main import run
 from recovery.cli.values import parse_identifier
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import UsageError
 from recovery.linux.privileges import RootStep
 from recovery.loads.sysbench import base_command
-from recovery.model import Schema, parse_version
-from recovery.mysqld.options import FLAG, base_settings, check_user_settings, render_cnf
+from recovery.model import Schema
 from recovery.workload.schema import quote_identifier, script_statements
 
 ROOT = Path(__file__).parent.parent
@@ -131,33 +126,6 @@ def test_a_template_reaches_nothing_but_its_variables(expression: str, tmp_path:
         list(script_statements(Schema(1, template=path)))
 
 
-@pytest.mark.parametrize("version", ["5.5.62", "5.6.24", "5.7.22", "8.0.15", "8.4.6", "9.7.4", "mariadb-10.11.5"])
-def test_no_server_listens_on_a_port(version: str, tmp_path: Path) -> None:
-    settings = base_settings(parse_version(version), rundir=tmp_path)
-    assert settings["skip_networking"] == FLAG
-    assert settings.get("mysqlx", "OFF") == "OFF"
-    assert ("mysqlx" in settings) == (version[0] in "89")
-    assert "port" not in settings
-    text = render_cnf(settings, "{% for name, value in settings %}{{ name }}={{ value }}\n{% endfor %}")
-    assert "skip_networking=\n" in text
-
-
-@pytest.mark.parametrize(
-    "option",
-    ["port", "bind-address", "skip_networking", "loose_mysqlx", "mysqlx_port", "admin_address", "admin-port",
-     "extra_port", "socket", "datadir", "user", "enable_networking", "disable_skip_networking"],
-)  # fmt: skip
-def test_no_option_makes_a_server_listen(option: str) -> None:
-    with pytest.raises(UsageError):
-        check_user_settings({option: "1"})
-
-
-def test_no_option_contains_another_one() -> None:
-    for name, value in (("a", "1\n!include /etc/passwd"), ("a\nb", "1"), ("!include", "x"), ("a", 'x"y')):
-        with pytest.raises(UsageError):
-            check_user_settings({name: value})
-
-
 def test_no_password_is_on_a_command_line() -> None:
     words = base_command("oltp", program=Path("sysbench"), socket=Path("s"), database="d", threads=1)
     assert [word for word in words if "password" in word] == ["--mysql-password="], "root has none, and only a socket"
@@ -184,60 +152,6 @@ def test_an_address_with_a_user_is_refused_and_not_repeated(
     assert "has an address with a user name" in output
     assert "hunter2" not in output
     assert "joe" not in output
-
-
-def _tar(*members: tuple[str, bytes, str]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, kind, target in members:
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname, member.mode = kind, target, 0o6777
-            member.size = 4 if kind == tarfile.REGTYPE else 0
-            tar.addfile(member, io.BytesIO(b"evil"))
-    return packed.getvalue()
-
-
-FILE, SYM, HARD = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
-
-
-@pytest.mark.parametrize(
-    "members",
-    [
-        [("link", SYM, "{outside}"), ("link/file", FILE, "")],
-        [("file", FILE, ""), ("file", SYM, "../outside/file"), ("file", FILE, "")],
-        [("a", SYM, "../outside/secret"), ("b", HARD, "a"), ("b", FILE, "")],
-        [("b", HARD, "../outside/secret"), ("b", FILE, "")],
-        [("node", tarfile.BLKTYPE, "")],
-        [("..", SYM, "x")],
-        [("dir/../../outside/file", FILE, "")],
-    ],
-)
-def test_no_archive_writes_outside_of_its_folder(members: list[tuple[str, bytes, str]], tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_text("keep")
-    (tmp_path / "evil.tgz").write_bytes(
-        _tar(*((name, kind, target.format(outside=outside)) for name, kind, target in members))
-    )
-    try:
-        unpack(tmp_path / "evil.tgz", tmp_path / "into")
-    except (RecoveryError, OSError):
-        pass
-    else:  # then all of it is in the folder
-        for path in (tmp_path / "into").rglob("*"):
-            assert path.resolve().is_relative_to(tmp_path / "into")
-            assert path.is_symlink() or path.stat().st_mode & 0o6022 == 0, "no set-uid bit, nobody else may write"
-    assert {path.name: path.read_text() for path in outside.iterdir()} == {"secret": "keep"}
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.tgz", "into", "outside"]
-
-
-def test_a_link_in_a_jar_is_not_unpacked_as_one(tmp_path: Path) -> None:
-    link = zipfile.ZipInfo("link")
-    link.external_attr = 0o120777 << 16
-    with zipfile.ZipFile(tmp_path / "a.jar", "w") as jar:
-        jar.writestr(link, "/etc/passwd")
-    unpack(tmp_path / "a.jar", tmp_path / "into")
-    assert not (tmp_path / "into/link").is_symlink()
 
 
 def test_the_page_lists_every_step_and_where_it_is_taken() -> None:

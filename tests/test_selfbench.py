@@ -15,6 +15,7 @@ from bench.starts import BARE, CONTAINER, TOOL, Start
 from recovery.analysis.statistics import compare_means
 from recovery.cli.main import cli, run
 
+pytestmark = pytest.mark.on_demand("bench")
 PLAIN_S, STAGE_S = (50.0, 51.0, 52.0), (16.0, 17.0, 18.0)
 
 

@@ -10,6 +10,7 @@ from recovery.errors import UsageError
 from recovery.linux.files import template_dir
 from recovery.model import parse_version
 from recovery.mysqld.options import (
+    FLAG,
     adapt_redo_capacity,
     base_name,
     base_settings,
@@ -36,7 +37,10 @@ def base(version: str) -> dict[str, str]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_server_is_off_the_network_and_logs_in_english(version: str) -> None:
     settings = base(version)
-    assert settings["skip_networking"] == ""
+    assert settings["skip_networking"] == FLAG
+    assert "skip_networking\n" in f"{render_cnf(settings, TEMPLATE)}\n"
+    assert "port" not in settings
+    assert settings.get("mysqlx", "OFF") == "OFF"
     assert settings["lc_messages"] == "en_US"
     assert settings["socket"] == "/run/recovery/1/mysqld.sock"
     assert settings["pid_file"].startswith(str(RUNDIR))
@@ -178,6 +182,8 @@ def test_an_option_that_the_tool_sets_is_refused(name: str) -> None:
         "loose_loose_por", "maximum_port", "loose_autoset_port", "disable_por",
         "x.port", "loose_x.skip_networking", "mysqlx_b", "lang",
         "wsrep_provide", "skip_innodb", "verbose", "skip_",
+        "bind-address", "loose_mysqlx", "mysqlx_port", "admin_address", "admin-port", "extra_port",
+        "enable_networking", "disable_skip_networking",
     ],
 )  # fmt: skip
 def test_no_other_spelling_of_a_reserved_option_is_accepted(name: str) -> None:
@@ -203,8 +209,12 @@ def test_stacked_prefixes_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("a b", "1"), ("", "1"), ("[client]", ""), ("ok", 'a"b'), ("ok", "a\nb=1")]
-)
+    ("name", "value"),
+    [
+        ("a b", "1"), ("", "1"), ("[client]", ""), ("ok", 'a"b'), ("ok", "a\nb=1"), ("a\nb", "1"),
+        ("!include", "x"), ("a", "1\n!include /etc/passwd"),
+    ],
+)  # fmt: skip
 def test_a_setting_that_no_options_file_can_hold_is_refused(name: str, value: str) -> None:
     with pytest.raises(UsageError):
         check_user_settings({name: value})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -178,20 +177,6 @@ def test_runs_that_the_report_of_a_killed_tool_lacks_are_found(store: SessionSto
     (store.folder / REPORT_FILE).write_bytes(before)
     (store.folder / "runs" / f".012.json.{os.getpid()}").write_text('{"format": 1, "num')
     assert [run.number for run in load_session(store.folder).runs] == list(range(1, 12))
-
-
-def test_a_killed_process_leaves_what_it_appended(tmp_path: Path) -> None:
-    if (child := os.fork()) == 0:
-        try:
-            SessionStore.create(tmp_path, SESSION).append(a_run(1))
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    session = load_session(find_session(tmp_path, None))
-    assert session.runs == (a_run(1),)
-    assert session.status == "aborted"
-    assert "was killed" in session.notes[-1]
 
 
 def test_each_session_has_its_own_folder_and_latest_is_the_newest(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import NormalDist
 
 import pytest
-from at_work import FLUSH, FORMS, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import violations
 from sessions import seconds
 
@@ -163,10 +164,9 @@ def test_along_an_axis_cells_differ_in_nothing_else() -> None:
     assert len(all_variant_ratios(table_cache())) == 2 * (3 * 3 * 4 * 2 + 3 * 3 * 4 * 2)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", SMALL)
 def test_stored_summaries_keep_the_schema(name: str) -> None:
     session = SMALL[name]()
-    assert {axis.name for axis in session.axes} == {axis.name for axis in FORMS[name]().axes}
     report = json.loads(to_json(session))
     assert violations(report) == []
     assert report["summaries"] == []
@@ -256,11 +256,7 @@ def test_the_note_below_tables_counts_the_marked_cells() -> None:
     ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
     differ, marked = (sum(bool(getattr(one, name)) for one in ratios) for name in ("differs", "stands_out"))
     assert 0 < marked <= differ < len(ratios)
-    note = (
-        f"Of 144 comparisons along table_open_cache_instances about 7 would be significant by chance; {differ} are. "
-        f"With Holm's correction for all of them, {marked} (*) are."
-    )
-    assert [table.notes[-1] for table in tables] == [note] * 3
+    assert [re.findall(r"\d+", table.notes[-1]) for table in tables] == [["144", "7", str(differ), str(marked)]] * 3
     assert sum(cell.endswith(" *") for table in tables for row in table.rows for cell in row) == marked
     *_, versions = version_tables(interference())
     yes = sum(row[-1].startswith("yes") for row in versions.rows)
