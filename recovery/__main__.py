@@ -13,7 +13,7 @@ def main() -> NoReturn:
     to clean up yet."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from recovery.cli.main import main as begin  # noqa: PLC0415 - not before
+    from recovery.cli.main import main as begin
 
     begin()
 

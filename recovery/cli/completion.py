@@ -13,7 +13,6 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 # Most of what completes needs none of the modules that the functions import.
-# ruff: noqa: PLC0415
 
 COMPLETE_VARIABLE = "_RECOVERY_COMPLETE"
 """Set by the shell's function: its value names the shell."""

@@ -13,8 +13,8 @@ from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.cli.completion import complete_version
 from recovery.cli.options import BY_NAME, table_option
-from recovery.cli.output import print_line, write_json
-from recovery.cli.report import FORMAT, escaped_text, make_grid, refuse_json_before_subcommand, size_text, wide_console
+from recovery.cli.output import escaped_text, print_line, write_json
+from recovery.cli.report import FORMAT, make_grid, refuse_json_before_subcommand, size_text, wide_console
 from recovery.cli.values import parse_own_servers, split_versions
 from recovery.errors import UsageError
 from recovery.linux.docker_engine import connect, endpoint

@@ -33,7 +33,7 @@ class _PathType(click.Path):
     """The type of path options. Most is checked later, where the error message can say what to do."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from recovery.linux.files import expand_path  # noqa: PLC0415 - most commands have no path
+        from recovery.linux.files import expand_path
 
         path = super().convert(value, param, ctx)
         try:

@@ -6,11 +6,14 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from recovery.errors import RecoveryError, UsageError, escape_control
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 STANDARD_OUTPUT = "-"
 
@@ -18,6 +21,13 @@ STANDARD_OUTPUT = "-"
 def print_line(line: str, *, err: bool = False) -> None:
     """Prints one line, with each control character replaced by `?`."""
     click.echo(escape_control(line), err=err)
+
+
+def escaped_text(text: str) -> Text:
+    """Returns the text with each control character replaced by `?`, as a rich text that is not parsed as markup."""
+    from rich.text import Text
+
+    return Text(escape_control(text))
 
 
 def check_json_target(target: str | None) -> None:
@@ -44,7 +54,7 @@ def write_json(target: str | None, content: str | Any) -> bool:
         sys.stdout.write(data.decode("utf-8"))
         sys.stdout.flush()
         return True
-    from recovery.linux.files import write_atomically  # noqa: PLC0415 - most commands write no JSON
+    from recovery.linux.files import write_atomically
 
     path = _json_path(target)
     try:
@@ -61,7 +71,7 @@ def write_json(target: str | None, content: str | Any) -> bool:
 
 
 def _json_path(target: str) -> Path:
-    from recovery.linux.files import expand_path  # noqa: PLC0415 - most commands write no JSON
+    from recovery.linux.files import expand_path
 
     return expand_path(Path(target)).absolute()
 

@@ -382,13 +382,13 @@ def host_capacity(limits: Limits) -> HostCapacity:
 
 
 def _why_no_disk() -> str | None:
-    from recovery.linux.loop_device import why_no_loop_disk  # noqa: PLC0415 - few experiments need a disk
+    from recovery.linux.loop_device import why_no_loop_disk
 
     return why_no_loop_disk()
 
 
 def _why_no_power_cut() -> str | None:
-    from recovery.linux.loop_device import why_no_power_cut  # noqa: PLC0415 - few experiments need a disk
+    from recovery.linux.loop_device import why_no_power_cut
 
     return why_no_power_cut()
 

@@ -9,13 +9,12 @@ import click
 from rich.console import Console
 
 from recovery.builds.resolve import available_servers, parse_version_option
-from recovery.cli.report import escaped_text
+from recovery.cli.output import escaped_text
 from recovery.errors import UsageError
 from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.model import ExtraRun, Layout, Schema, Version
 from recovery.mysqld.datadir import DataDirs
-from recovery.profiling.samplers import usable_programs
 from recovery.report.fmt import count_text
 from recovery.session.engine import IN_CONTAINERS, LOCAL, describe_engine
 from recovery.session.estimate import duration_text
@@ -35,6 +34,8 @@ def print_plan(request: Request, console: Console) -> None:
     Nothing is downloaded, built or started."""
     controller_settings(request.limits, request.data)
     if request.stacks is not None:
+        from recovery.profiling.samplers import usable_programs
+
         usable_programs(request.stacks)
 
     def say(line: str) -> None:

@@ -12,15 +12,14 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 from rich.table import Table as Grid
-from rich.text import Text
 
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
 from recovery.cli.naming import Layers
 from recovery.cli.options import Choice, table_option
-from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
+from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
 from recovery.cli.parse import schema_of_options
-from recovery.errors import HostUnfitError, RecoveryError, UsageError, escape_control
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import default_data_dir, expand_path
 from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
@@ -34,11 +33,6 @@ from recovery.session.store import SessionStore
 from recovery.workload.schema import checked_script_size, render_script
 
 # --- Layout of printed tables, also used by other commands
-
-
-def escaped_text(text: str) -> Text:
-    """Returns the text with each control character replaced by `?`, as a rich text that is not parsed as markup."""
-    return Text(escape_control(text))
 
 
 def make_grid(*headers: str) -> Grid:

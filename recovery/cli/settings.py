@@ -87,7 +87,7 @@ def load_config() -> dict[str, Any]:
         if named:
             raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")
         return {}
-    from recovery.linux.files import read_limited, why_not_trusted  # noqa: PLC0415 - most folders have no such file
+    from recovery.linux.files import read_limited, why_not_trusted
 
     if not named and (reason := why_not_trusted(path)):  # the file may name a server to run
         raise UsageError(

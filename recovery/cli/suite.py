@@ -25,9 +25,8 @@ from recovery.cli.options import (
     refuse_unused_variables,
     repeat_command,
 )
-from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
+from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
 from recovery.cli.plan_text import announce
-from recovery.cli.report import escaped_text
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (

@@ -2,8 +2,6 @@
 
 Modules that only a few options need are imported where they are used, because every command has the option table."""
 
-# ruff: noqa: PLC0415
-
 from __future__ import annotations
 
 import math

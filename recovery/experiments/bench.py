@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pymysql
 from pymysql.connections import Connection
@@ -18,7 +19,6 @@ from pymysql.cursors import Cursor
 from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
-from recovery.linux.file_opens import OpenTrace, TracedOpens
 from recovery.linux.files import TableFiles, table_files
 from recovery.linux.page_cache import (
     CacheDropper,
@@ -40,11 +40,13 @@ from recovery.mysqld.options import (
     timed_only_settings,
     wait_counting_settings,
 )
-from recovery.mysqld.read_floor import FloorTimes, measure_read_floor
-from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, read_page_bytes
 from recovery.mysqld.server import Server, StartCompanion, no_companion
-from recovery.profiling.profile import StackSampler
 from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, tables_of, write_heartbeat
+
+if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
+    from recovery.linux.file_opens import TracedOpens
+    from recovery.mysqld.read_floor import FloorTimes
+    from recovery.profiling.profile import StackSampler
 
 
 @dataclass(frozen=True)
@@ -213,10 +215,14 @@ class OpenedFilesTracer:
 
     def on_ended(self) -> None:
         """Records the checkpoint of a server that has ended: its next start recovers what comes after it."""
+        from recovery.mysqld.redo_log import checkpoint_lsn
+
         self._last_end = checkpoint_lsn(self._data), self._began_s
 
     def trace(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
         """Runs the timed start and records the files that it opens until its first answered query."""
+        from recovery.linux.file_opens import OpenTrace
+
         self._before = self._last_end
         with OpenTrace(self._files) as trace:
             startup = start()
@@ -229,6 +235,8 @@ class OpenedFilesTracer:
 
         Call it after the clean shutdown that follows the traced start: only then the files contain all that was
         recovered."""
+        from recovery.mysqld.redo_log import modified_since
+
         assert self._opens is not None, "nothing was traced"
         assert self._before is not None, "a server ended before the traced one began"
         checkpoint, began_s = self._before
@@ -365,6 +373,8 @@ class Bench:
         """Returns a stack sampler if this run is one for stacks, otherwise None."""
         if self._extra is not ExtraRun.STACKS:
             return None
+        from recovery.profiling.profile import StackSampler
+
         executable = self.server.build.mysqld.name
         return StackSampler(self.conditions.samplers, executable, self.server.logdir / "stacks")
 
@@ -566,6 +576,9 @@ class Bench:
 
 def measure_storage_floor(bench: Bench) -> FloorTimes:
     """Measures how fast the storage can read the first pages of the table files while no server runs."""
+    from recovery.mysqld.read_floor import measure_read_floor
+    from recovery.mysqld.redo_log import read_page_bytes
+
     assert bench.stopped_cleanly, "a server may still write there"
     bench.invalidate_cache_baseline()
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recovery.errors import UsageError
-from recovery.experiments.bench import Bench, Contents
 from recovery.model import (
     DEFAULT_TABLES,
     STARTUP_METRIC,
@@ -33,6 +33,9 @@ from recovery.model import (
 )
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
+
+if TYPE_CHECKING:
+    from recovery.experiments.bench import Bench, Contents
 
 # --- Options of experiments, and their variants
 

@@ -334,7 +334,7 @@ def _reject_number(text: str) -> NoReturn:
 
 
 def _reason(error: Exception) -> str:
-    from pydantic import ValidationError  # noqa: PLC0415 - see above
+    from pydantic import ValidationError
 
     if isinstance(error, ValidationError):
         first = error.errors()[0]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 
 import docker
 import requests
 from docker.errors import DockerException
 
-from recovery.builds import executable, image_inspect
-from recovery.builds.image_resolve import resolve_image
+from recovery.builds import executable
 from recovery.builds.option_lists import listed_options
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -20,7 +19,6 @@ from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
 from recovery.linux.page_cache import CacheDropper, direct_cache_dropper
 from recovery.model import Build
-from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.launcher import Launcher
 from recovery.mysqld.local import LocalLauncher
 from recovery.session.request import Request
@@ -62,7 +60,9 @@ def choose_engine(request: Request, say: Say) -> Engine:
     at, client = reached
     say(f"servers run in containers of the Docker engine at {at}")
     _remove_containers(client, say)
-    return _docker_engine(request, say, client, at)
+    from recovery.session.container_engine import container_engine
+
+    return container_engine(_sources(request), say, client, at)
 
 
 def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
@@ -167,20 +167,3 @@ def _container_cache_dropper() -> CacheDropper | None:
         images = sorted(client.images.list(), key=lambda image: docker_engine.PURPOSE not in image.labels)
         return DockerCacheDropper(client, str(images[0].id)) if images else None
     return None
-
-
-def _docker_engine(request: Request, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint) -> Engine:
-    sources = _sources(request)
-
-    def dropper(builds: Sequence[Build]) -> CacheDropper | None:
-        image = next((build.image for build in builds if build.image), None)
-        return direct_cache_dropper() or (DockerCacheDropper(client, image) if image else None)
-
-    return Engine(
-        DOCKER,
-        lambda version, own: resolve_image(version, replace(sources, mysqld=own), say, client),
-        ContainerLauncher(at.url),
-        dropper,
-        cache(lambda build: listed_options(build, partial(image_inspect.query_image_options, client))),
-        docker_engine.engine_facts(client, at),
-    )

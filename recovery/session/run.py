@@ -40,7 +40,6 @@ from recovery.linux.storage import DATA, WritableFolder, as_storage_error, stora
 from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.options import quoted_value
-from recovery.profiling.samplers import PERF, usable_programs
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
 from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
@@ -418,9 +417,13 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
     Returns the programs that can take stacks on this host."""
     check_table_open_cache(request, say=reporter.warn)
     check_versions(request, known_releases(request))
-    if request.stacks == PERF:
-        provide_tool(PERF, offline=request.offline, say=reporter.warn)
-    samplers = usable_programs(request.stacks) if request.stacks is not None else ()
+    samplers: tuple[str, ...] = ()
+    if request.stacks is not None:
+        from recovery.profiling.samplers import PERF, usable_programs
+
+        if request.stacks == PERF:
+            provide_tool(PERF, offline=request.offline, say=reporter.warn)
+        samplers = usable_programs(request.stacks)
     check_results_folder(request.results)
     quoted_value("DATA=", str(request.data))
     DataDirs(request.data).check()

@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recovery.analysis.stacks import hottest_functions, parse_folded
 from recovery.analysis.statistics import MIN_RUNS_FOR_PRECISION, PRECISION_FACTOR
 from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
-from recovery.experiments.bench import Contents
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text
@@ -48,7 +47,6 @@ from recovery.model import (
     Verdict,
     WarmProof,
 )
-from recovery.mysqld.read_floor import FloorTimes
 from recovery.report.stored_session import (
     LATEST_LINK,
     LOCK_FILE,
@@ -65,6 +63,10 @@ from recovery.report.stored_session import (
 from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
 from recovery.session.plan import to_json as plan_to_json
 from recovery.session.request import Request
+
+if TYPE_CHECKING:
+    from recovery.experiments.bench import Contents
+    from recovery.mysqld.read_floor import FloorTimes
 
 SAMPLES = "looks"
 """Folder of the samples that were taken while servers were under load."""
