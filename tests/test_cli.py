@@ -271,7 +271,7 @@ def test_the_command_line_overrides_the_environment_which_overrides_the_config_f
         'version = "mariadb-10.11.5"\ntables = 7\nruns = 2\ncpus = 0.5\n[set]\ninnodb_force_recovery = 1\n'
     )
     monkeypatch.setenv("RECOVERY_TABLES", "8")
-    monkeypatch.setattr("recovery.cli.measure.controller_settings", lambda *_: ())  # as where it can be set
+    monkeypatch.setattr("recovery.cli.plan_text.controller_settings", lambda *_: ())  # as where it can be set
     command = printed("cold-recovery", "--dry-run", "--runs", "3")[1].splitlines()[0]
     for words in ("--version mariadb-10.11.5", "--tables 8", "--runs 3", "--cpus 0.5", "--set innodb_force_recovery=1"):
         assert words in command

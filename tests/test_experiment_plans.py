@@ -87,7 +87,7 @@ def test_variants_have_unique_file_names_and_each_axis_its_baseline(name: str) -
 
 
 def test_metadata_runs_the_published_queries_and_both_dumps() -> None:
-    found = works("metadata", ExperimentOptions(published_build=500, queries=(("mine", "select 1"),)))
+    found = works("metadata", ExperimentOptions(more={"published_build": 500}, queries=(("mine", "select 1"),)))
     assert {work.cache for work in found} == {Cache.COLD}
     tasks = {work.name: work.task for work in found}
     assert list(tasks) == ["Q1", "Q2", "Q3", "mine", "dump", "dump-skip-lock-tables", "published-build"]

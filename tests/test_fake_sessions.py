@@ -19,6 +19,7 @@ from sessions import FIXTURES, stored
 from recovery.builds import packages
 from recovery.cli import measure
 from recovery.cli.main import run
+from recovery.experiments import EXPERIMENTS, Entry
 from recovery.experiments.bench import Bench
 from recovery.model import Build, Startup
 from recovery.mysqld.local import LocalLauncher
@@ -166,3 +167,24 @@ def test_a_session_without_a_trial_leaves_no_folder(
     assert run(["cold-recovery", "--tables", "3", "--runs", "1", *at]) == 130
     assert list((tmp_path / "results").iterdir()) == []
     assert "resumes it" not in capsys.readouterr().err
+
+
+def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It gets the command, the plan, summaries, the comparison along its axis, and all formats of the report."""
+    entry = Entry("new_experiment:INSERTS", "Insert rows one by one.", ("option",))
+    monkeypatch.setitem(EXPERIMENTS, "single-inserts", entry)
+    assert run(["single-inserts", *at, "--dry-run"]) == 0
+    assert "sizes: 2 tables; 2 variants, 3 runs of each; 10 inserts; 5 inserts" in capsys.readouterr().out
+    assert run(["single-inserts", *at]) == 0
+    printed, report = capsys.readouterr().out, stored(tmp_path)
+    assert (report["figure"], report["settings"]["tables"], report["settings"]["runs"]) == ("inserts_per_s", 2, 3)
+    assert {one["verdict"] for one in report["runs"]} == {"measured"}
+    assert all(one["measures"]["inserts_per_s"] > 0 for one in report["runs"])
+    (compared,) = {(one["axis"], one["variant"], one["base_variant"]) for one in report["contrasts"]}
+    assert compared == ("rows", "10-rows", "5-rows")
+    assert "5.7.22" in printed
+    latest = tmp_path / "results" / "latest"
+    for name in ("report.txt", "report.md", "report.html"):
+        assert "inserts per s" in (latest / name).read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,12 @@ from pathlib import Path
 import click
 import pytest
 
+from recovery.cli import options, parse
 from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
-from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, repeat_command
+from recovery.cli.measure import request_from_arguments
+from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, Option, repeat_command
 from recovery.cli.values import (
+    count,
     parse_count,
     parse_identifier,
     parse_own_servers,
@@ -215,3 +219,25 @@ def test_version_and_help_import_no_slow_library() -> None:
 def test_shell_completion_of_commands(typed: str, found: list[str]) -> None:
     group = RecoveryGroup("recovery", params=[click.Option(["--version"])])
     assert [item.value for item in group.shell_complete(click.Context(group), typed)] == found
+
+
+# --- What a new option takes
+
+
+def test_a_new_option_is_one_row_and_the_place_that_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the command line and the environment to the request, to what is stored, and back to the command."""
+    row = Option(
+        "retries", "Retry so often.", "N", Kind.WHOLE, field="more.retries", convert=count(9), stored="retries"
+    )
+    for module in (options, parse):
+        monkeypatch.setattr(module, "OPTIONS", (*OPTIONS, row))
+    request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22"])
+    assert request.experiment_options.more == {"retries": 4}
+    assert dict(request.stored_settings)["retries"] == 4
+    assert "--retries 4" in request.command
+    _, name, *words = shlex.split(request.command)
+    assert request_from_arguments(name, words) == request
+    monkeypatch.setenv("RECOVERY_RETRIES", "5")
+    assert MeasuringCommand("cold-recovery").make_context("cold-recovery", []).params["retries"] == "5"
+    with pytest.raises(UsageError, match="RETRIES=10 is not valid"):
+        request_from_arguments("cold-recovery", ["--retries", "10"])

@@ -89,7 +89,8 @@ class Option:
     from_environment: bool = False
     """Whether make takes the variable also from its environment. The names of the others are too common there."""
     field: str = ""
-    """The field of the Request that has its value: `trace`, `schema.tables`. Empty: it is not part of the request."""
+    """The field of the Request that has its value: `trace`, `schema.tables`, or `more.NAME` for a value that only the
+    place that uses it knows (`request.experiment_options.more`). Empty: it is not part of the request."""
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
@@ -378,7 +379,7 @@ OPTIONS = (
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
-        field="experiment_options.depth", convert=values.count(100),
+        field="more.depth", convert=values.count(100),
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
@@ -389,7 +390,7 @@ OPTIONS = (
     Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
-        field="experiment_options.published_build", convert=values.count(values.MAX_TABLES),
+        field="more.published_build", convert=values.count(values.MAX_TABLES),
         stored="published_build",
     ),
     Option(

@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,9 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         **({"tables": points[-1]} if points else {}),
     }
     own, limits = _field_values("", wanted), Limits(**_field_values("limits", wanted))
-    options = ExperimentOptions(**{**_reserved_cpus(), **_field_values("experiment_options", wanted)})
+    options = ExperimentOptions(
+        **{**_reserved_cpus(), **_field_values("experiment_options", wanted), "more": _field_values("more", wanted)}
+    )
     schema = requested_schema(experiment, _field_values("schema", wanted), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
@@ -137,7 +138,7 @@ def _command_value(request: Request, option: Option, given: Any) -> Any:
         return None if given is None or given == option.default else absolute_path(given)
     if not option.field or option.kind is Kind.FLAG:
         return given
-    value, is_given = attrgetter(option.field)(request), given not in (None, False, ())
+    value, is_given = _value_in(request, option), given not in (None, False, ())
     if not is_given and value == _default_of(option):
         return None
     if value is not None and option.text is not None:
@@ -147,9 +148,18 @@ def _command_value(request: Request, option: Option, given: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _value_in(request: Request, option: Option) -> Any:
+    owner, _, name = option.field.rpartition(".")
+    if owner == "more":
+        return request.experiment_options.more.get(name)
+    return getattr(getattr(request, owner) if owner else request, name)
+
+
 def _default_of(option: Option) -> object:
     """Returns the default of the option's field, whatever the experiment."""
     owner, _, name = option.field.rpartition(".")
+    if owner == "more":
+        return None
     field = next(field for field in fields(_OWNERS[owner]) if field.name == name)
     return None if field.default is MISSING else field.default
 
@@ -158,9 +168,9 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
     """Yields the options as they are stored. What only some experiments have is stored with these."""
     of_experiment = EXPERIMENTS[request.scenario].options
     for option in OPTIONS:
-        special = option.field.startswith("experiment_options.")
-        if option.stored and (option.name in of_experiment or not special):
-            yield option.stored, _stored_value(option, attrgetter(option.field)(request))
+        special = option.field.startswith(("experiment_options.", "more."))
+        if option.stored and (option.common or option.name in of_experiment or not special):
+            yield option.stored, _stored_value(option, _value_in(request, option))
 
 
 def _stored_value(option: Option, value: Any) -> Any:

@@ -47,6 +47,8 @@ from recovery.mysqld.server import Server
 _KILLED_LOG = "killed-{}.err"
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
+_DEPTH = 3
+"""Largest number of kills during the recoveries of one run, unless the user gives another."""
 
 
 WRITING_S = {
@@ -283,7 +285,7 @@ def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -
         VariantSpec(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
             cache=Cache.WARM,
-            task=Crash(moment, requested.seed, requested.depth),
+            task=Crash(moment, requested.seed, requested.more.get("depth", _DEPTH)),
             axes=((QUESTION_AXIS, moment), *options),
             settings=options,
         )

@@ -31,42 +31,48 @@ class Entry:
     """An experiment as the command line knows it before its file is imported."""
 
     location: str
-    """Module in this package, and name in it."""
+    """Module, and name in it."""
     help: str
     options: tuple[str, ...]
     """In addition to those that all measuring commands have."""
 
 
 EXPERIMENTS = {
-    "cold-recovery": Entry("experiments.crash_recovery:COLD", "Time crash recovery with an empty page cache.", _STARTS),
-    "warm-recovery": Entry(
-        "experiments.crash_recovery:WARM", "Time crash recovery with the files in the cache.", _STARTS
+    "cold-recovery": Entry(
+        "recovery.experiments.crash_recovery:COLD", "Time crash recovery with an empty page cache.", _STARTS
     ),
-    "crash-recovery": Entry("experiments.crash_recovery:BOTH", "Time both, over the same data directory.", _STARTS),
+    "warm-recovery": Entry(
+        "recovery.experiments.crash_recovery:WARM", "Time crash recovery with the files in the cache.", _STARTS
+    ),
+    "crash-recovery": Entry(
+        "recovery.experiments.crash_recovery:BOTH", "Time both, over the same data directory.", _STARTS
+    ),
     "clean-start": Entry(
-        "experiments.clean_start:CLEAN_START", "Time starts after a clean shutdown: the baseline.", _STARTS
+        "recovery.experiments.clean_start:CLEAN_START", "Time starts after a clean shutdown: the baseline.", _STARTS
     ),
     "scale": Entry(
-        "experiments.scale:SCALE", "Time cold crash recovery by number of tables.", (*_ALL_STARTS, "predict")
+        "recovery.experiments.scale:SCALE", "Time cold crash recovery by number of tables.", (*_ALL_STARTS, "predict")
     ),
-    "metadata": Entry("loads.metadata:METADATA", "Time information_schema queries and dumps.", _METADATA),
+    "metadata": Entry("recovery.loads.metadata:METADATA", "Time information_schema queries and dumps.", _METADATA),
     "interference": Entry(
-        "loads.interference:INTERFERENCE", "Measure a load during information_schema queries.", _POLLED
+        "recovery.loads.interference:INTERFERENCE", "Measure a load during information_schema queries.", _POLLED
     ),
     "table-cache": Entry(
-        "loads.table_cache:TABLE_CACHE", "Measure loads by number of table cache instances.", (*_LOADS, *_EXTRAS)
+        "recovery.loads.table_cache:TABLE_CACHE",
+        "Measure loads by number of table cache instances.",
+        (*_LOADS, *_EXTRAS),
     ),
     "write-scaling": Entry(
-        "loads.write_scaling:WRITE_SCALING",
+        "recovery.loads.write_scaling:WRITE_SCALING",
         "Measure InnoDB loads by number of clients.",
         (*_LOADS, "question", *_EXTRAS),
     ),
     "crash-matrix": Entry(
-        "crash.crash_matrix:CRASH_MATRIX",
+        "recovery.crash.crash_matrix:CRASH_MATRIX",
         "Count what survives kills at random moments.",
         ("scale", *_CRASHES, "option", "depth"),
     ),
-    "damage": Entry("crash.damage:DAMAGE", "Start over a full disk and damaged files.", _CRASHES),
+    "damage": Entry("recovery.crash.damage:DAMAGE", "Start over a full disk and damaged files.", _CRASHES),
 }
 
 
@@ -75,5 +81,5 @@ def find_experiment(name: str) -> Experiment:
     if name not in EXPERIMENTS:
         raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
     module, _, attribute = EXPERIMENTS[name].location.partition(":")
-    found: Experiment = getattr(import_module(f"recovery.{module}"), attribute)
+    found: Experiment = getattr(import_module(module), attribute)
     return found

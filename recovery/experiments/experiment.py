@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recovery.errors import UsageError
 from recovery.model import (
@@ -65,11 +65,9 @@ class ExperimentOptions:
     """Pause of a poller between an answer and its next query."""
     memory_ratio: float | None = None
     """Size of the data divided by the size of the buffer pool."""
-    published_build: int | None = None
-    """Number of tables to create additionally in the published way; None skips this."""
     seed: int = 1
-    depth: int = 3
-    """Largest number of kills during the recoveries of one run."""
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Values of options that no field has, by the names of the options."""
     only: int | None = None
     """Number of the only run to do in each cell; None is all."""
     server_cpus: str | None = None

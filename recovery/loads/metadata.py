@@ -42,8 +42,8 @@ def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, 
         yield name, StatementTask(statement)
     yield PLAIN_DUMP, DumpTask()
     yield UNLOCKED_DUMP, DumpTask(("--skip-lock-tables",))
-    if requested.published_build is not None:
-        yield PUBLISHED_BUILD, CreateTask(requested.published_build)
+    if tables := requested.more.get("published_build"):
+        yield PUBLISHED_BUILD, CreateTask(tables)
 
 
 def settings(_: ExperimentOptions, __: Schema, host: HostCapacity) -> Mapping[str, str]:
