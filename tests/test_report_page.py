@@ -15,17 +15,17 @@ from sessions import with_metrics
 
 from recovery.analysis.summary import groups, measured_runs_by_cell
 from recovery.analysis.warnings import findings
-from recovery.model import Axis, LoadTimeline, Series, Session
+from recovery.model import Axis, Session, Timeline
 from recovery.report.fmt import rounded_axis
 from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
-from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import render
 from recovery.report.html.read_charts import floor_chart, reads_chart
 from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.svg import START, Chart, FoldedParts, Panels, flame_graph, tick_label
 from recovery.report.html.timelines import rates
+from recovery.report.html.timelines import timelines as all_timelines
 from recovery.report.stored_session import load_session
 
 
@@ -182,11 +182,11 @@ def test_rates_are_between_samples() -> None:
 # --- Charts of servers under load
 
 
-def timelines(session: Session, timeline: LoadTimeline | None = None) -> tuple[Chart, ...]:
+def timelines(session: Session, timeline: Timeline | None = None) -> tuple[Chart, ...]:
     """The charts that are not folded, of runs that all have this timeline."""
     if timeline is not None:
-        session = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
-    return tuple(one for one in load_timelines(session) if isinstance(one, Chart))
+        session = replace(session, runs=tuple(replace(run, timeline=timeline) for run in session.runs))
+    return tuple(one for one in all_timelines(session) if isinstance(one, Chart))
 
 
 def panels(chart: Chart) -> list[str]:
@@ -233,7 +233,7 @@ def test_cells_without_a_scale_have_bars() -> None:
 
 
 def test_runs_with_and_without_the_poller_are_overlaid() -> None:
-    charts = load_timelines(interference())
+    charts = all_timelines(interference())
     assert len(charts) == 2 * 2 * 3, "each with a folded part"
     first, more = charts[:2]
     assert isinstance(first, Chart)
@@ -267,10 +267,10 @@ def polled(*per_second: float | None) -> list[tuple[str, float, float]]:
     the picture's width. The picture has five seconds of warm-up and a minute."""
     session = interference(caches=("400",), runs=1)
     on = next(run for run in session.runs if run.variant == "400-on" and run.version == OLD)
-    assert on.watched is not None
-    values = (*per_second, *[per_second[-1]] * (len(on.watched.at_s) - len(per_second)))
-    series = (*(one for one in on.watched.series if one.name != "polls_per_s"), Series("polls_per_s", values))
-    alone = replace(session, versions=(OLD,), runs=(replace(on, watched=LoadTimeline(on.watched.at_s, series)),))
+    assert on.timeline is not None
+    values = (*per_second, *[per_second[-1]] * (len(on.timeline.at_s) - len(per_second)))
+    columns = {**on.timeline.columns, "polls_per_s": values}
+    alone = replace(session, versions=(OLD,), runs=(replace(on, timeline=Timeline(on.timeline.at_s, columns)),))
     svg = timelines(alone)[0].svg
     boxes = re.findall(r'<rect x="([\d.]+)%"[^>]* width="([\d.]+)%"[^>]* class="polling ?(\w*) s0"', svg)
     width = 100 - 2 * START
@@ -309,7 +309,7 @@ def test_panels_of_writes_begin_with_redo() -> None:
     ids=["zero after the warm-up", "not counted by this server"],
 )
 def test_zeros_have_no_panel(name: str, values: tuple[float, ...], notes: tuple[str, ...]) -> None:
-    timeline = LoadTimeline((-1.0, 0.0, 1.0, 2.0), (Series("qps", (1.0,) * 4), Series(name, values)))
+    timeline = Timeline((-1.0, 0.0, 1.0, 2.0), {"qps": (1.0,) * 4, name: values})
     session = replace(interference(caches=("400",)), scenario="table-cache" if not notes else "interference")
     chart = timelines(session, timeline)[0]
     assert (panels(chart), chart.notes) == (["queries/s"], notes)
@@ -332,7 +332,7 @@ def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> Non
 
 
 def test_most_of_many_cells_are_folded() -> None:
-    *opened, fold = load_timelines(table_cache())
+    *opened, fold = all_timelines(table_cache())
     assert len(opened) == 8
     assert all(isinstance(one, Chart) and one.title.endswith("threads 8") for one in opened)
     assert isinstance(fold, FoldedParts)
@@ -341,14 +341,14 @@ def test_most_of_many_cells_are_folded() -> None:
 
 def test_a_missing_sample_is_a_gap_in_the_curve() -> None:
     values = tuple(None if at == 5 else 10.0 + at for at in range(12))
-    timeline = LoadTimeline(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
+    timeline = Timeline(tuple(map(float, range(12))), {"qps": values, "mine_per_s": values})
     session = interference(caches=("400",))
-    gapped = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
-    chart, fold = load_timelines(gapped)[:2]
+    gapped = replace(session, runs=tuple(replace(run, timeline=timeline) for run in session.runs))
+    chart, fold = all_timelines(gapped)[:2]
     assert isinstance(chart, Chart)
     assert isinstance(fold, FoldedParts)
     more = fold.parts[0]
     assert isinstance(more, Chart)
     assert chart.svg.count('class="curve s0"') == more.svg.count('class="curve s0"') == 2
     assert "mine per s; the upper line" in more.svg
-    assert timelines(session, LoadTimeline((0.0, 1.0), (Series("qps", (1.0, 1.0)),))) == (), "too short"
+    assert timelines(session, Timeline((0.0, 1.0), {"qps": (1.0, 1.0)})) == (), "too short"

@@ -23,12 +23,11 @@ from recovery.report import fmt
 from recovery.report.html.cell_bars import cell_bars
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
-from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.phase_bars import phases_chart
 from recovery.report.html.read_charts import floor_chart, reads_chart
 from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.svg import Chart, FoldedParts, Part, Section, table_parts
-from recovery.report.html.timelines import startup_timelines
+from recovery.report.html.timelines import timelines
 from recovery.report.metric_tables import axis_tables, device_read_tables, durations_table, version_tables
 from recovery.report.server_tables import internal_metric_tables
 from recovery.report.settings_tables import findings_by_hint, findings_line, findings_tables
@@ -153,7 +152,7 @@ def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
     yield Section("floor", "Storage floor", (*_charts(floor_chart(session)), *table_parts("floor", floor)))
     yield Section("touched", "Files touched", table_parts("touched", touched), f"The documentation says: {CLAIM}.")
     lead = "The median run of each cell, sample by sample."
-    yield Section("over-time", "Over time", (*startup_timelines(session), *load_timelines(session)), lead)
+    yield Section("over-time", "Over time", timelines(session), lead)
     inside = tuple(internal_metric_tables(session))
     yield Section("inside", "Inside the server", _tables("inside", inside))
     hot, chains = hottest_tables(session), stacks_tables(session)
