@@ -1024,6 +1024,8 @@ class Metric:
     """Those to show for every single run, too. Their means say little."""
     over_time: tuple[str, ...] = ()
     """Those to draw first, sample by sample."""
+    is_compared: bool = True
+    """Whether its means are compared. Those of recoveries are not, because each server was killed at another moment."""
 
 
 _OF_LOADS = (
@@ -1049,7 +1051,9 @@ METRICS: dict[str, Metric] = {
                 "table_open_cache_misses_per_s", "fsyncs_per_s",
             ),
         ),
-        Metric(RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill"),
+        Metric(
+            RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill", is_compared=False
+        ),
         Metric("kills", "kills", "", None, "of the server, including those during its recovery"),
         Metric("cut_short", "cut short", "", None, "recoveries that were killed before they ended"),
         Metric("killed_after_s", "killed after, s", "s", None, "of writing, of shutdown, or of the last recovery"),
