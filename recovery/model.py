@@ -519,19 +519,13 @@ class HostActivity:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Samples of a starting server, taken every few tenths of a second: columns of equal length, each counted from just
-    before exec. An empty column is a figure that this host does not provide."""
+    """Samples of a server that starts or is under load: columns of equal length."""
 
     at_s: tuple[float, ...]
-    """Time of each sample."""
-    read_bytes: tuple[int, ...] = ()
-    """Bytes fetched from storage for the server."""
-    read_requests: tuple[int, ...] = ()
-    """Reads completed by the device."""
-    cpu_s: tuple[float, ...] = ()
-    """CPU time of the server."""
-    others_cpu_s: tuple[float, ...] = ()
-    """CPU time of processes other than the server and this tool."""
+    """Time of each sample since exec, or since the measurement began; a warm-up is before 0."""
+    columns: dict[str, tuple[float | None, ...]] = field(default_factory=dict, hash=False)
+    """Those of a start are counted from just before exec: `read_bytes`, `cpu_s`. Those of a load have names of
+    `METRICS`: `qps`, `redo_bytes_per_s`; None where a sample was not taken."""
 
 
 @dataclass(frozen=True)
@@ -613,26 +607,6 @@ class ReadFloor:
     """Time for one thread to open each file without reading it."""
     times: int = 1
     """How often each of the three times was measured; the shortest is stored."""
-
-
-@dataclass(frozen=True)
-class Series:
-    """One figure of a server under load, with a value for each sample."""
-
-    name: str
-    """Its name, as in `measures`: `qps`, `table_open_cache_misses_per_s`."""
-    values: tuple[float | None, ...]
-    """One value for each sample; for a counter, its growth per second since the previous sample. None if not taken."""
-
-
-@dataclass(frozen=True)
-class LoadTimeline:
-    """Samples of a server under load, taken about every second: columns of equal length."""
-
-    at_s: tuple[float, ...]
-    """Time of each sample since the measurement began; the warm-up is before 0."""
-    series: tuple[Series, ...] = ()
-    """The figures that a report draws; all samples are in the file `raw` of the run."""
 
 
 @dataclass(frozen=True)
@@ -761,9 +735,7 @@ class Run:
     around: HostActivity | None = None
     """What else happened on the host during the run."""
     timeline: Timeline | None = None
-    """The course of the start, sample by sample."""
-    watched: LoadTimeline | None = None
-    """The course of the load, sample by sample."""
+    """The course of the start or of the load, sample by sample."""
     waits: tuple[ThreadWait, ...] = ()
     """What the server's threads waited for under load: the ten largest waits of each source."""
     raw: str | None = None
@@ -961,8 +933,16 @@ class Metric:
     """Further metrics to show beside it in a summary, if they were measured."""
     of_run: tuple[str, ...] = ()
     """Those to show for every single run, too. Their means say little."""
+    over_time: tuple[str, ...] = ()
+    """Those to draw first, sample by sample."""
+    is_compared: bool = True
+    """Whether its means are compared. Those of recoveries are not, because each server was killed at another moment."""
 
 
+_OF_LOADS = (
+    "qps", "redo_bytes_per_s", "fsyncs_per_s", "written_bytes_per_s", "row_lock_waits_per_s", "mutex_os_waits_per_s",
+    "rwlock_os_waits_per_s", "checkpoint_age_bytes", "device_reads_per_s",
+)  # fmt: skip
 _LATENCIES = ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms")
 RECOVERY_METRIC = "recovery_s"
 """The main metric of a session that crashes servers at random moments."""
@@ -971,14 +951,20 @@ METRICS: dict[str, Metric] = {
     for one in (
         Metric(
             STARTUP_METRIC, "seconds", "s", False, "until ready for connections", ("first_query_s",),
-            ("first_query_s", "read_bytes", "read_requests", "cpu_s"),
+            ("first_query_s", "read_bytes", "read_requests", "cpu_s"), ("read_bytes_per_s",),
         ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
         Metric(
             "elapsed_s", "seconds", "s", False, "until the last answer",
-            ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"),
+            ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"), (),
+            (
+                "device_reads_per_s", "read_bytes_per_s", "opened_tables_per_s", "opened_table_definitions_per_s",
+                "table_open_cache_misses_per_s", "fsyncs_per_s",
+            ),
         ),
-        Metric(RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill"),
+        Metric(
+            RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill", is_compared=False
+        ),
         Metric("kills", "kills", "", None, "of the server, including those during its recovery"),
         Metric("cut_short", "cut short", "", None, "recoveries that were killed before they ended"),
         Metric("killed_after_s", "killed after, s", "s", None, "of writing, of shutdown, or of the last recovery"),
@@ -993,9 +979,13 @@ METRICS: dict[str, Metric] = {
         Metric("missing", "missing", "", False, "files that a table needs"),
         Metric("failing", "failing", "", False, "tables for which CHECK TABLE reports an error"),
         Metric("complaints", "complaints", "", False, "lines of the log about damage"),
-        Metric("qps", "queries/s", "/s", True, "statements of the load that were answered, per second", _LATENCIES),
         Metric(
-            "tps", "transactions/s", "/s", True, "committed", ("errors_per_transaction", "qps", *_LATENCIES)
+            "qps", "queries/s", "/s", True, "statements of the load that were answered, per second", _LATENCIES, (),
+            _OF_LOADS,
+        ),
+        Metric(
+            "tps", "transactions/s", "/s", True, "committed", ("errors_per_transaction", "qps", *_LATENCIES), (),
+            _OF_LOADS,
         ),
         Metric("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
         Metric("latency_p50_ms", "p50 ms", "ms", False),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from recovery.model import Axis, HostActivity, HotFunction, LoadTimeline, Run, Series, Session, ThreadWait, Verdict
+from recovery.model import Axis, HostActivity, HotFunction, Run, Session, ThreadWait, Timeline, Verdict
 
 VERSIONS = OLD, NEW = "5.7.22", "8.0.31"
 Cell = dict[str, str]
@@ -25,7 +25,7 @@ def a_session(
     measured: Callable[[str, Cell], Measures | None],
     *,
     runs: int = 3,
-    watched: Callable[[str, Cell, Measures], LoadTimeline] | None = None,
+    watched: Callable[[str, Cell, Measures], Timeline] | None = None,
     **about: str,
 ) -> Session:
     """`measured` gives the middle of each figure; None is a cell that this version does not have."""
@@ -65,7 +65,7 @@ def _run(
     key: tuple[str, str, int],
     middle: Measures,
     cell: Cell,
-    watched: Callable[[str, Cell, Measures], LoadTimeline] | None,
+    watched: Callable[[str, Cell, Measures], Timeline] | None,
 ) -> Run:
     version, variant, repeat = key
     share = _SPREAD[(repeat - 1) % len(_SPREAD)]
@@ -76,15 +76,15 @@ def _run(
         log=f"logs/{number:03d}.err",
         around=HostActivity(seconds=seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
         metrics=measures,
-        watched=watched(version, cell, measures) if watched else None,
+        timeline=watched(version, cell, measures) if watched else None,
         raw=f"raw/{number:03d}.csv" if watched else None,
         clients={"sysbench 1.0.20": f"sysbench oltp --threads={cell.get('threads', '4')} run"} if watched else {},
     )  # fmt: skip
 
 
-def timeline(named: dict[str, Callable[[float], float | None]], *, seconds: int = 60, warmup: int = 5) -> LoadTimeline:
+def timeline(named: dict[str, Callable[[float], float | None]], *, seconds: int = 60, warmup: int = 5) -> Timeline:
     at_s = tuple(float(second) for second in range(-warmup, seconds + 1))
-    return LoadTimeline(at_s, tuple(Series(name, tuple(values(at) for at in at_s)) for name, values in named.items()))
+    return Timeline(at_s, {name: tuple(values(at) for at in at_s) for name, values in named.items()})
 
 
 def _wavy(middle: float, share: float = 0.04) -> Callable[[float], float]:
@@ -113,7 +113,7 @@ def metadata(*, profiled: bool = False) -> Session:
             **({"dump_bytes": 9.5e6} if number > 2 else {"rows": 100.0}),
         }  # fmt: skip
 
-    def watched(_: str, __: Cell, found: Measures) -> LoadTimeline:
+    def watched(_: str, __: Cell, found: Measures) -> Timeline:
         return timeline({
             "server_cpus": _wavy(0.9), "device_reads_per_s": _wavy(180.0, 0.4), "opened_tables_per_s": _wavy(900.0),
             "fsyncs_per_s": lambda _: 0.0, "resident_bytes": _wavy(4e8),
@@ -164,7 +164,7 @@ def interference(*, caches: Sequence[str] = ("400", "4000", "20000"), runs: int 
             "mutex_os_waits_per_s": 120.0, **({"polls_per_s": 210.0, "poll_mean_ms": 4.7} if on else {}),
         }  # fmt: skip
 
-    def watched(version: str, cell: Cell, found: Measures) -> LoadTimeline:
+    def watched(version: str, cell: Cell, found: Measures) -> Timeline:
         return timeline({
             "qps": _wavy(found["qps"]), "table_open_cache_hits_per_s": _wavy(found["table_open_cache_hits_per_s"]),
             "table_open_cache_misses_per_s": _wavy(found["table_open_cache_misses_per_s"]),
@@ -212,7 +212,7 @@ def table_cache(*, small: bool = False) -> Session:
             "client_cpus": threads * 0.2,
         }  # fmt: skip
 
-    def watched(version: str, cell: Cell, found: Measures) -> LoadTimeline:
+    def watched(version: str, cell: Cell, found: Measures) -> Timeline:
         return timeline({"qps": _wavy(found["qps"]), "server_cpus": _wavy(found["server_cpus"])}, seconds=60)
 
     cells = [dict(zip((axis.name for axis in axes), one, strict=True)) for one in product(*(a.values for a in axes))]
@@ -271,7 +271,7 @@ def write_scaling(*, small: bool = False) -> Session:
             **({"client_errors": 0.0048 * qps, "elapsed_s": 60.0} if cell["question"] == "hot-rows" else {}),
         }  # fmt: skip
 
-    def watched(_: str, cell: Cell, found: Measures) -> LoadTimeline:
+    def watched(_: str, cell: Cell, found: Measures) -> Timeline:
         writes = cell.get("workload") != "point-select"
         return timeline({
             "qps": _wavy(found["qps"]), "server_cpus": _wavy(2.0), "client_cpus": _wavy(0.6),

@@ -122,13 +122,13 @@ def _timeline(seconds: float) -> Timeline:
     read = [0.0]
     for look in at[1:]:
         read.append(read[-1] + 0.2 * 3e8 * (0.1 if look < 0.04 * seconds else 1 + 0.15 * math.sin(look * 3)))
-    return Timeline(
-        at_s=at,
-        read_bytes=tuple(map(int, read)),
-        read_requests=tuple(int(value / 33_000) for value in read),
-        cpu_s=tuple(0.62 * look + 0.03 * math.sin(look) for look in at),
-        others_cpu_s=tuple(0.05 * look for look in at),
-    )
+    columns: dict[str, tuple[float | None, ...]] = {
+        "read_bytes": tuple(map(int, read)),
+        "read_requests": tuple(int(value / 33_000) for value in read),
+        "cpu_s": tuple(0.62 * look + 0.03 * math.sin(look) for look in at),
+        "others_cpu_s": tuple(0.05 * look for look in at),
+    }
+    return Timeline(at, columns)
 
 
 def growing(predict: int | None = None) -> Session:

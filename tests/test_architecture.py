@@ -37,8 +37,8 @@ PURE = (
     "crash/crash_findings", "crash/ddl_history", "experiments/experiment", "loads/load_plan",
     "session/plan", "session/estimate", "session/request",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
-    "report/server_tables", "report/settings_tables", "report/summary_text", "report/compare", "report/text",
-    "report/markdown", "report/html",
+    "report/load_tables", "report/stack_tables", "report/settings_tables", "report/summary_text", "report/compare",
+    "report/text", "report/markdown", "report/html",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "ctypes", "fcntl", "glob", "inotify_simple", "io", "mmap", "multiprocessing", "os", "psutil", "pymysql",

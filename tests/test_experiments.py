@@ -241,7 +241,7 @@ class FakeSessions:
         self.begun.append(name)
         self.count += 1
         session = interference(caches=("400",))
-        session = replace(session, runs=tuple(replace(run, watched=None) for run in session.runs))
+        session = replace(session, runs=tuple(replace(run, timeline=None) for run in session.runs))
         error = self.errors.get(name)
         if isinstance(error, RecoveryError) and not isinstance(error, InterruptedByUserError):
             return Ended(None, error=error)

@@ -14,16 +14,16 @@ from html_page import HtmlPage, check_page
 from sessions import with_metrics
 
 from recovery.analysis.summary import groups
-from recovery.model import Axis, LoadTimeline, Series, Session
+from recovery.model import Axis, Session, Timeline
 from recovery.report.fmt import rounded_axis
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
-from recovery.report.html.load_timelines import load_timelines
 from recovery.report.html.page import render
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.svg import Chart, FoldedParts, Panels, flame_graph
 from recovery.report.html.timelines import rates
+from recovery.report.html.timelines import timelines as all_timelines
 from recovery.report.stored_session import load_session
 
 
@@ -141,11 +141,11 @@ def test_rates_are_between_samples() -> None:
 # --- Charts of servers under load
 
 
-def timelines(session: Session, timeline: LoadTimeline | None = None) -> tuple[Chart, ...]:
+def timelines(session: Session, timeline: Timeline | None = None) -> tuple[Chart, ...]:
     """The charts that are not folded, of runs that all have this timeline."""
     if timeline is not None:
-        session = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
-    return tuple(one for one in load_timelines(session) if isinstance(one, Chart))
+        session = replace(session, runs=tuple(replace(run, timeline=timeline) for run in session.runs))
+    return tuple(one for one in all_timelines(session) if isinstance(one, Chart))
 
 
 def test_each_cell_has_a_line_against_the_scale() -> None:
@@ -178,7 +178,7 @@ def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
 
 
 def test_runs_with_and_without_the_poller_are_overlaid() -> None:
-    charts = load_timelines(interference())
+    charts = all_timelines(interference())
     assert len(charts) == 2 * 2 * 3, "each with a folded part"
     first, more = charts[:2]
     assert isinstance(first, Chart)
@@ -206,14 +206,14 @@ def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> Non
 
 def test_a_missing_sample_is_a_gap_in_the_curve() -> None:
     values = tuple(None if at == 5 else 10.0 + at for at in range(12))
-    timeline = LoadTimeline(tuple(map(float, range(12))), (Series("qps", values), Series("mine_per_s", values)))
+    timeline = Timeline(tuple(map(float, range(12))), {"qps": values, "mine_per_s": values})
     session = interference(caches=("400",))
-    gapped = replace(session, runs=tuple(replace(run, watched=timeline) for run in session.runs))
-    chart, fold = load_timelines(gapped)[:2]
+    gapped = replace(session, runs=tuple(replace(run, timeline=timeline) for run in session.runs))
+    chart, fold = all_timelines(gapped)[:2]
     assert isinstance(chart, Chart)
     assert isinstance(fold, FoldedParts)
     more = fold.parts[0]
     assert isinstance(more, Chart)
     assert chart.svg.count('class="curve s0"') == more.svg.count('class="curve s0"') == 2
     assert "mine per s; the upper line" in more.svg
-    assert timelines(session, LoadTimeline((0.0, 1.0), (Series("qps", (1.0, 1.0)),))) == (), "too short"
+    assert timelines(session, Timeline((0.0, 1.0), {"qps": (1.0, 1.0)})) == (), "too short"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,21 +23,13 @@ from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
 from recovery.report.html.svg import flame_graph
-from recovery.report.metric_tables import clients_table
+from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
-from recovery.report.startup_tables import (
-    FAILS,
-    HOLDS,
-    OPENS_ONLY,
-    floor_table,
-    hottest_tables,
-    phase_table,
-    scale_tables,
-    stacks_tables,
-    touched_table,
-)
+from recovery.report.stack_tables import chain_tables, hottest_tables
+from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
 from recovery.report.stored_session import load_session, to_json
-from recovery.report.tables import all_tables, figure_tables
+from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY
+from recovery.report.tables import SECTIONS, all_tables
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
 
@@ -47,13 +42,13 @@ def rows(table: Table | None) -> list[dict[str, str]]:
 
 
 def titled(session: Session, title: str) -> Table:
-    (found,) = (table for table in figure_tables(session) if table.title.startswith(title))
+    (found,) = (table for table in all_tables(session) if table.title.startswith(title))
     return found
 
 
 def test_what_was_not_measured_has_no_table() -> None:
     assert [phase_table(SESSION), touched_table(SESSION), floor_table(SESSION)] == [None, None, None]
-    assert [stacks_tables(SESSION), scale_tables(SESSION), growth_curves(SESSION)] == [(), (), ()]
+    assert [chain_tables(SESSION), scale_tables(SESSION), growth_curves(SESSION)] == [(), (), ()]
     assert json.loads(to_json(SESSION))["fits"] == []
 
 
@@ -203,7 +198,7 @@ FRAMES: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("red
 
 
 def test_the_most_frequent_chains_of_each_phase_are_shown() -> None:
-    (table,) = stacks_tables(a_session((MEASURED, SAMPLED)))
+    (table,) = chain_tables(a_session((MEASURED, SAMPLED)))
     assert table.title == "Stacks of run 2, 5.7.22 cold, 82 samples by eu-stack"
     assert [row[:4] for row in table.rows] == [
         ("discovery", "80", "75 %", "main thread"),
@@ -221,7 +216,7 @@ def test_a_share_needs_twenty_samples(samples: int, share: str) -> None:
     session = a_session((replace(SAMPLED, chains=(chain,), hottest=(HotFunction("pread", 7, 7, samples),)),))
     (functions,) = hottest_tables(session)
     assert functions.rows[0][1:] == (share, share)
-    (chains,) = stacks_tables(session)
+    (chains,) = chain_tables(session)
     assert chains.rows[0][2] == share.replace(".0", "")
     for table in (functions, chains):
         assert any("With fewer than 20 samples" in note for note in table.notes) == (samples < 20)
@@ -273,7 +268,7 @@ def test_stacks_outside_the_session_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("program", ["perf", "eu-stack"])
 def test_threads_that_wait_for_storage_are_invisible_to_perf(program: str) -> None:
-    (table,) = stacks_tables(a_session((replace(SAMPLED, sampled_by=program),)))
+    (table,) = chain_tables(a_session((replace(SAMPLED, sampled_by=program),)))
     assert any("waits for its storage" in note for note in table.notes) == (program == "perf")
 
 
@@ -314,7 +309,7 @@ def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     added = titled(slower, "Added by poll=on")
     assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")
     for other in (slower, interference(), write_scaling()):
-        assert not any("seconds of each task" in table.title for table in figure_tables(other))
+        assert not any("seconds of each task" in table.title for table in all_tables(other))
 
 
 def test_four_versions_are_compared_with_their_neighbours_and_the_baseline() -> None:
@@ -358,3 +353,37 @@ def test_commands_that_differ_in_the_socket_only_are_shown_once() -> None:
 )
 def test_runs_that_follow_each_other_are_a_range(numbers: tuple[int, ...], words: str) -> None:
     assert fmt.number_ranges(numbers) == words
+
+
+# --- Sections
+
+
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [
+        ("2026-11-21-four-versions", {"load_tables", "crash_tables", "html"}),
+        ("2026-11-22-interference", {"startup_tables", "crash_tables", "html"}),
+        ("2026-11-22-crash-matrix-inserts", {"startup_tables", "html"}),
+    ],
+)
+def test_text_is_rendered_without_modules_that_have_nothing_to_show(
+    name: str, absent: set[str], kept_sessions: Path
+) -> None:
+    code = """
+import sys
+from pathlib import Path
+from recovery.report import text
+from recovery.report.stored_session import load_session
+text.render(load_session(Path(sys.argv[1])))
+print(*(name.removeprefix("recovery.report.") for name in sys.modules if name.startswith("recovery.report.")))
+"""
+    command = [sys.executable, "-c", code, str(kept_sessions / name)]
+    imported = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert "text" in imported
+    assert not absent & imported
+
+
+def test_every_function_of_a_section_exists() -> None:
+    for source in (one for section in SECTIONS for one in (*section.tables, *section.charts)):
+        module, name = source.function.split(":")
+        assert callable(getattr(import_module(f"recovery.report.{module}"), name))

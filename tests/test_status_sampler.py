@@ -31,7 +31,7 @@ from recovery.loads.status_sampler import (
     waits_between,
     write_samples,
 )
-from recovery.model import METRICS, LoadTimeline, Series, ThreadWait
+from recovery.model import METRICS, ThreadWait, Timeline
 from recovery.mysqld.client import connect
 
 
@@ -40,8 +40,8 @@ def sample(at_s: float, **figures: float) -> Sample:
     return Sample(at_s, {name.replace("__", "."): value for name, value in figures.items()})
 
 
-def series(timeline: LoadTimeline) -> dict[str, tuple[float | None, ...]]:
-    return {one.name: one.values for one in timeline.series}
+def series(timeline: Timeline) -> dict[str, tuple[float | None, ...]]:
+    return timeline.columns
 
 
 STEADY = tuple(
@@ -84,7 +84,7 @@ def test_a_figure_that_the_server_does_not_have_is_absent() -> None:
     assert "table_open_cache_overflows_per_s" not in values
     assert "checkpoint_age_bytes" not in values
     assert "checkpoint_age_bytes" not in averages(STEADY, queries=1, commits=1)
-    assert sample_series(()) == LoadTimeline(())
+    assert sample_series(()) == Timeline(())
     assert series(sample_series((sample(0.0, status__Questions=5),))) == {}, "one sample is no rate"
 
 
@@ -124,18 +124,18 @@ def test_a_long_series_is_thinned_out() -> None:
 def test_each_second_of_the_clients_belongs_to_the_sample_at_its_end() -> None:
     rates = [(-1.0, 10.0), (0.0, 20.0), (1.0, 30.0), (2.0, 40.0), (3.0, 50.0), (4.0, 60.0), (5.0, 70.0)]
     # The sample of the second second is late, and that of the fourth is missing.
-    timeline = LoadTimeline((-1.3, 0.02, 1.01, 2.7, 3.0, 5.1), ())
+    timeline = Timeline((-1.3, 0.02, 1.01, 2.7, 3.0, 5.1))
     assert series(with_client_rates(timeline, rates))["qps"] == (10, 20, 30, None, 50, 70)
     assert with_client_rates(timeline, ()) == timeline
-    assert with_client_rates(LoadTimeline(()), rates) == LoadTimeline((), (Series("qps", ()),))
+    assert with_client_rates(Timeline(()), rates) == Timeline((), {"qps": ()})
 
 
 def test_no_poll_is_lost_between_samples_that_are_far_apart() -> None:
     rates = [(-1.0, 0.0), (0.0, 4.0), (1.0, 0.0), (2.0, 2.0), (3.0, 0.0), (4.0, 0.0)]
-    timeline = LoadTimeline((-4.0, -2.0, 0.02, 2.0, 3.98, 6.0), ())
+    timeline = Timeline((-4.0, -2.0, 0.02, 2.0, 3.98, 6.0))
     assert series(with_poll_rates(timeline, rates))["polls_per_s"] == (None, None, 2.0, 1.0, 0.0, None)
     assert with_poll_rates(timeline, ()) == timeline
-    assert with_poll_rates(LoadTimeline(()), rates) == LoadTimeline(())
+    assert with_poll_rates(Timeline(()), rates) == Timeline(())
 
 
 # -- averages

@@ -21,12 +21,11 @@ from recovery.experiments.experiment import ExperimentOptions, HostCapacity
 from recovery.model import (
     Finding,
     HostActivity,
-    LoadTimeline,
     Phase,
     Run,
     Schema,
-    Series,
     Session,
+    Timeline,
     Verdict,
     parse_version,
 )
@@ -361,8 +360,8 @@ def test_cpus_of_clients_are_stored_only_if_they_are_pinned(name: str, stored: s
 def test_a_load_that_never_warmed_up(last: float, *, warned: bool) -> None:
     at_s = tuple(float(second) for second in range(-10, 31))
     values = tuple(5.0 if at <= 0 else 100.0 if at <= 20 else last for at in at_s)
-    watched = LoadTimeline(at_s, (Series("qps", values),))
-    session = changed(LOAD, lambda run: replace(run, watched=watched))
+    timeline = Timeline(at_s, {"qps": values})
+    session = changed(LOAD, lambda run: replace(run, timeline=timeline))
     assert ("never-warmed-up" in kinds(session)) is warned
     if warned:
         assert "run 1" in one(session, "never-warmed-up").text
@@ -371,8 +370,8 @@ def test_a_load_that_never_warmed_up(last: float, *, warned: bool) -> None:
 def ages(values: Sequence[float | None], *, warmup: Sequence[float] = ()) -> Callable[[Run], Run]:
     """One a second, the first of them a second after the warm-up."""
     at_s = tuple(float(second) for second in range(-len(warmup), len(values) + 1))
-    series = Series("checkpoint_age_bytes", (*warmup, 0.0, *values))
-    return lambda run: replace(run, watched=LoadTimeline(at_s, (series,)))
+    timeline = Timeline(at_s, {"checkpoint_age_bytes": (*warmup, 0.0, *values)})
+    return lambda run: replace(run, timeline=timeline)
 
 
 def filling(seconds: int, *, since: int = 0) -> list[float | None]:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from recovery.analysis.effective_options import are_equivalent
+from recovery.analysis.phase_names import seconds_by_name, sorted_phases
 from recovery.analysis.statistics import (
     PRECISION_FACTOR,
     EffectFields,
@@ -79,6 +80,11 @@ def main_metrics(session: Session) -> tuple[str, ...]:
     return tuple(found) or (session.figure,)
 
 
+def is_compared(session: Session) -> bool:
+    """Returns whether the means of the main metric are compared, which is no question of what survived a crash."""
+    return metric(session.figure).is_compared
+
+
 def metric_names(session: Session) -> tuple[str, ...]:
     """Returns the names of all metrics that were measured: first the main ones, then those of `METRICS` in its order,
     then the others. What is counted in every run is left out where the main metrics have no use for it."""
@@ -139,6 +145,18 @@ def median_run(session: Session, runs: Iterable[Run]) -> Run | None:
         return None
     middle = statistics.median_low(value for value, _ in known)
     return next(run for value, run in known if value == middle)
+
+
+def phase_means(session: Session) -> dict[Cell, dict[str, float]]:
+    """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
+    found = {}
+    for cell, runs in measured_runs_by_cell(session).items():
+        starts = [seconds_by_name(run.phases) for run in runs if run.phases]
+        names = sorted_phases(name for start in starts for name in start)
+        means = {name: statistics.fmean(start.get(name, 0.0) for start in starts) for name in names}
+        if means:
+            found[cell] = means
+    return found
 
 
 # --- Summaries of a metric

@@ -476,10 +476,9 @@ def _rate_change(run: Run) -> float | None:
 
 def _measured_series(run: Run, name: str) -> list[float]:
     """Returns the sampled values of the measured time. The first sample covers the last second of the warm-up."""
-    if run.watched is None:
+    if run.timeline is None:
         return []
-    series = next((one.values for one in run.watched.series if one.name == name), ())
-    samples = zip(run.watched.at_s, series, strict=False)
+    samples = zip(run.timeline.at_s, run.timeline.columns.get(name, ()), strict=False)
     return [value for at_s, value in samples if at_s > 0.5 and value is not None]
 
 

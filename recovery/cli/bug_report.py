@@ -13,6 +13,7 @@ from recovery.analysis.statistics import compare_means
 from recovery.analysis.summary import (
     Summary,
     interval_factor,
+    is_compared,
     main_values,
     mean,
     measured_runs_by_cell,
@@ -23,9 +24,17 @@ from recovery.analysis.warnings import findings
 from recovery.model import CallChain, Flavor, Run, Session, Table, can, metric, parse_version
 from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
 from recovery.report import fmt
-from recovery.report.startup_tables import CLAIM, FAILS, MANUAL, MAX_SHOWN_FRAMES, OPENS_ONLY, claim_verdict
-from recovery.report.summary_text import answers, cell_without_base, seconds_with_digits
-from recovery.report.tables import is_judged
+from recovery.report.stack_tables import MAX_SHOWN_FRAMES
+from recovery.report.summary_text import (
+    CLAIM,
+    FAILS,
+    MANUAL,
+    OPENS_ONLY,
+    answers,
+    cell_without_base,
+    claim_verdict,
+    seconds_with_digits,
+)
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
 
 _MAX_LOG_LINES = 6
@@ -88,7 +97,7 @@ def _fields(session: Session, product: Flavor, slow: Summary | None) -> Iterator
         yield from (("Summary", _synopsis(session, slow)), ("Affects Version/s", versions))
         yield "Environment", f"{system}; {_host(session)}; {_storage(session)}"
         return
-    severity = "[S1 to S3: yours to choose]" if is_judged(session) else "S5 (Performance)"
+    severity = "S5 (Performance)" if is_compared(session) else "[S1 to S3: yours to choose]"
     yield from (("Synopsis", _synopsis(session, slow)), ("Category", _CATEGORY), ("Severity", severity))
     known = [str(fact) for name in ("os", "kernel") if (fact := session.environment.get(name))]
     yield from (("Version", versions), ("OS", ", ".join(("Linux", *known))))
@@ -178,7 +187,7 @@ def _sections(
     compared: str | None,
 ) -> Iterator[Section]:
     yield "Description", tuple(_description(session, product))
-    cells = () if is_judged(session) else [one for one in summarise(session) if one.count]
+    cells = [one for one in summarise(session) if one.count] if is_compared(session) else ()
     figures: Table | str = "The tables are in report.txt in the archive."
     if cells:
         figures = (_load_table if slow is None else _startup_table)(session, cells)

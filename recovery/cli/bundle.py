@@ -54,7 +54,7 @@ from recovery.report.stored_session import (
     to_json,
 )
 from recovery.report.summary_text import mean_text, slowest_start
-from recovery.report.tables import all_tables, figure_tables
+from recovery.report.tables import setup_tables
 from recovery.report.text import render_table
 from recovery.report.write import write_reports
 
@@ -320,9 +320,7 @@ def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, 
         file: options_file(server, masked.servers[server]["options"]).encode()
         for server, file in _options_file_names(masked).items()
     }
-    files["host.txt"] = (
-        "\n\n".join(map(render_table, all_tables(masked)[len(figure_tables(masked)) :])).encode() + b"\n"
-    )
+    files["host.txt"] = "\n\n".join(map(render_table, setup_tables(masked))).encode() + b"\n"
     slow = slowest_start(masked, summarise(masked)) if masked.figure == STARTUP_METRIC else None
     script = repro_script(masked, name, slow) if slow is not None else None
     if script is not None:

@@ -18,13 +18,13 @@ from recovery.model import (
     Cache,
     ColdProof,
     HostActivity,
-    LoadTimeline,
     OpenedFiles,
     ResourceUsage,
     Schema,
     StackSamples,
     Startup,
     ThreadWait,
+    Timeline,
     Variant,
     VariantSpec,
     Verdict,
@@ -135,7 +135,7 @@ class LoadRecord:
     around: HostActivity | None = None
     clients: Mapping[str, str] = field(default_factory=dict)
     """Versions and commands of the client programs."""
-    watched: LoadTimeline | None = None
+    timeline: Timeline | None = None
     waits: tuple[ThreadWait, ...] = ()
     raw: Path | None = None
     """File of all samples, which is kept with the results."""

@@ -46,12 +46,11 @@ from recovery.loads.tasks import ROW_BYTES, CreateTask, DumpTask, Load, Statemen
 from recovery.model import (
     Cache,
     HostActivity,
-    LoadTimeline,
     Phase,
     ResourceUsage,
     Schema,
-    Series,
     StackSamples,
+    Timeline,
     Variant,
     VariantSpec,
 )
@@ -437,7 +436,7 @@ def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], L
         usage=watch.usage,
         around=watch.around,
         clients=done.clients,
-        watched=with_poll_rates(with_client_rates(sample_series(samples), done.seen), done.polled),
+        timeline=with_poll_rates(with_client_rates(sample_series(samples), done.seen), done.polled),
         waits=watch.sampler.waits,
         raw=watch.raw,
     )
@@ -454,7 +453,7 @@ def _total_usage(watch: TaskMonitor, done: TaskResult) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def with_client_rates(timeline: LoadTimeline, seen: Sequence[tuple[float, float]]) -> LoadTimeline:
+def with_client_rates(timeline: Timeline, seen: Sequence[tuple[float, float]]) -> Timeline:
     """Adds the queries per second that the clients counted, each second at the nearest sample.
 
     A sample that is more than half a second away gets no value; a second without a sample near it is dropped."""
@@ -466,10 +465,10 @@ def with_client_rates(timeline: LoadTimeline, seen: Sequence[tuple[float, float]
         if nearest is not None and abs(nearest - second) <= _MAX_SAMPLE_DISTANCE_S:
             found[nearest] = qps
     values = tuple(found.get(at_s) for at_s in timeline.at_s)
-    return replace(timeline, series=(Series("qps", values), *timeline.series))
+    return replace(timeline, columns={"qps": values, **timeline.columns})
 
 
-def with_poll_rates(timeline: LoadTimeline, polled: Sequence[tuple[float, float]]) -> LoadTimeline:
+def with_poll_rates(timeline: Timeline, polled: Sequence[tuple[float, float]]) -> Timeline:
     """Adds the pollers' answers per second, averaged between each sample and the one before.
 
     No answers are lost where samples are far apart. There are no values before the poller's start and after its end."""
@@ -479,7 +478,7 @@ def with_poll_rates(timeline: LoadTimeline, polled: Sequence[tuple[float, float]
     values = tuple(fmean(found[number]) if number in found else None for number in range(len(timeline.at_s)))
     if all(value is None for value in values):
         return timeline
-    return replace(timeline, series=(*timeline.series, Series("polls_per_s", values)))
+    return replace(timeline, columns={**timeline.columns, "polls_per_s": values})
 
 
 # --- Experiments

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from recovery.loads.status_sampler import MUTEX_SPINS, MUTEX_WAITS, Sample, first_measured_sample
-from recovery.model import LoadTimeline, Series
+from recovery.model import Timeline
 
 MAX_SAMPLES = 240
 """Maximum number of samples in a report; the raw file contains all of them."""
@@ -69,13 +69,13 @@ GAUGE_SUMS: dict[str, Sums] = {
 """Gauges that are shown as read."""
 
 
-def sample_series(samples: Sequence[Sample]) -> LoadTimeline:
-    """Returns the time series for a report. Series without any value are left out."""
+def sample_series(samples: Sequence[Sample]) -> Timeline:
+    """Returns the time series for a report. Columns without any value are left out."""
     shown = _drop_close_samples(tuple(samples))
-    series = [Series(name, tuple(_rates(sums, shown))) for name, sums in COUNTER_SUMS.items()]
-    series += [Series(name, tuple(_gauges(sums, shown))) for name, sums in GAUGE_SUMS.items()]
-    known = tuple(one for one in series if any(value is not None for value in one.values))
-    return LoadTimeline(tuple(sample.at_s for sample in shown), known)
+    columns = {name: tuple(_rates(sums, shown)) for name, sums in COUNTER_SUMS.items()}
+    columns |= {name: tuple(_gauges(sums, shown)) for name, sums in GAUGE_SUMS.items()}
+    known = {name: values for name, values in columns.items() if any(value is not None for value in values)}
+    return Timeline(tuple(sample.at_s for sample in shown), known)
 
 
 def first_available_sum(sums: Sums, sample: Sample) -> float | None:

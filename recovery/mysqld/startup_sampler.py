@@ -151,15 +151,16 @@ class StartupSample:
 
 
 def timeline_of(samples: Sequence[StartupSample]) -> Timeline:
-    """Returns the samples as columns. A column with a missing value is empty."""
-    return Timeline(
-        at_s=tuple(sample.at_s for sample in samples),
-        read_bytes=_complete_column(sample.read_bytes for sample in samples),
-        read_requests=_complete_column(sample.read_requests for sample in samples),
-        cpu_s=_complete_column(sample.cpu_s for sample in samples),
-        # This difference of coarse ticks may decrease slightly, which a counter must not do.
-        others_cpu_s=tuple(accumulate(_complete_column(sample.others_cpu_s for sample in samples), max)),
-    )
+    """Returns the samples as columns. A column with a missing value is left out."""
+    # This difference of coarse ticks may decrease slightly, which a counter must not do.
+    others = tuple(accumulate(_complete_column(sample.others_cpu_s for sample in samples), max))
+    columns: dict[str, tuple[float | None, ...]] = {
+        "read_bytes": _complete_column(sample.read_bytes for sample in samples),
+        "read_requests": _complete_column(sample.read_requests for sample in samples),
+        "cpu_s": _complete_column(sample.cpu_s for sample in samples),
+        "others_cpu_s": others,
+    }
+    return Timeline(tuple(sample.at_s for sample in samples), {name: col for name, col in columns.items() if col})
 
 
 def _complete_column(column: Iterable[_Number | None]) -> tuple[_Number, ...]:

@@ -18,11 +18,12 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table as Grid
 from rich.text import Text
 
+from recovery.analysis.summary import is_compared
 from recovery.model import Session, Status, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import findings_line
 from recovery.report.summary_text import advice_of, answers
-from recovery.report.tables import heading, is_judged, status_line, terminal_tables
+from recovery.report.tables import heading, status_line, terminal_tables
 
 _MIN_WIDTH = 60
 """Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
@@ -74,7 +75,7 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     if (advice := advice_of(session)) is not None and len(paragraphs) + len(warning) < count:
         links.append(f"what shortens it: {advice}")
         count -= 1
-    lines = _fitted(paragraphs, warning, console.width, count, keep=is_judged(session))
+    lines = _fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
     for number, line in enumerate((*head, *lines)):
         console.print(Text(line, style="bold" if number < len(head) else ""))
     for line in (*links, further):

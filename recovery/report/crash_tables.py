@@ -19,14 +19,8 @@ _MAX_REPEAT_COMMANDS = 3
 _SHOWN = ("kills", "acknowledged", "lost")
 
 
-def is_crash_session(session: Session) -> bool:
-    return session.figure == RECOVERY_METRIC
-
-
 def crash_tables(session: Session) -> Iterator[Table]:
-    """Yields a table for each group of cells. There is none if the session is not about crashes."""
-    if not is_crash_session(session):
-        return
+    """Yields a table for each group of cells."""
     cells = {key: killed_as_planned(runs) for key, runs in runs_by_cell(session).items()}
     everything = tuple(run for runs in cells.values() for run in runs)
     shown = (*_SHOWN, *(name for name in ("cut_short", "orphans", *_VIOLATION_COUNTS) if sum_measure(everything, name)))
@@ -37,6 +31,9 @@ def crash_tables(session: Session) -> Iterator[Table]:
 
 def crash_answers(session: Session) -> Iterator[str]:
     """Yields a sentence for each version."""
+    if any(run.told for run in session.runs):
+        yield from _damage_answers(session)
+        return
     cells = runs_by_cell(session)
     for version in session.versions:
         runs = killed_as_planned(run for variant in session.variants for run in cells[version, variant])
@@ -131,11 +128,7 @@ def _repeat_note(session: Session) -> Iterator[str]:
 _MAX_TEXT_LENGTH = 200
 
 
-def is_damage_session(session: Session) -> bool:
-    return any(run.told for run in session.runs)
-
-
-def damage_answers(session: Session) -> Iterator[str]:
+def _damage_answers(session: Session) -> Iterator[str]:
     """Yields a sentence for each version."""
     for version in session.versions:
         runs = [run for run in session.runs if run.version == version and run.told]

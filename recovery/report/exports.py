@@ -29,19 +29,19 @@ from recovery.model import (
     CallChain,
     HostActivity,
     HotFunction,
-    LoadTimeline,
     Phase,
     ReadFloor,
     Run,
-    Series,
     Session,
     ThreadWait,
-    Timeline,
     Verdict,
 )
 from recovery.report import markdown, text
 from recovery.report.stored_session import (
     REPORT_FILE,
+    LoadTimeline,
+    Series,
+    StartTimeline,
     StoredRun,
     StoredSession,
     escape_control_characters,
@@ -142,7 +142,7 @@ class Report(StoredSession):
 _STORED_CLASSES = (
     *(Report, StoredRun, model.Axis, model.Finding, StartupSummary, Summary, VariantRatio, VersionRatio),
     *(StoredFit, Predicted, HeldOut),
-    *(Phase, CallChain, HotFunction, HostActivity, Timeline, ReadFloor, Series, LoadTimeline, ThreadWait),
+    *(Phase, CallChain, HotFunction, HostActivity, StartTimeline, ReadFloor, Series, LoadTimeline, ThreadWait),
 )
 
 
@@ -157,7 +157,8 @@ def schema() -> dict[str, Any]:
     for noun in _STORED_CLASSES:
         for name, text_ in field_descriptions(noun).items():
             parts[noun.__name__]["properties"][name]["description"] = text_
-    del parts[StoredRun.__name__]["properties"]["metrics"]  # in memory only
+    for noun, name in ((StoredRun, "metrics"), (StartTimeline, "columns"), (LoadTimeline, "columns")):
+        del parts[noun.__name__]["properties"][name]  # in memory only
     _use_startup_keys(parts[StartupSummary.__name__])
     _remove_titles(made)
     for part in parts.values():

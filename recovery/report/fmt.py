@@ -9,6 +9,7 @@ import math
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
 from recovery.analysis.summary import Group, Summary, are_distinguishable, metric_values
@@ -87,6 +88,12 @@ def number_ranges(numbers: Iterable[int]) -> str:
 
 def words(key: str) -> str:
     return key.replace("_", " ")
+
+
+def flame_graph_path(stacks: str) -> str:
+    """Returns the path of the flame graph, which is next to the file of folded stacks it is drawn from."""
+    path = PurePath(stacks)
+    return str(path.with_suffix(".svg")) if path.name else stacks
 
 
 # --- Metrics in table columns and in sentences

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from recovery.model import Session, Table
 from recovery.report import fmt
-from recovery.report.startup_tables import flame_graph_path
 from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables, heading, status_line
 
@@ -26,7 +25,7 @@ def render(session: Session) -> str:
         lines += ["", *table_lines(table)]
     for run in session.runs:
         if run.stacks and _SAFE_FILE_NAME.fullmatch(run.stacks):
-            lines += ["", f"![Flame graph of run {run.number}]({flame_graph_path(run.stacks)})"]
+            lines += ["", f"![Flame graph of run {run.number}]({fmt.flame_graph_path(run.stacks)})"]
     lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
     return "\n".join(lines) + "\n"
 

@@ -1,14 +1,9 @@
-"""Builds the tables of metrics that every session has, whether it times starts or loads.
-
-They show the main metric of each cell, its comparisons across versions and axes, and every run; for loads also the
-time needed to create the tables, the device reads, and the client commands.
-"""
+"""Builds the tables of metrics: the main metric of each cell, its comparisons across versions and axes, every run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
@@ -26,21 +21,18 @@ from recovery.analysis.summary import (
     main_metrics,
     metric_means,
     metric_value,
-    metric_values,
-    runs_by_cell,
     summarise,
     value_words,
     variant_ratios,
     version_pairs,
     version_ratios,
 )
-from recovery.analysis.warnings import server_of, stored_number
 from recovery.linux.cgroups import limits_from_settings
 from recovery.model import STARTUP_METRIC, Axis, Limits, Metric, Run, Session, Table, metric
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
-from recovery.report.settings_tables import cold_cache_notes, runs_by_value
-from recovery.report.startup_tables import page_cache_notes, warm_notes
+from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
+from recovery.report.tables import Source
 
 # --- Ratios between pairs of versions, one column for each pair
 
@@ -269,169 +261,6 @@ def _starred_factor(one: VariantRatio | None) -> str:
     return _pair_factor(one) + (_star(one) if one else "")
 
 
-# --- Time to create the tables: fast, and one by one as in the published test if that was tried
-
-_TABLES_MADE, _TOOK = "tables_made", "elapsed_s"
-
-
-def table_creation_table(session: Session) -> Table | None:
-    """Returns the table of the time needed to create the tables, or None if nothing is known about it, or the session
-    is not about durations of statements."""
-    if session.figure != _TOOK:
-        return None
-    tried = created_one_by_one(session)
-    rows = [_creation_row(session, version, tried.get(version)) for version in session.versions]
-    if all(set(row[2:]) == {fmt.ABSENT} for row in rows):
-        return None
-    notes = [
-        "fast: several connections, multi-statement packets, durable only at the end; measured once, when the data "
-        "directory was built."
-    ]
-    if tried:
-        notes.append(
-            "one by one: a single client, each table durable; extrapolated: all tables at that rate, not measured."
-        )
-    return Table(
-        title="Creating the tables",
-        headers=("version", "tables", "fast, s", "tables/s", "one by one", "s", "tables/s", "extrapolated, s"),
-        rows=tuple(rows),
-        numeric=(False, *(True,) * 7),
-        notes=tuple(notes),
-    )
-
-
-def created_one_by_one(session: Session) -> dict[str, tuple[float, float]]:
-    """Returns for each version how many tables were created one by one and how many seconds that took, as means over
-    its runs."""
-    made, took = metric_means(session, _TABLES_MADE), metric_means(session, _TOOK)
-    return {
-        version: (tables, seconds)
-        for (version, variant), tables in made.items()
-        if tables and (seconds := took[version, variant])
-    }
-
-
-def _creation_row(session: Session, version: str, tried: tuple[float, float] | None) -> tuple[str, ...]:
-    known = server_of(session, version)
-    tables, build_s = stored_number(known.get("tables")), stored_number(known.get("build_s"))
-    fast = (fmt.duration(build_s), fmt.number(tables / build_s)) if tables and build_s else (fmt.ABSENT,) * 2
-    slow = (fmt.ABSENT,) * 4
-    if tried is not None and tables:
-        some, seconds = tried
-        slow = (
-            f"{some:,.0f}",
-            fmt.duration(seconds),
-            fmt.number(some / seconds),
-            fmt.duration(tables * seconds / some),
-        )
-    return (version, fmt.count(None if tables is None else int(tables)), *fast, *slow)
-
-
-# --- Duration of each query and dump, laid out like the published table
-
-_DUMPED = "dump_bytes"
-_EXTRAPOLATED = "* "
-_PUBLISHED = ("Q1", "Q2", "Q3")
-"""The queries of the first rows. Rows for creating tables, for dumps and for other queries follow in this order."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    place: int
-    name: str
-    seconds: tuple[float | None, ...]
-    """One value for each version; None if it was not measured."""
-    extrapolated: bool = False
-
-
-def durations_table(session: Session) -> Table | None:
-    """Returns the table of durations of statements and dumps. It is None for other sessions, if there are several
-    groups, if the session compares a switch on and off, or if nothing was measured."""
-    (first, *others) = groups(session)
-    if session.figure != _TOOK or others or any(is_switch(axis) for axis in first.axes):
-        return None
-    rows = sorted((*_duration_rows(session), *_creation_rows(session)), key=lambda row: row.place)
-    if not any(value for row in rows for value in row.seconds):
-        return None
-    pairs = version_pairs(session.versions)
-    return Table(
-        title=f"{session.title}: seconds of each task",
-        headers=("what", *session.versions, *map(pair_header, pairs)),
-        rows=tuple(
-            (row.name, *(_seconds(value, row) for value in row.seconds), *_ratios(session, row, pairs)) for row in rows
-        ),
-        numeric=(False, *(True,) * (len(session.versions) + len(pairs))),
-        notes=tuple(_query_notes(session, rows)),
-    )
-
-
-def _duration_rows(session: Session) -> Iterator[_Row]:
-    found = metric_means(session)
-    cells = runs_by_cell(session)
-    for variant in session.variants:
-        runs = [run for version in session.versions for run in cells[version, variant]]
-        name = cell_words(session, variant)
-        if created := metric_values(runs, _TABLES_MADE):
-            name = f"creating {created[0]:,.0f} tables one by one"
-        yield _Row(_row_order(variant, runs), name, tuple(found[version, variant] for version in session.versions))
-
-
-def _row_order(variant: str, runs: list[Run]) -> int:
-    if variant in _PUBLISHED:
-        return 0
-    if metric_values(runs, _TABLES_MADE):
-        return 1
-    return 2 if metric_values(runs, _DUMPED) else 3
-
-
-def _creation_rows(session: Session) -> Iterator[_Row]:
-    """Yields rows with the time to build the data directories, and the time they would have taken one by one."""
-    known = {version: server_of(session, version) for version in session.versions}
-    tables = {version: stored_number(known[version].get("tables")) for version in session.versions}
-    build_s = tuple(stored_number(known[version].get("build_s")) for version in session.versions)
-    many = max((count for count in tables.values() if count), default=0)
-    if any(build_s):
-        yield _Row(1, f"creating all {many:,.0f}, fast", build_s)
-    tried = created_one_by_one(session)
-    if tried and many:
-        all_of_them = tuple(
-            count * tried[version][1] / tried[version][0] if (count := tables[version]) and version in tried else None
-            for version in session.versions
-        )
-        yield _Row(1, f"creating all {many:,.0f} one by one", all_of_them, extrapolated=True)
-
-
-def _seconds(value: float | None, row: _Row) -> str:
-    if value is None:
-        return fmt.ABSENT
-    # An extrapolated value is shown with fewer decimals, because such precision was not measured.
-    return f"{_EXTRAPOLATED}{fmt.number(value)}" if row.extrapolated else fmt.duration(value)
-
-
-def _ratios(session: Session, row: _Row, pairs: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    found = dict(zip(session.versions, row.seconds, strict=True))
-    for version, base in pairs:
-        value, of = found[version], found[base]
-        yield fmt.times(value / of if value is not None and of else None)
-
-
-def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
-    ratios = ", and ratios of these (below 1 is faster)" if len(session.versions) > 1 else ""
-    yield f"Means, in seconds until the last answer{ratios}. The tables below have their intervals."
-    if any(row.extrapolated for row in rows):
-        yield "*: extrapolated from the tables that were created one by one; not measured."
-    clients = {
-        f"{name} ({version})"
-        for run in session.runs
-        if _DUMPED in run.metrics
-        for name, version in run.clients.items()
-        if name != "dump"
-    }
-    if clients:
-        of_all = " of all versions" if len(clients) == 1 and len(session.versions) > 1 else ""
-        yield f"Dumps{of_all} by {', '.join(sorted(clients))}."
-
-
 # --- Summary of the session's main metric for each version and cell, with related metrics
 
 
@@ -452,12 +281,16 @@ def summary_tables(session: Session) -> Iterator[Table]:
         )
 
 
+def _has_starts(session: Session) -> bool:
+    return any(map(session.cache_of, session.variants))
+
+
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
     yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
     if session.settings.get("trace"):
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
-    yield from warm_notes(session)
+    yield from Source("startup_tables:warm_notes", _has_starts).of(session)
     yield from fmt.server_spelling_notes(session)
 
 
@@ -503,57 +336,7 @@ def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> T
     )
 
 
-# --- Queries per second compared with device reads, by page size, for groups that read from the device
-
-PAGES = ("innodb_page_size", "pages")
-"""Axes that describe how the data is stored in pages."""
-DEVICE_READS, READS_PER_QUERY = "device_reads_per_s", "device_reads_per_query"
-_METRICS = ("qps", DEVICE_READS, READS_PER_QUERY, "read_bytes_per_s", "buffer_pool_reads_per_s")
-
-
-def page_size_groups(session: Session) -> tuple[Group, ...]:
-    """Returns the groups that differ in their pages and read from the device."""
-    reading = {variant for (_, variant), value in metric_means(session, DEVICE_READS).items() if value}
-    return tuple(
-        group
-        for group in groups(session)
-        if group.metric == "qps" and any(axis.name in PAGES for axis in group.axes) and reading & set(group.variants)
-    )
-
-
-def device_read_tables(session: Session) -> Iterator[Table]:
-    for group in page_size_groups(session):
-        yield _reads_table(session, group)
-
-
-def _reads_table(session: Session, group: Group) -> Table:
-    means = {
-        name: metric_means(session, name)
-        for name in _METRICS
-        if any(name in run.metrics for run in session.runs) or name == READS_PER_QUERY
-    }
-    shown = [metric(name) for name in means]
-    rows = [(version, variant) for version in session.versions for variant in group.variants]
-    named = fmt.key_headers(session, group)
-    return Table(
-        title=fmt.group_title("Queries and reads of the device", group),
-        headers=(*named, *(about.label for about in shown)),
-        rows=tuple(
-            (*fmt.key_cells(session, group, row), *(fmt.column(about, means[about.name][row]) for about in shown))
-            for row in rows
-            if means["qps"][row] is not None
-        ),
-        numeric=(*fmt.numeric_columns(session, group), *(True,) * len(shown)),
-        notes=("Means. reads/s, reads/query: completed by the device under the data, for any process.",),
-        keys=len(named),
-    )
-
-
-# --- Every run, counted or not, and the client commands
-
-_MAX_COMMANDS, _MAX_RUNS_TEXT = 24, 24
-_SOCKET = re.compile(r"(?<=socket=)\S+(?=/mysqld\.sock)")
-"""The folder of a server's socket, which is another one for each start."""
+# --- Every run, counted or not
 
 
 def runs_table(session: Session) -> Table:
@@ -636,28 +419,3 @@ def _rows_found_notes(runs: Sequence[Run]) -> Iterator[str]:
         return
     found = "; ".join(f"run {run.number} {fmt.found_of_expected(run.rows_found, run.rows_expected)}" for run in counted)
     yield f"Acknowledged rows found after the start: {found}."
-
-
-def clients_table(session: Session) -> Table | None:
-    """Returns the table of the client commands, each once, or None if no client ran."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for run in session.runs:
-        for name, command in run.clients.items():
-            found.setdefault((name, _SOCKET.sub("RUNDIR", command)), []).append(run.number)
-    if not found:
-        return None
-    shown = list(found.items())[:_MAX_COMMANDS]
-    left = len(found) - len(shown)
-    return Table(
-        title="Clients",
-        headers=("client", "command", "runs"),
-        rows=tuple((name, command, _runs_text(numbers)) for (name, command), numbers in shown),
-        numeric=(False, False, False),
-        notes=(f"{left} more commands are in report.json.",) if left else (),
-        keys=2,
-    )
-
-
-def _runs_text(numbers: Sequence[int]) -> str:
-    text = fmt.number_ranges(numbers)
-    return text if len(text) <= _MAX_RUNS_TEXT else f"{len(numbers)} runs"

@@ -58,6 +58,23 @@ def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str,
     return tuple(notes)
 
 
+def page_cache_notes(runs: Iterable[Run]) -> Iterator[str]:
+    """Yields notes for the table of runs: the share of the tables' files in the page cache before and after the
+    start."""
+    shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
+    for share, numbers in runs_by_value(shares).items():
+        yield f"Tables' files in the page cache before and after the start: {share}: {numbers}."
+
+
+def _shares(before: float | None, after: float | None) -> str | None:
+    return None if before is None or after is None else f"{percent_range([before])} and {percent_range([after])}"
+
+
+def percent_range(shares: Sequence[float]) -> str:
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
 def runs_by_value(pairs: Iterable[tuple[str | int | None, int]]) -> dict[str | int, str]:
     """Returns the runs that share a value, such as `runs 1, 4-6`, by that value. Values that are None, 0 or empty are
     left out."""

@@ -1,14 +1,13 @@
-"""Builds the report's tables and notes about startups and about sampled stacks.
+"""Builds the report's tables and notes about startups.
 
 They cover the storage floor, the phases, the growth with the number of tables, the evidence for warm starts, and the
-files that a start touched. The stack tables are also used for servers under load.
+files that a start touched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from recovery.analysis.growth import (
     MAX_PREDICTION_ERROR,
@@ -19,13 +18,13 @@ from recovery.analysis.growth import (
     requested_prediction,
 )
 from recovery.analysis.phase_names import JOIN, UNNAMED, named_share, seconds_by_name, sorted_phases
-from recovery.analysis.stacks import MAX_HOT_FUNCTIONS, MIN_SAMPLES, share_text
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
-from recovery.analysis.summary import cell_words, mean, measured_runs_by_cell, metric_means, per_table
+from recovery.analysis.summary import mean, measured_runs_by_cell, metric_means, per_table
 from recovery.analysis.warm import WarmEvidence, warm_evidence
-from recovery.model import Cache, CallChain, Phase, ReadFloor, Run, Session, Table, Verdict
+from recovery.model import Cache, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import fmt
-from recovery.report.settings_tables import runs_by_value
+from recovery.report.settings_tables import percent_range
+from recovery.report.summary_text import CLAIM, claim_verdict
 
 # --- Floor: cold starts compared with plain reads of the same files
 
@@ -150,41 +149,6 @@ def _floor_row(one: FloorComparison) -> tuple[str, ...]:
     )
 
 
-# --- Hottest functions of each run with sampled stacks
-
-
-def hottest_tables(session: Session) -> tuple[Table, ...]:
-    """Returns a table of the hottest functions for each sampled run. Only the last one has the notes on the columns."""
-    runs = [run for run in session.runs if run.hottest]
-    return tuple(_hottest_table(session, run, tuple(_notes(runs)) if run is runs[-1] else ()) for run in runs)
-
-
-def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
-    of = run.hottest[0].of
-    return Table(
-        title=f"Hottest functions of {run.version} {cell_words(session, run.variant)}, run {run.number}: "
-        f"{fmt.count(of)} stacks by {run.sampled_by}",
-        headers=("function", "self", "in all"),
-        rows=tuple(
-            (one.function, share_text(one.on_top, one.of), share_text(one.within, one.of)) for one in run.hottest
-        ),
-        numeric=(False, True, True),
-        notes=notes,
-    )
-
-
-def _notes(runs: Sequence[Run]) -> Iterator[str]:
-    perf = " (as in `perf top`)" if any(run.sampled_by == "perf" for run in runs) else ""
-    yield (
-        f"self: share of the stacks of running threads with this function on top{perf}; in all: anywhere in the stack. "
-        f"At most {MAX_HOT_FUNCTIONS} functions are shown."
-    )
-    if any(run.hottest[0].of < MIN_SAMPLES for run in runs):
-        yield f"With fewer than {MIN_SAMPLES} samples the counts are shown instead of shares."
-    if any(one.function.startswith("[") for run in runs for one in run.hottest):
-        yield "[file]: all functions of that file that have no symbol."
-
-
 # --- Phases
 
 
@@ -203,19 +167,6 @@ def phase_table(session: Session) -> Table | None:
     return grouped_phase_table(
         title, ("version", "variant"), found, notes=(*_concurrent_phase_notes(measured), *_buffered_log_note(measured))
     )
-
-
-def phase_means(session: Session) -> dict[tuple[str, str], dict[str, float]]:
-    """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
-    found = {}
-    for cell, runs in measured_runs_by_cell(session).items():
-        starts = [seconds_by_name(run.phases) for run in runs if run.phases]
-        means = {
-            name: _mean_of(starts, name) or 0.0 for name in sorted_phases(name for start in starts for name in start)
-        }
-        if means:
-            found[cell] = means
-    return found
 
 
 def grouped_phase_table(
@@ -465,70 +416,6 @@ def _interval(found: Prediction) -> str:
     return "-".join(map(fmt.seconds, found.interval)) if found.interval else fmt.ABSENT
 
 
-# --- Most frequent call chains in each phase, for each run with sampled stacks
-
-MAX_SHOWN_FRAMES = 8
-"""Frames shown of each chain: the innermost ones, because they tell most. The folded file has all of them."""
-_MIN_SHARE = 0.05
-"""A chain is shown from this share of the samples in its phase on, and a phase from this share of all samples on."""
-
-
-def stacks_tables(session: Session) -> tuple[Table, ...]:
-    return tuple(_stacks_table(run) for run in session.runs if run.chains)
-
-
-def flame_graph_path(stacks: str) -> str:
-    """Returns the path of the flame graph, which is next to the file of folded stacks it is drawn from."""
-    path = PurePath(stacks)
-    return str(path.with_suffix(".svg")) if path.name else stacks
-
-
-def _stacks_table(run: Run) -> Table:
-    shown = [chain for chain in run.chains if _is_worth_showing(chain, run)]
-    notes = [
-        f"samples: in this phase; share: with this call chain, outermost first, at most {MAX_SHOWN_FRAMES} frames. "
-        "Threads that wait are left out, unless for a mutex. Shown are the three most frequent chains of each "
-        f"kind of thread and phase, from {_MIN_SHARE:.0%} of the samples.",
-    ]
-    if any(chain.of < MIN_SAMPLES for chain in shown):
-        notes.append(f"With fewer than {MIN_SAMPLES} samples in the phase the counts are shown instead of shares.")
-    if any(frame.startswith("[") for chain in shown for frame in chain.frames):
-        notes.append("[file]: a function of that file that has no symbol.")
-    if run.sampled_by == "perf":
-        notes.append("perf samples running threads: the time in which the server waits for its storage is missing.")
-    if run.stacks:
-        notes.append(f"All stacks: {run.stacks}; flame graph: {flame_graph_path(run.stacks)}.")
-    return Table(
-        title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} samples by {run.sampled_by}",
-        headers=("phase", "samples", "share", "thread", "chain"),
-        rows=tuple(
-            (
-                chain.phase,
-                str(chain.of),
-                share_text(chain.samples, chain.of, decimals=0),
-                chain.thread,
-                _chain_text(chain),
-            )
-            for chain in shown
-        ),
-        numeric=(False, True, True, False, False),
-        notes=tuple(notes),
-    )
-
-
-def _is_worth_showing(chain: CallChain, run: Run) -> bool:
-    """Returns whether a chain is worth showing: it is frequent enough and its phase is long enough. A main thread that
-    waits while others work is not shown."""
-    if chain.samples < _MIN_SHARE * chain.of or chain.of < _MIN_SHARE * (run.samples or 0):
-        return False
-    return not chain.waits or not any(one.phase == chain.phase and one.thread != chain.thread for one in run.chains)
-
-
-def _chain_text(chain: CallChain) -> str:
-    shown = chain.frames[-MAX_SHOWN_FRAMES:]
-    return " > ".join(("...", *shown) if len(shown) < len(chain.frames) else shown)
-
-
 # --- Notes on warm starts: why one does not count as warm, and what a server reads even with a warm page cache
 
 
@@ -548,31 +435,19 @@ def warm_notes(session: Session) -> Iterator[str]:
         yield f"Read by warm starts, with their files in the page cache: {read}."
 
 
-def page_cache_notes(runs: Iterable[Run]) -> Iterator[str]:
-    """Yields notes for the table of runs: the share of the tables' files in the page cache before and after the
-    start."""
-    shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
-    for share, numbers in runs_by_value(shares).items():
-        yield f"Tables' files in the page cache before and after the start: {share}: {numbers}."
-
-
-def _shares(before: float | None, after: float | None) -> str | None:
-    return None if before is None or after is None else f"{_percent_range([before])} and {_percent_range([after])}"
-
-
 def _second_start_reason(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str:
     """Returns the reason why these starts do not count as warm."""
     reasons = []
     cold = any(found.cold_bytes for found in starts)
     read = [(size, found.full_bytes) for found in starts if (size := found.run.metrics.get("read_bytes")) is not None]
     if shares := [found.shares for found in starts if found.shares is not None]:
-        before, after = map(_percent_range, zip(*shares, strict=True))
+        before, after = map(percent_range, zip(*shares, strict=True))
         reasons.append(f"{before} of the tables' files were in the page cache before it, {after} after it")
     elif not cold or not read:
         reasons.append("what was in the page cache before it is unknown")
     if compared := [its / full for its, full in read if full]:
         reasons.append(
-            f"it read {_percent_range(compared)} of {'what the cold starts read' if cold else 'the data directory'}"
+            f"it read {percent_range(compared)} of {'what the cold starts read' if cold else 'the data directory'}"
         )
     return f"{' '.join(key)}: {' and '.join(reasons)}; not counted as warm."
 
@@ -600,17 +475,8 @@ def _warm_reads(key: tuple[str, str], starts: Sequence[WarmEvidence]) -> str | N
     return f"{name} {fmt.size(round(total))}" + (f" ({fmt.size(round(each))} a table)" if each else "")
 
 
-def _percent_range(shares: Sequence[float]) -> str:
-    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
-    return f"{low} %" if low == high else f"{low} to {high} %"
-
-
 # --- Files touched by recovery, and whether the documentation's claim about them holds
 
-CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
-MANUAL = "https://dev.mysql.com/doc/refman/5.7/en/innodb-recovery.html"
-"""The page of the manual with this claim, under Tablespace Discovery During Crash Recovery."""
-HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
 _HEADERS = (
     "version", "variant", "modified", "opened", "opens", "opened only", "read", "read only", "requests", "bytes",
     "cache", "in data", "claim",
@@ -642,16 +508,6 @@ def touched_table(session: Session) -> Table | None:
         ),
         keys=2,
     )
-
-
-def claim_verdict(runs: Sequence[Run]) -> str:
-    """Returns whether the claim holds. A single start that read an unmodified file refutes it; a clean start proves
-    nothing about recovery."""
-    if not any(run.crash_proof for run in runs):
-        return fmt.ABSENT
-    if any(run.read_unmodified for run in runs):
-        return FAILS
-    return OPENS_ONLY if any(run.opened_unmodified for run in runs) else HOLDS
 
 
 def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_m
 from recovery.linux import locks
 from recovery.linux.files import STORED_FORMAT, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
-from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, Status, exceeded_limit
+from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, Status, Timeline, exceeded_limit
 from recovery.report.summary_text import answers
 
 REPORT_FILE = "report.json"
@@ -41,6 +41,48 @@ _TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u206
 
 
 # --- The stored layout of runs: flat, with the metrics of a start among the fields
+
+
+@dataclass(frozen=True)
+class StartTimeline(Timeline):
+    """Samples of a starting server, taken every few tenths of a second: columns of equal length, each counted from just
+    before exec. An empty column is a figure that this host does not provide."""
+
+    at_s: tuple[float, ...]
+    """Time of each sample."""
+    columns: Annotated[dict[str, tuple[float | None, ...]], Field(exclude=True)] = field(default_factory=dict)
+    read_bytes: tuple[int, ...] = ()
+    """Bytes fetched from storage for the server."""
+    read_requests: tuple[int, ...] = ()
+    """Reads completed by the device."""
+    cpu_s: tuple[float, ...] = ()
+    """CPU time of the server."""
+    others_cpu_s: tuple[float, ...] = ()
+    """CPU time of processes other than the server and this tool."""
+
+
+_COUNTERS = ("read_bytes", "read_requests", "cpu_s", "others_cpu_s")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One figure of a server under load, with a value for each sample."""
+
+    name: str
+    """Its name, as in `measures`: `qps`, `table_open_cache_misses_per_s`."""
+    values: tuple[float | None, ...]
+    """One value for each sample; for a counter, its growth per second since the previous sample. None if not taken."""
+
+
+@dataclass(frozen=True)
+class LoadTimeline(Timeline):
+    """Samples of a server under load, taken about every second: columns of equal length."""
+
+    at_s: tuple[float, ...]
+    """Time of each sample since the measurement began; the warm-up is before 0."""
+    columns: Annotated[dict[str, tuple[float | None, ...]], Field(exclude=True)] = field(default_factory=dict)
+    series: tuple[Series, ...] = ()
+    """The figures that a report draws; all samples are in the file `raw` of the run."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +102,10 @@ class StoredRun(Run):
     """`read_requests` divided by the time in which they were counted, from exec to the first answered query."""
     group_memory_bytes: int | None = None
     """Memory of the server's control group at the first answered query, page cache included; None without limits."""
+    timeline: StartTimeline | None = None
+    """The course of the start, sample by sample."""
+    watched: LoadTimeline | None = None
+    """The course of the load, sample by sample."""
     measures: dict[str, float] = field(default_factory=dict, hash=False)
     """All figures of a run that measured others than these, by name, with units at the end of names: `qps`,
     `latency_p99_ms`, `elapsed_s`."""
@@ -67,10 +113,13 @@ class StoredRun(Run):
 
 # Its name and description in the JSON schema.
 StoredRun.__name__, StoredRun.__doc__ = Run.__name__, Run.__doc__
-_FLAT = tuple(one.name for one in fields(StoredRun)[len(fields(Run)) : -1])
+_FLAT = tuple(one.name for one in fields(StoredRun)[len(fields(Run)) : -2])
 """Metrics that are fields of a stored run."""
 _COUNTS = ("read_bytes", "read_requests", "group_memory_bytes")
 _FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at", *_FLAT)
+_KEYS = tuple(one.name for one in fields(Run) if one.name != "metrics")
+_BEFORE_WATCHED = (*_FIRST, *_KEYS[: _KEYS.index("timeline") + 1])
+"""The first keys of a stored run, in their order."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +138,33 @@ def stored_fields(run: Run) -> dict[str, Any]:
     flat = {name: run.metrics.get(name) for name in _FLAT}
     flat |= {name: round(value) for name in _COUNTS if (value := flat[name]) is not None}
     measures = {} if run.metrics.keys() <= flat.keys() else run.metrics
-    return {**own, **flat, "measures": measures}
+    return {**own, **flat, **_stored_timeline(run), "measures": measures}
+
+
+def _stored_timeline(run: Run) -> dict[str, Any]:
+    samples = run.timeline
+    if samples is None:
+        return {"timeline": None, "watched": None}
+    if samples.columns.keys() <= set(_COUNTERS) and STARTUP_METRIC in run.metrics:
+        counters: dict[str, Any] = {**samples.columns}
+        return {"timeline": StartTimeline(samples.at_s, **counters), "watched": None}
+    series = tuple(Series(name, values) for name, values in samples.columns.items())
+    return {"timeline": None, "watched": LoadTimeline(samples.at_s, series=series)}
+
+
+def _timeline_of(stored: StoredRun) -> Timeline | None:
+    if stored.watched is not None:
+        return Timeline(stored.watched.at_s, {one.name: one.values for one in stored.watched.series})
+    if stored.timeline is None:
+        return None
+    columns = ((name, getattr(stored.timeline, name)) for name in _COUNTERS)
+    return Timeline(stored.timeline.at_s, {name: values for name, values in columns if values})
 
 
 def _run_of(stored: StoredRun) -> Run:
     own = {one.name: getattr(stored, one.name) for one in fields(Run)}
     flat = {name: value for name in _FLAT if (value := getattr(stored, name)) is not None}
-    return Run(**own | {"metrics": flat | stored.measures})
+    return Run(**own | {"metrics": flat | stored.measures, "timeline": _timeline_of(stored)})
 
 
 def read_run(path: Path) -> Run:
@@ -108,7 +177,7 @@ def run_to_json(run: Run) -> bytes:
 
 def _dumped(run: Run) -> dict[str, Any]:
     found = _RUN.dump_python(StoredRun(**stored_fields(run)), mode="json")
-    return {**{name: found[name] for name in _FIRST}, **found}
+    return {**{name: found[name] for name in (*_BEFORE_WATCHED, "watched")}, **found}
 
 
 # --- Sessions

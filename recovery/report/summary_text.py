@@ -25,10 +25,12 @@ from recovery.analysis.summary import (
     cell_words,
     groups,
     interval_factor,
+    is_compared,
     is_switch,
     main_values,
     mean,
     measured_runs_by_cell,
+    phase_means,
     runs_by_cell,
     summarise,
     summary_of,
@@ -38,9 +40,8 @@ from recovery.analysis.summary import (
 from recovery.analysis.warnings import cells_missing_precision
 from recovery.model import STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
 from recovery.report import fmt
-from recovery.report.crash_tables import crash_answers, damage_answers, is_crash_session, is_damage_session
 from recovery.report.metric_tables import OFF_VALUES, lost_share
-from recovery.report.startup_tables import OPENS_ONLY, claim_verdict, phase_means
+from recovery.report.tables import Source
 
 _MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 3, 1, 1
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -87,10 +88,8 @@ def _missed_precision(session: Session) -> Iterator[str]:
 
 
 def _answers(session: Session, *, each_version: bool) -> tuple[str, ...]:
-    if is_damage_session(session):
-        return tuple(damage_answers(session))
-    if is_crash_session(session):
-        return tuple(crash_answers(session))
+    if not is_compared(session):
+        return Source("crash_tables:crash_answers").of(session)
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
     if session.figure == STARTUP_METRIC and not curves:
@@ -545,6 +544,27 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
     if claim_verdict(runs) == OPENS_ONLY and read is not None:
         counts.append(f"{read:,.0f} read")
     yield ", ".join(counts)
+
+
+# --- The documentation's claim about the files that a recovery touches
+
+CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
+MANUAL = "https://dev.mysql.com/doc/refman/5.7/en/innodb-recovery.html"
+"""The page of the manual with this claim, under Tablespace Discovery During Crash Recovery."""
+HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
+
+
+def claim_verdict(runs: Sequence[Run]) -> str:
+    """Returns whether the claim holds. A single start that read an unmodified file refutes it; a clean start proves
+    nothing about recovery."""
+    if not any(run.crash_proof for run in runs):
+        return fmt.ABSENT
+    if any(run.read_unmodified for run in runs):
+        return FAILS
+    return OPENS_ONLY if any(run.opened_unmodified for run in runs) else HOLDS
+
+
+# --- Growth
 
 
 def _growth(session: Session, curve: Curve) -> str:

@@ -9,9 +9,9 @@ from recovery.analysis.phase_names import sorted_phases
 from recovery.linux.files import write_atomically
 from recovery.model import Session
 from recovery.report import markdown, text
+from recovery.report.fmt import flame_graph_path
 from recovery.report.html import page
 from recovery.report.html.svg import flame_graph
-from recovery.report.startup_tables import flame_graph_path
 from recovery.report.stored_session import STACKS_FOLDER, load_stacks, writing_results
 
 

@@ -339,7 +339,7 @@ def _load_fields(load: LoadRecord | None) -> dict[str, Any]:
         return {}
     return {
         "around": load.around,
-        "watched": load.watched,
+        "timeline": load.timeline,
         "waits": load.waits,
         "clients": dict(load.clients),
     }

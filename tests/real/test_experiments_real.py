@@ -177,10 +177,10 @@ def test_a_load_with_a_poller(versions: str, at: list[str], tmp_path: Path) -> N
         opened = cell(session, newer, poll="on").metrics["opened_tables_per_s"]
         assert opened < polled["opened_tables_per_s"]
     for one in session.runs:
-        assert one.watched is not None
-        series = {each.name: each.values for each in one.watched.series}
+        assert one.timeline is not None
+        series = one.timeline.columns
         assert {"qps", "table_open_cache_misses_per_s", misses, "server_cpus", "client_cpus"} <= series.keys()
-        assert {len(values) for values in series.values()} == {len(one.watched.at_s)}
+        assert {len(values) for values in series.values()} == {len(one.timeline.at_s)}
         assert any(series["qps"])
         assert one.around is not None
         assert "--time=3 --report-checkpoints=1" in one.clients["load"]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 
 from markupsafe import Markup
 
-from recovery.analysis.summary import Group, cell_words_in_group, main_value, mean, measured_runs_by_cell
+from recovery.analysis.summary import Group, cell_words_in_group, groups, main_value, mean, measured_runs_by_cell
 from recovery.model import Metric, Run, Session, metric
 from recovery.report import fmt
 from recovery.report.fmt import ChartAxis, group_title, rounded_axis
 from recovery.report.html import svg
-from recovery.report.html.svg import Chart, LegendEntry
+from recovery.report.html.scaling_charts import scaling_charts
+from recovery.report.html.svg import Chart, LegendEntry, Part
 
 _NAME, _BAR, _GAP, _BETWEEN = 19, 20, 4, 10
 _AXIS_END = 70.0
@@ -21,6 +22,14 @@ _DOT_OFFSETS = (0.0, -4.0, 4.0, -6.5, 6.5, -2.0, 2.0)
 """Vertical offsets of the dots, in pixels, so that runs with the same result do not cover each other."""
 Values = Sequence[tuple[int, float]]
 """The number and the value of each run."""
+
+
+def group_charts(session: Session) -> Iterator[Part]:
+    """Yields a chart for each group: lines if an axis has enough numeric values, else bars."""
+    for number, group in enumerate(groups(session), 1):
+        drawn = scaling_charts(session, group, f"scaling-{number}") or cell_bars(session, group, f"bars-{number}")
+        if drawn is not None:
+            yield drawn
 
 
 def cell_bars(session: Session, group: Group, key: str) -> Chart | None:

@@ -13,7 +13,7 @@ from recovery.report import fmt
 from recovery.report.fmt import group_title
 from recovery.report.html import svg
 from recovery.report.html.svg import Chart, LegendEntry, XYAxes
-from recovery.report.metric_tables import DEVICE_READS, PAGES, page_size_groups
+from recovery.report.load_tables import DEVICE_READS, PAGES, page_size_groups
 
 _LABEL_OFFSETS = ((0, -9, "middle"), (0, 18, "middle"), (10, 8, "start"))
 Points = list[tuple[str, tuple[Run, ...]]]

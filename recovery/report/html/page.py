@@ -7,74 +7,76 @@ Copy buttons. The page's policy allows that script by its hash, and no other.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from recovery.analysis.growth import growth_curves
-from recovery.analysis.summary import groups
+from recovery.analysis.summary import is_compared
 from recovery.analysis.warnings import CHECKS, not_checked
 from recovery.linux.files import template_dir
 from recovery.model import Session, Table, Verdict
 from recovery.report import fmt
-from recovery.report.html.cell_bars import cell_bars
-from recovery.report.html.growth_charts import growth_charts
-from recovery.report.html.load_read_charts import page_size_charts
-from recovery.report.html.load_timelines import load_timelines
-from recovery.report.html.phase_bars import phases_chart
-from recovery.report.html.read_charts import floor_chart, reads_chart
-from recovery.report.html.scaling_charts import scaling_charts
-from recovery.report.html.svg import Chart, FoldedParts, Part, Section, table_parts
-from recovery.report.html.timelines import startup_timelines
-from recovery.report.metric_tables import axis_tables, device_read_tables, durations_table, version_tables
-from recovery.report.server_tables import internal_metric_tables
-from recovery.report.settings_tables import findings_by_hint, findings_line, findings_tables
-from recovery.report.startup_tables import (
-    CLAIM,
-    FAILS,
-    HOLDS,
-    OPENS_ONLY,
-    floor_table,
-    hottest_tables,
-    phase_table,
-    scale_tables,
-    stacks_tables,
-    touched_table,
-)
-from recovery.report.summary_text import answers
-from recovery.report.tables import all_tables, figure_tables, heading, is_judged, main_tables, status_line
+from recovery.report.html.svg import Chart, FoldedParts, PageSection, Part, table_parts
+from recovery.report.settings_tables import findings_by_hint, findings_line
+from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY, answers
+from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
 
-# --- Settings, host and servers
+# --- Sections
 
-_FACTS = ("Settings", "Host")
-
-
-def setup_parts(session: Session, placed: tuple[Table | None, ...]) -> tuple[Part, ...]:
-    """Returns all tables that are not elsewhere on the page. Settings and host are shown at once, the rest is
-    folded."""
-    rest = [table for table in all_tables(session) if table not in placed]
-    shown = [table for table in rest if table.title in _FACTS]
-    folded = [table for table in rest if table.title not in _FACTS]
-    each = (FoldedParts(table.title, table_parts(f"about-{number}", table)) for number, table in enumerate(folded))
-    return (*table_parts("about", *shown), *each)
-
-
-# --- Stacks: hottest functions, a flame graph for each sampled run, and call chains
-
+_MAX_ROWS = 24
+"""Most rows of a table that is shown at once; longer ones are folded."""
 _MAX_OPEN_TABLES = 2
 """Most tables of hottest functions that are shown at once; if there are more, all are folded."""
-Tables = tuple[Table, ...]
+_FACTS = ("Settings", "Host")
+Tables = Sequence[Table]
 
 
-def stack_parts(session: Session, flames: Mapping[int, str], hottest: Tables, chains: Tables) -> tuple[Part, ...]:
-    """Returns the parts that show sampled stacks. `flames` has a flame graph by the number of the run."""
-    functions = (
-        table_parts("hottest", *hottest) if len(hottest) <= _MAX_OPEN_TABLES else _folded_each("hottest", hottest)
-    )
-    return (*functions, *_flames(session, flames), *_folded("Most frequent call chains", "stacks", chains))
+def sections(session: Session, flames: Mapping[int, str]) -> tuple[PageSection, ...]:
+    """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
+    found = (_section(section, session, flames) for section in SECTIONS if section.key != "warnings")
+    return tuple(section for section in found if section.parts)
+
+
+def _section(about: Section, session: Session, flames: Mapping[int, str]) -> PageSection:
+    charts = tuple(chart for source in about.charts for chart in source.of(session))
+    tables = tuple(section_tables(about, session, on_page=True))
+    if about.key == "stacks":
+        parts: tuple[Part, ...] = stack_parts(session, flames, tables)
+    elif about.key == "measured-on":
+        parts = setup_parts(tables)
+    else:
+        parts = _tables(about.key, tables)
+    # If the question is what survived a crash, the tables come first and the charts of seconds after them.
+    in_order = charts + parts if is_compared(session) else parts + charts
+    return PageSection(about.key, about.title or session.title, in_order, about.lead)
+
+
+def _tables(key: str, found: Tables) -> tuple[Part, ...]:
+    """Returns the tables as parts of the page, with long ones folded."""
+    parts: list[Part] = []
+    for number, table in enumerate(found, 1):
+        shown = table_parts(f"{key}-{number}", table)
+        long = len(table.rows) > _MAX_ROWS
+        parts += [FoldedParts(f"{table.title}: {len(table.rows)} rows", shown)] if long else shown
+    return tuple(parts)
+
+
+def setup_parts(tables: Tables) -> tuple[Part, ...]:
+    """Returns the tables of the settings and the host, then the others, folded."""
+    shown = [table for table in tables if table.title in _FACTS]
+    return (*table_parts("about", *shown), *_folded_each("about", [table for table in tables if table not in shown]))
+
+
+def stack_parts(session: Session, flames: Mapping[int, str], tables: Tables) -> tuple[Part, ...]:
+    """Returns the hottest functions, a flame graph for each sampled run, and the call chains, folded."""
+    count = sum(bool(run.hottest) for run in session.runs)
+    hottest, chains = tables[:count], tables[count:]
+    shown = table_parts("hottest", *hottest) if count <= _MAX_OPEN_TABLES else _folded_each("hottest", hottest)
+    folded = FoldedParts(f"Most frequent call chains: {len(chains)} tables", table_parts("stacks", *chains))
+    return (*shown, *_flames(session, flames), *((folded,) if chains else ()))
 
 
 def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
@@ -87,84 +89,9 @@ def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
             yield FoldedParts(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
 
 
-def _folded_each(key: str, found: Tables) -> tuple[Part, ...]:
-    return tuple(
-        FoldedParts(table.title, table_parts(f"{key}-{number}", table)) for number, table in enumerate(found, 1)
-    )
-
-
-def _folded(summary: str, key: str, found: Tables) -> tuple[Part, ...]:
-    return (FoldedParts(f"{summary}: {len(found)} tables", table_parts(key, *found)),) if found else ()
-
-
-# --- Sections
-
-_MAX_ROWS = 24
-"""Most rows of a table that is shown at once; longer ones are folded."""
-
-
-def _charts(*charts: Chart | None) -> tuple[Chart, ...]:
-    return tuple(chart for chart in charts if chart is not None)
-
-
-def _main_charts(session: Session) -> Iterator[Part]:
-    """Yields the growth charts, or a chart for each group: lines if an axis has enough numeric values, else bars."""
-    if growth_curves(session):
-        yield from growth_charts(session)
-        return
-    for number, group in enumerate(groups(session), 1):
-        drawn = scaling_charts(session, group, f"scaling-{number}") or cell_bars(session, group, f"bars-{number}")
-        if drawn is not None:
-            yield drawn
-
-
-def _tables(key: str, found: tuple[Table, ...]) -> tuple[Part, ...]:
-    """Returns the tables as parts of the page, with long ones folded."""
-    parts: list[Part] = []
+def _folded_each(key: str, found: Tables) -> Iterator[Part]:
     for number, table in enumerate(found, 1):
-        shown = table_parts(f"{key}-{number}", table)
-        long = len(table.rows) > _MAX_ROWS
-        parts += [FoldedParts(f"{table.title}: {len(table.rows)} rows", shown)] if long else shown
-    return tuple(parts)
-
-
-def sections(session: Session, flames: Mapping[int, str]) -> tuple[Section, ...]:
-    """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
-    return tuple(section for section in _sections(session, flames) if section.parts)
-
-
-def _sections(session: Session, flames: Mapping[int, str]) -> Iterator[Section]:
-    """Yields the sections in reading order."""
-    judged = is_judged(session)
-    durations = None if judged else durations_table(session)
-    main, scale = main_tables(session), scale_tables(session)
-    charts, tables = tuple(_main_charts(session)), (*table_parts("durations", durations), *_tables("figures", main))
-    # If the question is what survived a crash, the tables come first and the charts of seconds after them.
-    yield Section("figures", session.title, tables + charts if judged else charts + tables)
-    yield Section("growth", "Growth", table_parts("growth", *scale))
-    axes, versions = tuple(axis_tables(session)), () if judged else tuple(version_tables(session))
-    yield Section("axes", "Effects of the settings", _tables("axes", axes))
-    yield Section("versions", "Versions compared", _tables("versions", versions))
-    phases, touched, floor = phase_table(session), touched_table(session), floor_table(session)
-    yield Section("phases", "Phases of the start", (*_charts(phases_chart(session)), *table_parts("phases", phases)))
-    reads = tuple(device_read_tables(session))
-    drawn_reads = (*_charts(reads_chart(session)), *page_size_charts(session))
-    yield Section("reads", "Reads", (*drawn_reads, *_tables("reads", reads)))
-    yield Section("floor", "Storage floor", (*_charts(floor_chart(session)), *table_parts("floor", floor)))
-    yield Section("touched", "Files touched", table_parts("touched", touched), f"The documentation says: {CLAIM}.")
-    lead = "The median run of each cell, sample by sample."
-    yield Section("over-time", "Over time", (*startup_timelines(session), *load_timelines(session)), lead)
-    inside = tuple(internal_metric_tables(session))
-    yield Section("inside", "Inside the server", _tables("inside", inside))
-    hot, chains = hottest_tables(session), stacks_tables(session)
-    yield Section("stacks", "Stacks", stack_parts(session, flames, hot, chains))
-    placed = (
-        durations, *main, *scale, *axes, *versions, phases, touched, floor, *reads, *inside, *hot, *chains,
-        *findings_tables(session),
-    )  # fmt: skip
-    figures = figure_tables(session)
-    yield Section("runs", "Every run", _tables("runs", tuple(table for table in figures if table not in placed)))
-    yield Section("measured-on", "Measured on", setup_parts(session, (*figures, *placed)))
+        yield FoldedParts(table.title, table_parts(f"{key}-{number}", table))
 
 
 # --- Rendering

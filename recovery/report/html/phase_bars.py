@@ -5,12 +5,12 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from recovery.analysis.phase_names import sorted_phases
+from recovery.analysis.summary import phase_means
 from recovery.model import Session
 from recovery.report import fmt
 from recovery.report.fmt import ChartAxis, rounded_axis
 from recovery.report.html import svg
 from recovery.report.html.svg import Chart, phase_colour, phase_legend
-from recovery.report.startup_tables import phase_means
 
 KEY = "phases-chart"
 _NAME, _BAR, _BETWEEN = 21, 26, 12

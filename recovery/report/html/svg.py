@@ -163,7 +163,7 @@ Part = Chart | TablePart | FoldedParts | Panels
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     key: str
     title: str
     parts: tuple[Part, ...]
