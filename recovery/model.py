@@ -377,6 +377,13 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     "innodb_views_renamed": _VersionRanges(((8, 0, 3), None), None),
     # the redo log names the modified files, so that no other has to be opened before it is applied (WL#7142)
     "redo_names_files": _VersionRanges(((5, 7, 5), None), ((10, 2, 2), None)),
+    # the definitions of all tables are in the server's own tables, against which it checks every file at a start
+    "data_dictionary": _VersionRanges(((8, 0, 0), None), None),
+    # recovery reads every file although the redo log names the modified ones (MDEV-18733, corrected in 10.3 by default)
+    "recovery_reads_all_files": _VersionRanges(None, (None, (10, 3, 0))),
+    # size of a new table's file
+    "files_of_four_pages": _VersionRanges(None, ((10, 4, 0), None)),
+    "files_with_holes": _VersionRanges(((8, 0, 0), (8, 0, 16)), None),
     # format of the error log
     "microsecond_stamps": _VersionRanges(((5, 7, 2), None), None),
 }

@@ -34,16 +34,13 @@ from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.model import Session, Status
-from recovery.report import console as console_report
 from recovery.report.console import ReportConsole, program_name
 from recovery.report.stored_session import REPORT_FILE, load_session
-from recovery.report.write import write_reports
 from recovery.session import progress as session_progress
 from recovery.session.engine import choose_engine
 from recovery.session.progress import Progress
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
-from recovery.session.run import run_session
 
 # --- A session, from its options to its results on the screen
 
@@ -113,6 +110,8 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     """Runs the session and shows its results.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
+    from recovery.session.run import run_session
+
     reporter = _make_display(request, quiet=shown.quiet)
     try:
         reporter.say(f"$ {request.command}", FAINT)
@@ -177,12 +176,15 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
 
 def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Session:
     """Writes the reports of the stored session, and prints it, or report.json with `--json -`."""
+    from recovery.report import console
+    from recovery.report.write import write_reports
+
     session = load_session(folder)
     try:
         write_reports(folder, session)
     finally:
         if shown.json_to != STANDARD_OUTPUT:
-            console_report.show(session, folder, ReportConsole(), verbose=shown.verbose)
+            console.show(session, folder, ReportConsole(), verbose=shown.verbose)
         if shown.json_to:
             write_json(shown.json_to, (folder / REPORT_FILE).read_text(encoding="utf-8"))
         if shown.json_to == STANDARD_OUTPUT or shown.verbose:
@@ -275,6 +277,8 @@ def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:
     """Prints that the session has ended, and returns the exit code of its runs.
 
     The reports are written again, because the tool may have been killed while it wrote them."""
+    from recovery.report.write import write_reports
+
     write_reports(unfinished.folder, unfinished.session)
     lacking = incomplete_reason(unfinished.session)
     text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking

@@ -28,10 +28,11 @@ from recovery.crash.crash_findings import CrashFindings, broken_promises, crash_
 from recovery.crash.tasks import Crash, CrashMoment
 from recovery.crash.writers import DdlWriter, InsertWriter, Writer
 from recovery.errors import ServerFailedError, ServerKilledError, TrialVoidError
-from recovery.experiments.bench import TIMED_LOG, Bench
+from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import (
     QUICK,
     STANDARD,
+    TIMED_LOG,
     ExperimentOptions,
     HostCapacity,
     Measurement,

@@ -27,8 +27,8 @@ from recovery.crash.crash import (
 from recovery.crash.tasks import Damage, FileFault
 from recovery.crash.writers import LOAD_DATABASE, Writer
 from recovery.errors import ServerFailedError, TrialVoidError
-from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.experiment import ExperimentOptions, HostCapacity, Measurement, accept
+from recovery.experiments.bench import Bench
+from recovery.experiments.experiment import TIMED_LOG, ExperimentOptions, HostCapacity, Measurement, accept
 from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary

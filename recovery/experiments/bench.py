@@ -255,8 +255,6 @@ class OpenedFilesTracer:
 
 # --- The bench
 
-TIMED_LOG = "timed.err"
-"""Log of a timed start. Logs of timed starts begin with `timed`, so that the newest of them is kept with the run."""
 _DEFAULT_VARIANT = Variant("", Cache.COLD)
 """A variant without settings of its own."""
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from recovery.experiments.bench import Bench
+from typing import TYPE_CHECKING
+
 from recovery.experiments.crash_recovery import measure_restart
 from recovery.experiments.experiment import Judgement, Measurement, judge_contents, start_experiment
 from recovery.model import Cache, Variant, Verdict
+
+if TYPE_CHECKING:
+    from recovery.experiments.bench import Bench
 
 
 def measure(bench: Bench, variant: Variant) -> Measurement:

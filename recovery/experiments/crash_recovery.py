@@ -5,12 +5,15 @@ Also contains what all experiments with timed starts share: one trial, and the r
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
-from recovery.experiments.bench import TIMED_LOG, Bench
-from recovery.experiments.experiment import Measurement, judge_recovery, start_experiment
+from recovery.experiments.experiment import TIMED_LOG, Measurement, judge_recovery, start_experiment
 from recovery.model import Cache, Startup, Variant, WarmProof
+
+if TYPE_CHECKING:
+    from recovery.experiments.bench import Bench
 
 # --- Warm starts
 #

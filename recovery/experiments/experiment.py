@@ -124,6 +124,9 @@ def selected_parts(requested: ExperimentOptions, names: tuple[str, ...], experim
 
 # --- Measurements
 
+TIMED_LOG = "timed.err"
+"""Log of a timed start. Logs of timed starts begin with `timed`, so that the newest of them is kept with the run."""
+
 
 @dataclass(frozen=True)
 class LoadRecord:

@@ -490,10 +490,10 @@ def _first_pages(version: Version, *, compressed: bool, plain: bool) -> int:
     8.0.15 leaves holes in a file without secondary indexes, and 8.0.31 does not. The versions in between are assumed
     not to."""
     if version.flavor is Flavor.MARIADB:
-        return 4 if version.numbers >= (10, 4, 0) else 6
-    if version.numbers < (8, 0, 0):
+        return 4 if can(version, "files_of_four_pages") else 6
+    if not can(version, "data_dictionary"):
         return 4 if compressed else 6
-    return 5 if plain and version.numbers <= (8, 0, 15) else 7
+    return 5 if plain and can(version, "files_with_holes") else 7
 
 
 def _other_file_bytes(version: Version, layout: Layout) -> tuple[int, ...]:

@@ -21,9 +21,10 @@ from pymysql.cursors import SSCursor
 
 from recovery.builds.packages import DUMP, SYSBENCH
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
-from recovery.experiments.bench import SCRATCH_SCHEMA, TIMED_LOG, Bench
+from recovery.experiments.bench import SCRATCH_SCHEMA, Bench
 from recovery.experiments.experiment import (
     STANDARD,
+    TIMED_LOG,
     Experiment,
     ExperimentOptions,
     HostCapacity,

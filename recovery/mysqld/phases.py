@@ -152,12 +152,12 @@ def file_access_of(version: Version | None, milestones: Iterable[Milestone] = ()
         return FileAccess.BEFORE_REDO if Milestone.DISCOVER in seen else FileAccess.NAMED_IN_REDO
     if not can(version, "redo_names_files"):
         return FileAccess.BEFORE_REDO
-    numbers = version.numbers
     if version.flavor is Flavor.MARIADB:
+        major, minor, patch = version.numbers
         # Since MDEV-18733 only the files named in the redo log are opened.
-        fixed = {(10, 2): 23, (10, 3): 14, (10, 4): 4}.get(numbers[:2])
-        return FileAccess.UNLOGGED_AFTER_REDO if fixed is not None and numbers[2] < fixed else FileAccess.NAMED_IN_REDO
-    return FileAccess.UNLOGGED_AFTER_REDO if numbers < (8, 0, 0) else FileAccess.SCAN_AND_VALIDATE
+        fixed = {(10, 2): 23, (10, 3): 14, (10, 4): 4}.get((major, minor))
+        return FileAccess.UNLOGGED_AFTER_REDO if fixed is not None and patch < fixed else FileAccess.NAMED_IN_REDO
+    return FileAccess.SCAN_AND_VALIDATE if can(version, "data_dictionary") else FileAccess.UNLOGGED_AFTER_REDO
 
 
 def phases_of(

@@ -26,13 +26,11 @@ class _Rates:
 def _rates(version: Version) -> _Rates:
     """Returns the rates of a version, as in the sessions of docs/results: on 2 cores and a local disk."""
     if version.flavor is Flavor.MARIADB:
-        validates = version.numbers < (10, 3, 0)
-        return _Rates(900, 0.9, 0.55, 1) if validates else _Rates(900, 0.065, 0.015, 0.1)
+        reads_all = can(version, "recovery_reads_all_files")
+        return _Rates(900, 0.9, 0.55, 1) if reads_all else _Rates(900, 0.065, 0.015, 0.1)
     if not can(version, "redo_names_files"):
         return _Rates(1500, 0.33, 0.4, 1)
-    if version.numbers < (8, 0, 0):
-        return _Rates(1600, 0.42, 0.35, 3)
-    return _Rates(500, 0.5, 0.65, 2)
+    return _Rates(500, 0.5, 0.65, 2) if can(version, "data_dictionary") else _Rates(1600, 0.42, 0.35, 3)
 
 
 SESSION_OVERHEAD_S = 10.0

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, parse_release, parse_version_option, resolve_server
@@ -30,8 +31,10 @@ from recovery.session.plan import (
     unsupported_questions,
 )
 from recovery.session.request import Request
-from recovery.session.resume import ResumedSession
 from recovery.workload.schema import disk_need, script_size, template_text
+
+if TYPE_CHECKING:
+    from recovery.session.resume import ResumedSession
 
 _NO_NAMES: Mapping[Version, str] = {}
 

@@ -10,7 +10,8 @@ import pytest
 from sessions import stored
 
 from recovery.cli.main import run
-from recovery.experiments.bench import TIMED_LOG, Bench
+from recovery.experiments.bench import Bench
+from recovery.experiments.experiment import TIMED_LOG
 from recovery.model import Startup
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.server import Server, StartCompanion, no_companion
