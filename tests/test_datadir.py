@@ -459,7 +459,7 @@ def test_the_floor_reads_pages_of_the_size_that_the_server_uses(
 ) -> None:
     (tmp_path / "ibdata1").write_bytes(bytes(54) + (3 << 6).to_bytes(4) + bytes(6))
     sizes: list[int] = []
-    monkeypatch.setattr("recovery.experiments.bench.measure_read_floor", lambda _, size, *__: sizes.append(size))
+    monkeypatch.setattr("recovery.mysqld.read_floor.measure_read_floor", lambda _, size, *__: sizes.append(size))
     bench = SimpleNamespace(
         stopped_cleanly=True, invalidate_cache_baseline=lambda: None, files="its",
         datadir=SimpleNamespace(mysql=tmp_path),

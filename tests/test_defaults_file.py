@@ -47,7 +47,7 @@ def test_a_setting_of_the_command_line_takes_precedence(tmp_path: Path) -> None:
     file = tmp_path / "my.cnf"
     file.write_text(FILE)
     request = asked("metadata", defaults_file=file, settings=("innodb_io_capacity=4000",))
-    settings = dict(request.settings)
+    settings = dict(request.server_options)
     assert (settings["innodb_io_capacity"], settings["table_open_cache"]) == ("4000", "400")
     assert "--set table_open_cache=400" in request.command
     assert "my.cnf --" not in request.command, "the command repeats the session without the file"

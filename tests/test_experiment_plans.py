@@ -314,7 +314,7 @@ def messages_about_caches(folder: Path, *values: str, versions: tuple[str, ...] 
     """What is printed before interference is measured with these values of table_open_cache."""
     found = interference(options=(("table_open_cache", values),))
     own = (("max_connections", "1000"),)
-    request = Request("interference", found, versions, Schema(100), 1, folder, folder, settings=own)
+    request = Request("interference", found, versions, Schema(100), 1, folder, folder, server_options=own)
     printed: list[str] = []
     check_table_open_cache(request, say=printed.append, open_files=LIMIT)
     return printed

@@ -117,7 +117,7 @@ def test_other_options_are_accepted(scenario: str, given: dict[str, Any]) -> Non
         for axis, value in one.axes:
             if "innodb" in axis and value != "16k":  # an option of the server
                 assert given_to_it[axis] == value
-    for pair in request.settings:
+    for pair in request.server_options:
         assert all(pair[0] not in dict(one.settings) for one in request.all_variants)
 
 

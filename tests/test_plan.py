@@ -213,7 +213,7 @@ def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path
         1,
         tmp_path,
         tmp_path,
-        settings=(("innodb_page_size", "4096"),),
+        server_options=(("innodb_page_size", "4096"),),
         named_settings=(UNNAMED, NamedSettings("larger", (("innodb_page_size", "8k"),))),
     )
     small, large = plan_session(request, [NEW], builds=[build]).datadirs

@@ -235,7 +235,7 @@ OPTIONS = (
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
-        field="settings", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
+        field="server_options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
         lasting=True,
     ),
     Option(

@@ -79,7 +79,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     schema = requested_schema(experiment, _field_values("schema", wanted), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
-        instances = possible_cache_instances(options, versions, dict(own.get("settings", ())))
+        instances = possible_cache_instances(options, versions, dict(own.get("server_options", ())))
         host = replace(host_capacity(limits), instances=instances)
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)

@@ -144,7 +144,7 @@ def check_known_versions(request: Request) -> None:
 
 
 def check_trace(request: Request) -> None:
-    every = (request.settings, *(variant.settings for variant in request.named_settings))
+    every = (request.server_options, *(variant.settings for variant in request.named_settings))
     if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
             "--trace reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
@@ -234,7 +234,7 @@ def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
 
 
 def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
-    return tuple(_UserOption(name, value, "SET=") for name, value in request.settings)
+    return tuple(_UserOption(name, value, "SET=") for name, value in request.server_options)
 
 
 def _axis_options(request: Request) -> tuple[_UserOption, ...]:

@@ -137,7 +137,7 @@ def _plan_datadir(
     request: Request, spec: DatadirSpec, build: Build | None, kept: Mapping[str, DataDirInfo]
 ) -> PlannedDatadir:
     schema = spec.schema(request.schema)
-    settings = datadir_settings(merge(dict(request.settings), dict(spec.settings)))
+    settings = datadir_settings(merge(dict(request.server_options), dict(spec.settings)))
     size = disk_need(script_size(schema), spec.version, schema, settings)
     directories, text = DataDirs(request.data), template_text(schema)
     if build is None:

@@ -49,7 +49,8 @@ class Request:
     """Number of runs of every variant. None: as many as `precision` needs, at most `max_runs`."""
     data: Path
     results: Path
-    settings: tuple[tuple[str, str], ...] = ()
+    server_options: tuple[tuple[str, str], ...] = ()
+    """Options of mysqld that the user gave for all variants."""
     insert_template: Path | None = None
     mysqld: tuple[OwnServer, ...] = ()
     archive: str | None = None
@@ -105,7 +106,7 @@ class Request:
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
-        common = NamedSettings("", self.settings, self.schema.layout, self.schema.databases)
+        common = NamedSettings("", self.server_options, self.schema.layout, self.schema.databases)
         return build_variants(self.variant_specs, self.named_settings, self.points, common=common)
 
     @property
@@ -136,9 +137,9 @@ class Request:
     @property
     def lasting_settings(self) -> dict[str, str]:
         """Returns the server options that all variants have in common, for every start."""
-        return every_start_settings(merge(dict(self.settings_of_experiment), dict(self.settings)))
+        return every_start_settings(merge(dict(self.settings_of_experiment), dict(self.server_options)))
 
     @property
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
         """Returns the server options that all variants have in common, for the timed start only."""
-        return tuple(timed_only_settings(dict(self.settings)).items())
+        return tuple(timed_only_settings(dict(self.server_options)).items())
