@@ -1,7 +1,7 @@
-"""Checks a session for figures that may be misleading, and yields a warning with advice for each.
+"""Checks a session for figures that may be misleading, and gives a warning with advice for each.
 
 A check reads only what is stored in the session, and finds nothing where what it needs was not measured. So all checks
-run for every session, timed starts and loads alike.
+run for every session, whatever its main metric is.
 """
 
 from __future__ import annotations
@@ -24,24 +24,37 @@ from recovery.analysis.effective_options import (
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
 from recovery.analysis.statistics import MIN_RUNS
-from recovery.analysis.summary import cell_words, is_switch, mean, measured_runs_by_cell, metric_value, summarise
-from recovery.model import (
-    MIN_PROBED_BLOCKS,
-    RECOVERY_METRIC,
-    STARTUP_METRIC,
-    Cache,
-    Finding,
-    HostActivity,
-    Metric,
-    Run,
-    Session,
-    metric,
+from recovery.analysis.summary import (
+    cell_words,
+    is_switch,
+    main_value,
+    mean,
+    measured_runs_by_cell,
+    metric_value,
+    summarise,
 )
+from recovery.model import MIN_PROBED_BLOCKS, Cache, Finding, HostActivity, Metric, Run, Session, metric
 
 # --- What all checks use
 
-Check = Callable[[Session], Iterator[Finding]]
-"""Yields findings from what is stored in a session."""
+Facts = tuple[str, dict[str, object]]
+"""What a finding is about, and the figures for its text and its hint."""
+Runs = Sequence[Run]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check, and the text and the hint of what it finds, in which names in braces stand for figures."""
+
+    kind: str
+    find: Callable[[Session], Iterator[Facts]]
+    text: str
+    hint: str
+
+    def findings(self, session: Session) -> Iterator[Finding]:
+        for about, facts in self.find(session):
+            yield Finding(about, self.text.format(**facts), self.hint.format(**facts), self.kind)
+
 
 MIB = 1 << 20
 _MAX_SEPARATE_FINDINGS, _MAX_NAMED_CELLS = 3, 4
@@ -49,14 +62,37 @@ _MAX_VALUE = 1e30
 """A larger absolute value, or one smaller than its inverse, is not a measured figure."""
 
 
-def finding(kind: str, about: str, text: str, hint: str) -> Finding:
-    return Finding(about, text, hint, kind)
-
-
 def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
     """Yields the measured runs of each cell, with the cell's name in the report: `5.7.22 cold`."""
     for (version, variant), runs in measured_runs_by_cell(session).items():
         yield f"{version} {cell_words(session, variant)}", runs
+
+
+def in_cells(find: Callable[[Session, Runs], Mapping[str, object] | None]) -> Callable[[Session], Iterator[Facts]]:
+    """Returns a check of each cell: `find` returns the figures of a finding, or None."""
+
+    def check(session: Session) -> Iterator[Facts]:
+        for about, runs in cells(session):
+            if (facts := find(session, runs)) is not None:
+                yield about, dict(facts)
+
+    return check
+
+
+def in_runs(
+    value_of: Callable[[Run], float | None],
+    limit: float,
+    more: Callable[[Session, Runs], Mapping[str, object]] | None = None,
+) -> Callable[[Session], Iterator[Facts]]:
+    """Returns a check of each cell for runs with a value above this limit: `{runs}`, with the `{largest}` value."""
+
+    def find(session: Session, runs: Runs) -> dict[str, object] | None:
+        above = {run: value for run in runs if (value := value_of(run)) is not None and value > limit}
+        if not above:
+            return None
+        return {"largest": max(above.values()), "runs": runs_text(list(above)), **(more(session, runs) if more else {})}
+
+    return in_cells(find)
 
 
 @dataclass(frozen=True)
@@ -82,13 +118,12 @@ class MeasuredCell:
 
 
 def measured_cells(session: Session) -> Iterator[MeasuredCell]:
-    """Yields the cells with the values of their metric. Recoveries after random kills are meant to differ."""
+    """Yields the cells with the values of their metric, unless these are meant to differ."""
     for (version, variant), runs in measured_runs_by_cell(session).items():
-        name = session.figure_of(variant)
-        known = {run: value for run in runs if (value := metric_value(run, name)) is not None}
-        if known and name != RECOVERY_METRIC:
-            about = f"{version} {cell_words(session, variant)}"
-            yield MeasuredCell(about, metric(name), tuple(known), tuple(known.values()))
+        about = metric(session.figure_of(variant))
+        known = {run: value for run in runs if (value := metric_value(run, about.name)) is not None}
+        if known and about.is_compared:
+            yield MeasuredCell(f"{version} {cell_words(session, variant)}", about, tuple(known), tuple(known.values()))
 
 
 def merge_similar(found: Iterable[Finding]) -> Iterator[Finding]:
@@ -110,11 +145,6 @@ def merge_similar(found: Iterable[Finding]) -> Iterator[Finding]:
 def runs_text(runs: tuple[Run, ...] | list[Run]) -> str:
     """Returns the runs' numbers as text: `runs 1, 4`."""
     return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
-
-
-def runs_above(runs: Iterable[Run], figure: Callable[[Run], float | None], limit: float) -> dict[Run, float]:
-    """Returns the runs with a figure above this limit, with that figure. Runs without it are left out."""
-    return {run: value for run in runs if (value := figure(run)) is not None and value > limit}
 
 
 def server_of(session: Session, version: str) -> Mapping[str, str]:
@@ -141,32 +171,22 @@ _USUAL_READS_SHARE = 0.8
 _CACHED_SPEEDUP = 2.0
 
 
-def cold_but_cached(session: Session) -> Iterator[Finding]:
+def cold_but_cached(session: Session, runs: Runs) -> Mapping[str, object] | None:
     """Finds starts that found files in the cache after it was emptied. A start without an empty cache is void
     already."""
-    for about, runs in cells(session):
-        if session.cache_of(runs[0].variant) != Cache.COLD or len(runs) < 2:
-            continue
-        read = {run: size for run in runs if (size := run.metrics.get("read_bytes")) is not None}
-        usual = median(read.values() or [0])
-        less = {run: count for run, count in read.items() if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)}
-        if less:
-            yield finding(
-                "cold-was-not", about,
-                f"Only {min(less.values()) / 1e6:.0f} MB were read in {runs_text(list(less))}; "
-                f"{usual / 1e6:.0f} MB are usual.",
-                "Another process read these files meanwhile, or runs the same server program (a backup, another "
-                "server): stop it, and measure again.",
-            )  # fmt: skip
+    if session.cache_of(runs[0].variant) != Cache.COLD or len(runs) < 2:
+        return None
+    read = {run: size for run in runs if (size := run.metrics.get("read_bytes")) is not None}
+    usual = median(read.values() or [0])
+    less = {run: count for run, count in read.items() if count < min(_USUAL_READS_SHARE * usual, usual - 4 * MIB)}
+    least = min(less.values(), default=0.0)
+    return {"least": least / 1e6, "runs": runs_text(list(less)), "usual": usual / 1e6} if less else None
 
 
-def cache_below_host(session: Session) -> Iterator[Finding]:
+def cache_below_host(session: Session) -> Iterator[Facts]:
     cached = cache_below_host_text(session.environment)
     if cached is not None and any(run.cold_means for run in session.runs):
-        yield finding(
-            "cached-below", "host", f"{cached} Cold means cold for this machine only.",
-            "Compare only starts over files that were read equally often before; the first cold start may differ.",
-        )  # fmt: skip
+        yield "host", {"cached": cached}
 
 
 def cache_below_host_text(host: Mapping[str, object]) -> str | None:
@@ -186,25 +206,14 @@ def cache_below_host_text(host: Mapping[str, object]) -> str | None:
     )
 
 
-def cold_not_proved(session: Session) -> Iterator[Finding]:
-    as_published = bool(session.settings.get("as_published"))
-    for about, runs in cells(session):
-        starts = [run for run in runs if run.cold_means]
-        if not starts:
-            continue
-        if {run.cold_means for run in starts} == {"fadvise"}:
-            yield finding(
-                "inodes-were-warm", about,
-                "Files were evicted one by one: inodes and directory entries stayed in memory, unlike after a reboot.",
-                _drop_caches_hint(session),
-            )  # fmt: skip
-        unknown = [run for run in starts if run.resident_before_bytes is None]
-        if unknown and not as_published:
-            yield finding(
-                "cold-not-proved", about,
-                f"This host does not show what was left in the cache before {runs_text(unknown)}.",
-                "Compare the bytes read. Linux 6.5 or later shows it, without an overlay under the data (see doctor).",
-            )  # fmt: skip
+def inodes_stayed(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    means = {run.cold_means for run in runs if run.cold_means}
+    return {"hint": _drop_caches_hint(session)} if means == {"fadvise"} else None
+
+
+def cold_not_proved(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    unknown = [run for run in runs if run.cold_means and run.resident_before_bytes is None]
+    return {"runs": runs_text(unknown)} if unknown and not session.settings.get("as_published") else None
 
 
 def _drop_caches_hint(session: Session) -> str:
@@ -221,17 +230,16 @@ def _drop_caches_hint(session: Session) -> str:
 # --- Predictions: whether the smaller numbers of tables predict the largest one
 
 
-def failed_prediction(session: Session) -> Iterator[Finding]:
+def failed_prediction(session: Session) -> Iterator[Facts]:
     for curve in growth_curves(session):
-        found = curve.held_out
-        if found is None or curve.predicts:
-            continue
-        yield finding(
-            "no-line", f"{curve.version} {curve.variant}",
-            f"The smaller points predict {found.predicted.seconds:.1f} s for {found.tables:,} tables; "
-            f"{found.measured_s:.1f} s were measured.",
-            f"Do not predict for more than {found.tables:,} tables: measure there.",
-        )  # fmt: skip
+        test = curve.held_out
+        if test is not None and not curve.predicts:
+            facts: dict[str, object] = {
+                "predicted": test.predicted.seconds,
+                "tables": test.tables,
+                "measured": test.measured_s,
+            }
+            yield f"{curve.version} {curve.variant}", facts
 
 
 # --- Host: whether it left the server undisturbed, and gave it all its resources
@@ -252,25 +260,6 @@ _IGNORED_BYTES = 64 * MIB
 """A killed server leaves some megabytes in the page cache that are written while the next server starts."""
 
 
-def other_load(session: Session) -> Iterator[Finding]:
-    for about, runs in cells(session):
-        used = runs_above(runs, _others_cpus, _MAX_OTHERS_CPUS)
-        if used:
-            yield finding(
-                "other-cpu-load", about,
-                f"Other processes used {max(used.values()):.1f} CPUs during {runs_text(list(used))}.",
-                "Find them with top, stop them, and measure again.",
-            )  # fmt: skip
-        io = runs_above(runs, _others_io_bytes, 0.0)
-        if io:
-            yield finding(
-                "other-disk-load", about,
-                f"Other processes read and wrote up to {max(io.values()) / 1e6:,.0f} MB on the same device during "
-                f"{runs_text(list(io))}.",
-                "Find them with iotop, stop them, and measure again" + _own_volume_hint(session),
-            )  # fmt: skip
-
-
 def _others_cpus(run: Run) -> float | None:
     """Returns the CPUs used by others: from the sampler, which knows the clients, or else from the counters at both
     ends of the run. None if that is too little time to be more than rounding."""
@@ -281,8 +270,8 @@ def _others_cpus(run: Run) -> float | None:
     return _time_share(around, lambda activity: activity.others_cpu_s) if sampled is None else sampled
 
 
-def _others_io_bytes(run: Run) -> float | None:
-    """Returns the bytes that others read and wrote, as far as they are many in comparison with the server's own."""
+def _others_io_mb(run: Run) -> float | None:
+    """Returns the megabytes that others read and wrote, as far as they are many in comparison with the server's own."""
     around = run.around
     if around is None:
         return None
@@ -295,75 +284,48 @@ def _others_io_bytes(run: Run) -> float | None:
         own = (rate or 0.0) * around.seconds if total is None else total
         if (theirs or 0) > max(_IGNORED_BYTES, share * own):
             found += theirs or 0
-    return found
+    return found / 1e6
 
 
-def _own_volume_hint(session: Session) -> str:
+def _own_volume_hint(session: Session, _: Runs) -> Mapping[str, object]:
     """Returns additional advice if the data shares its device with this tool."""
     tool, data = session.environment.get("tool_device"), session.environment.get("device")
-    return "; or give the data its own volume (DATA=)." if tool == data else "."
+    return {"more": "; or give the data its own volume (DATA=)." if tool == data else "."}
 
 
-def stolen_cpu(session: Session) -> Iterator[Finding]:
-    yield from _time_share_findings(
-        session, "steal", lambda around: around.steal_s, _MAX_STEAL_SHARE,
-        "The hypervisor gave {largest:.0%} of a CPU to other machines during {runs}.",
-        "Measure on a host that does not share its CPUs (a larger or dedicated instance).",
-    )  # fmt: skip
-
-
-def throttled(session: Session) -> Iterator[Finding]:
+def throttled(session: Session) -> Iterator[Facts]:
     """Finds runs that a control group throttled, unless the user limited the CPUs."""
-    if session.settings.get("cpus"):
-        return
-    yield from _time_share_findings(
-        session, "throttled", lambda around: around.throttled_s, _MAX_THROTTLED_SHARE,
-        "A control group throttled its processes for {largest:.0%} of the time of {runs}.",
-        "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
-        "limit.",
-    )  # fmt: skip
+    if not session.settings.get("cpus"):
+        yield from in_runs(_lost_share(lambda around: around.throttled_s), _MAX_THROTTLED_SHARE)(session)
 
 
-def _time_share_findings(
-    session: Session, kind: str, seconds: Callable[[HostActivity], float | None], min_share: float, text: str, hint: str
-) -> Iterator[Finding]:
-    for about, runs in cells(session):
-        shares = {run: _time_share(run.around, seconds) for run in runs}
-        over = [
-            run for run, share in shares.items()
-            if run.around is not None and share > min_share and share * run.around.seconds > _MIN_CPU_S
-        ]  # fmt: skip
-        if over:
-            largest = max(shares[run] for run in over)
-            yield finding(kind, about, text.format(largest=largest, runs=runs_text(over)), hint)
+def _lost_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run], float | None]:
+    """Returns the share of a run's time, unless that is too little time to be more than rounding."""
+
+    def share(run: Run) -> float | None:
+        found = _time_share(run.around, seconds)
+        return found if run.around is not None and found * run.around.seconds > _MIN_CPU_S else None
+
+    return share
 
 
 def _time_share(around: HostActivity | None, seconds: Callable[[HostActivity], float | None]) -> float:
     return 0.0 if around is None or around.seconds <= 0 else (seconds(around) or 0.0) / around.seconds
 
 
-def program_on_other_device(session: Session) -> Iterator[Finding]:
-    data = session.environment.get("device")
+def program_on_other_device(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    data, program = session.environment.get("device"), server_of(session, runs[0].version).get("program_device")
+    is_cold = session.cache_of(runs[0].variant) == Cache.COLD
+    if not (is_cold and data and program and program != data):
+        return None
+    shares = (
+        seconds_by_name(run.phases).get(PROCESS_START, 0.0) / (main_value(session, run) or math.inf) for run in runs
+    )
+    if (mean(shares) or 0.0) <= _MIN_PROCESS_START_SHARE:
+        return None
     own = session.settings.get("mysqld")
     remedy = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
-    for about, runs in cells(session):
-        program = server_of(session, runs[0].version).get("program_device")
-        is_cold = session.cache_of(runs[0].variant) == Cache.COLD
-        if is_cold and data and program and program != data and _start_share(runs) > _MIN_PROCESS_START_SHARE:
-            yield finding(
-                "filesystems", about,
-                f"The server's program is on {program}, its data on {data}: a cold start also reads the program, and "
-                "these reads are neither counted nor limited.",
-                f"The phase {PROCESS_START} shows what that costs. To have both on one device, {remedy}.",
-            )  # fmt: skip
-
-
-def _startup_s(run: Run) -> float:
-    return run.metrics.get(STARTUP_METRIC, 0.0)
-
-
-def _start_share(runs: Sequence[Run]) -> float:
-    return mean(seconds_by_name(run.phases).get(PROCESS_START, 0.0) / (_startup_s(run) or 1.0) for run in runs) or 0.0
+    return {"program": program, "data": data, "phase": PROCESS_START, "remedy": remedy}
 
 
 # --- Load: whether the server was the bottleneck, on a quiet host, for long enough, and as requested
@@ -378,37 +340,24 @@ _MAX_RATE_CHANGE = 0.1
 _MIN_SAMPLES = 9
 _MIN_LOAD_S = 60
 _MAX_ERROR_SHARE = 0.001
-_POLL_RATE = "polls_per_s"
+_POLL, _POLL_RATE = "poll", "polls_per_s"
 _DUMP = "dump"
 """Name of the dump program among the clients of a run."""
 
 
-def client_bottleneck(session: Session) -> Iterator[Finding]:
-    cpus = stored_number(session.environment.get("cpus"))
-    for about, runs in cells(session):
-        used, allowed = mean(run.metrics.get("client_cpus") for run in runs), _available_client_cpus(session, runs)
-        if used is None:
-            continue
-        if allowed is not None and used >= _BUSY_CLIENTS_SHARE * allowed:
-            yield finding(
-                "client-was-the-bottleneck", about,
-                f"The clients used {used:.1f} of the {allowed:g} CPUs that they could use: they may have been slower "
-                "than the server.",
-                "Give the clients more CPUs or more threads, or a separate host. Until then this is a lower bound for "
-                "the server.",
-            )  # fmt: skip
-        elif (
-            cpus
-            and used > min(_MIN_CLIENTS_SHARE * cpus, _server_cpus(runs))
-            and _idle_cpus(runs, cpus) < _MIN_IDLE_SHARE * cpus
-        ):
-            yield finding(
-                "client-was-the-bottleneck", about,
-                f"The clients used {used:.1f} of the host's {cpus:g} CPUs, and none was idle: clients and server share "
-                "the CPUs.",
-                "Compare versions measured here with each other, but not with a host where the clients have separate "
-                "CPUs.",
-            )  # fmt: skip
+def busy_clients(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    used, allowed = mean(run.metrics.get("client_cpus") for run in runs), _available_client_cpus(session, runs)
+    if used is None or allowed is None or used < _BUSY_CLIENTS_SHARE * allowed:
+        return None
+    return {"used": used, "allowed": allowed}
+
+
+def no_idle_cpu(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    cpus, used = stored_number(session.environment.get("cpus")), mean(run.metrics.get("client_cpus") for run in runs)
+    if not cpus or used is None or busy_clients(session, runs) is not None:
+        return None
+    is_much = used > min(_MIN_CLIENTS_SHARE * cpus, _server_cpus(runs))
+    return {"used": used, "cpus": cpus} if is_much and _idle_cpus(runs, cpus) < _MIN_IDLE_SHARE * cpus else None
 
 
 def _available_client_cpus(session: Session, runs: Sequence[Run]) -> float | None:
@@ -446,22 +395,15 @@ def _idle_cpus(runs: Sequence[Run], cpus: float) -> float:
     return cpus - sum(mean(run.metrics.get(name) for run in runs) or 0.0 for name in names)
 
 
-def unstable_rate(session: Session) -> Iterator[Finding]:
-    for about, runs in cells(session):
-        changed = [
-            (run, change)
-            for run in runs
-            if (change := _rate_change(run)) is not None and abs(change) > _MAX_RATE_CHANGE
-        ]
-        if changed:
-            largest = max((change for _, change in changed), key=abs)
-            comparison = "higher" if largest > 0 else "lower"
-            yield finding(
-                "never-warmed-up", about,
-                f"The rate in the last third of the measured time was {abs(largest):.0%} "
-                f"{comparison} than in the first, in {runs_text([run for run, _ in changed])}.",
-                "The load was not stable yet: measure longer (SECONDS=), after a longer warm-up (WARMUP=).",
-            )  # fmt: skip
+def unstable_rate(_: Session, runs: Runs) -> Mapping[str, object] | None:
+    changed = {
+        run: change for run in runs if (change := _rate_change(run)) is not None and abs(change) > _MAX_RATE_CHANGE
+    }
+    if not changed:
+        return None
+    largest = max(changed.values(), key=abs)
+    comparison = "higher" if largest > 0 else "lower"
+    return {"largest": abs(largest), "comparison": comparison, "runs": runs_text(list(changed))}
 
 
 def _rate_change(run: Run) -> float | None:
@@ -482,44 +424,21 @@ def _measured_series(run: Run, name: str) -> list[float]:
     return [value for at_s, value in samples if at_s > 0.5 and value is not None]
 
 
-def short_run(session: Session) -> Iterator[Finding]:
+def short_run(session: Session) -> Iterator[Facts]:
     """Finds loads that were measured for a short time. The duration of a load is a setting. The number of runs is
     checked in every session."""
     seconds = stored_number(session.settings.get("seconds"))
     if seconds is not None and 0 < seconds < _MIN_LOAD_S and metric(session.figure).unit == "/s":
-        yield finding(
-            "short-run", "all", f"Each load was measured for {seconds:g} s, less than a minute.",
-            f"Flushing and checkpoints come in waves of many seconds: measure with SECONDS={_MIN_LOAD_S} or more.",
-        )  # fmt: skip
+        yield "all", {"seconds": seconds, "least": _MIN_LOAD_S}
 
 
-def missing_polls(session: Session) -> Iterator[Finding]:
+def missing_polls(session: Session, runs: Runs) -> Mapping[str, object] | None:
     """Finds loads with polling in which no poll was answered."""
-    polled = {axis.name for axis in session.axes if axis.name == "poll" and is_switch(axis)}
-    for about, runs in cells(session):
-        cell = session.cells.get(runs[0].variant, {})
-        if not any(cell.get(name, "off") == "on" for name in polled):
-            continue
-        silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
-        if silent:
-            yield finding(
-                "polls-did-not-run", about, f"No poll was answered during the load in {runs_text(silent)}.",
-                "This cell measured the load alone. A poll that takes longer than the load is ended: see the polled "
-                "statement, the server's log, and SECONDS=.",
-            )  # fmt: skip
-
-
-def client_errors(session: Session) -> Iterator[Finding]:
-    for about, runs in cells(session):
-        shares = runs_above(runs, lambda run: metric_value(run, "errors_per_transaction"), _MAX_ERROR_SHARE)
-        if shares:
-            yield finding(
-                "errors", about,
-                f"Up to {max(shares.values()):.1%} of the transactions ended in an error that the clients ignored: "
-                f"{runs_text(list(shares))}.",
-                "Deadlocks are part of some workloads: compare cells with similar numbers of them. Other errors are in "
-                "the output of the clients.",
-            )  # fmt: skip
+    polled = any(axis.name == _POLL and is_switch(axis) for axis in session.axes)
+    if not polled or session.value_of(runs[0].variant, _POLL) != "on":
+        return None
+    silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
+    return {"runs": runs_text(silent)} if silent else None
 
 
 # --- Memory: whether the buffer pool held the data
@@ -537,33 +456,29 @@ _NON_TABLE_BYTES = 512 * MIB
 """Part of a data directory for the logs and the server's own tables."""
 
 
-def data_not_in_buffer_pool(session: Session) -> Iterator[Finding]:
-    """Finds loads that read from the device, which then measure the device, unless that was requested."""
+def _should_be_in_memory(session: Session, variant: str) -> bool:
     if metric(session.figure).unit != "/s" or (stored_number(session.settings.get("memory_ratio")) or 0) > 1:
-        return
-    for about, runs in cells(session):
-        variant = runs[0].variant
-        cell = session.cells.get(variant, {})
-        if cell.get("question") in _LARGER_THAN_POOL_QUESTIONS or _BUFFER_POOL_SIZE in cell:
-            continue
-        read = runs_above(runs, _pages_per_query, _MAX_PAGES_PER_QUERY)
-        if read:
-            yield finding(
-                "not-in-memory", about,
-                f"Up to {max(read.values()):.2g} pages per query were read from the device, because they were not in "
-                f"the buffer pool: {runs_text(list(read))}.",
-                "Use a longer WARMUP=, fewer ROWS=, or a larger pool (--set innodb_buffer_pool_size=…); to measure "
-                "reading, set MEMORY_RATIO=.",
-            )  # fmt: skip
-            continue
-        known = server_of_cell(session, runs[0].version, variant)
-        pool, data = stored_number(known.get(f"@{_BUFFER_POOL_SIZE}")), _used_data_bytes(known, cell)
-        if pool is not None and data is not None and pool < data:
-            yield finding(
-                "not-in-memory", about,
-                f"The tables' files have {data / 1e9:.1f} GB, more than the {pool / 1e9:.1f} GB of the buffer pool.",
-                "Use fewer ROWS= or TABLES=, or a host with more memory; to measure that case, set MEMORY_RATIO=.",
-            )  # fmt: skip
+        return False
+    values = session.cells.get(variant, {})
+    return values.get("question") not in _LARGER_THAN_POOL_QUESTIONS and _BUFFER_POOL_SIZE not in values
+
+
+def reads_of_pages(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    """Finds loads that read from the device, which then measure the device, unless that was requested."""
+    read = {run: pages for run in runs if (pages := _pages_per_query(run) or 0.0) > _MAX_PAGES_PER_QUERY}
+    if not read or not _should_be_in_memory(session, runs[0].variant):
+        return None
+    return {"largest": max(read.values()), "runs": runs_text(list(read))}
+
+
+def pool_smaller_than_data(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    variant = runs[0].variant
+    if reads_of_pages(session, runs) is not None or not _should_be_in_memory(session, variant):
+        return None
+    known = server_of_cell(session, runs[0].version, variant)
+    pool = stored_number(known.get(f"@{_BUFFER_POOL_SIZE}"))
+    data = _used_data_bytes(known, session.cells.get(variant, {}))
+    return {"data": data / 1e9, "pool": pool / 1e9} if pool is not None and data is not None and pool < data else None
 
 
 def _pages_per_query(run: Run) -> float | None:
@@ -590,19 +505,13 @@ def _used_data_bytes(known: ServerFacts, cell: Mapping[str, str]) -> float | Non
     return max(0.0, data - _NON_TABLE_BYTES) * share
 
 
-def pool_larger_than_memory(session: Session) -> Iterator[Finding]:
-    memory = stored_number(session.settings.get("memory_bytes")) or stored_number(
-        session.environment.get("memory_bytes")
-    )
+def pool_larger_than_memory(session: Session) -> Iterator[Facts]:
+    limit, host = session.settings.get("memory_bytes"), session.environment.get("memory_bytes")
+    memory = stored_number(limit) or stored_number(host)
     for name, known in session.servers.items():
         pool = stored_number(known.get(f"@{_BUFFER_POOL_SIZE}"))
         if pool is not None and memory is not None and pool > memory:
-            yield finding(
-                "pool-larger-than-memory", name,
-                f"The buffer pool has {pool / 1e9:.1f} GB, and the server may use {memory / 1e9:.1f} GB of memory.",
-                "A server with so large a pool swaps or is killed when it fills. Set innodb_buffer_pool_size to what "
-                "fits, or measure on a larger host.",
-            )  # fmt: skip
+            yield name, {"pool": pool / 1e9, "memory": memory / 1e9}
 
 
 # --- Redo log: whether a write load continued until the log was full and had to be flushed
@@ -613,42 +522,26 @@ _IGNORED_LOG_BYTES = MIB
 """A smaller rise can come from other writing: of statistics, or by the purge of old rows."""
 
 
-def redo_log_still_filling(session: Session) -> Iterator[Finding]:
-    """Finds loads during which the redo log was still filling. Servers that do not report how much redo is in the log
-    are not checked."""
-    for about, runs in cells(session):
-        grown = {run: age for run in runs if (age := _grown_checkpoint_age(run)) is not None}
-        if grown:
-            yield finding(
-                "log-still-filling", about,
-                "The redo since the last checkpoint still grew in the last third of the measured time, to "
-                f"{max(grown.values()) / 1e6:,.0f} MB{_log_capacity_text(session, runs[0])}, in "
-                f"{runs_text(list(grown))}: the cost of writing with a full log was not measured.",
-                "Measure longer (SECONDS=), after a longer warm-up (WARMUP=), or with a smaller log: "
-                "SET=innodb_redo_log_capacity=128M, which is translated for older servers.",
-            )  # fmt: skip
-
-
-def _grown_checkpoint_age(run: Run) -> float | None:
-    """Returns the largest checkpoint age in the last third of the run. None if it did not exceed all earlier ones,
-    because waves rise and fall."""
-    values = _measured_series(run, "checkpoint_age_bytes")
-    if len(values) < _MIN_SAMPLES:
-        return None
-    third = len(values) // 3
-    before, last = max(values[:-third]), values[-third:]
-    return max(last) if median(last) > before + max(_IGNORED_LOG_BYTES, _MIN_RISE * before) else None
-
-
-def _log_capacity_text(session: Session, run: Run) -> str:
+def _log_capacity(session: Session, runs: Runs) -> Mapping[str, object]:
     """Returns the size of the redo log as text, if the server reported it."""
-    known = server_of_cell(session, run.version, run.variant)
+    known = server_of_cell(session, runs[0].version, runs[0].variant)
     capacity = stored_number(known.get("@innodb_redo_log_capacity"))
     if capacity is None:
         size, files = (stored_number(known.get(f"@innodb_log_{name}")) for name in ("file_size", "files_in_group"))
         # MariaDB has a single file since 10.5, and later also no option for the number of files.
         capacity = None if size is None else size * (files or 1)
-    return f" of {capacity / 1e6:,.0f} MB" if capacity else ""
+    return {"of": f" of {capacity / 1e6:,.0f} MB" if capacity else ""}
+
+
+def _grown_log_mb(run: Run) -> float | None:
+    """Returns the largest checkpoint age in the last third of the run, in megabytes. None if it did not exceed all
+    earlier ones, because waves rise and fall."""
+    values = _measured_series(run, "checkpoint_age_bytes")
+    if len(values) < _MIN_SAMPLES:
+        return None
+    third = len(values) // 3
+    before, last = max(values[:-third]), values[-third:]
+    return max(last) / 1e6 if median(last) > before + max(_IGNORED_LOG_BYTES, _MIN_RISE * before) else None
 
 
 # --- Server and tool: whether the build, its settings and this tool are fit for timing
@@ -658,65 +551,50 @@ _TOOL_BUSY_CPUS = 0.5
 _MAX_READY_LAG_S, _MAX_READY_LAG_SHARE = 0.1, 0.01
 
 
-def debug_build(session: Session) -> Iterator[Finding]:
+def debug_build(session: Session) -> Iterator[Facts]:
     for version in session.versions:
         known = server_of(session, version)
-        told = " ".join(known.get(name, "") for name in ("@version", "@version_comment"))
-        if "debug" in told.lower():
-            yield finding(
-                "debug-build", version,
-                f"This is a debug build ({known.get('@version', version)}), which is slower.",
-                "Measure the release build.",
-            )  # fmt: skip
+        names = " ".join(known.get(name, "") for name in ("@version", "@version_comment"))
+        if "debug" in names.lower():
+            yield version, {"version": known.get("@version", version)}
 
 
-def busy_tool(session: Session) -> Iterator[Finding]:
-    """Finds runs during which this tool was so busy that it may have been the bottleneck."""
-    for about, runs in cells(session):
-        busy = [
-            run for run in runs if run.around and (run.around.tool_cpu_s or 0) > _TOOL_BUSY_CPUS * run.around.seconds
-        ]
-        if busy:
-            hint = "measure again"
-            if session.settings.get("trace"):
-                hint = "measure times without --trace, and trace in a separate session"
-            yield finding(
-                "busy-client", about,
-                f"This tool used more than half a CPU during {runs_text(busy)}.",
-                f"It may have slowed the server down: {hint}.",
-            )  # fmt: skip
-        late = [
-            run
-            for run in runs
-            if session.figure == STARTUP_METRIC
-            and (run.ready_lag_s or 0) > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * _startup_s(run))
-        ]
-        if late:
-            worst = max(run.ready_lag_s or 0 for run in late)
-            yield finding(
-                "late-log", about,
-                f"The ready line arrived up to {worst:.2f} s after its own timestamp: {runs_text(late)}.",
-                "The host was too busy, or its clock was changed: see what else runs, and measure again.",
-            )  # fmt: skip
+def _tool_cpus(run: Run) -> float | None:
+    return (run.around.tool_cpu_s or 0) / run.around.seconds if run.around and run.around.seconds > 0 else None
 
 
-def options_not_in_effect(session: Session) -> Iterator[Finding]:
+def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
+    traced = "measure times without --trace, and trace in a separate session"
+    return {"hint": traced if session.settings.get("trace") else "measure again"}
+
+
+def late_log(session: Session, runs: Runs) -> Mapping[str, object] | None:
+    lags = {run: run.ready_lag_s or 0.0 for run in runs}
+    late = {
+        run: lag for run, lag in lags.items()
+        if lag > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * (main_value(session, run) or 0.0))
+    }  # fmt: skip
+    return {"largest": max(late.values()), "runs": runs_text(list(late))} if late else None
+
+
+def options_not_in_effect(session: Session) -> Iterator[Facts]:
     """Finds options of an axis that are in effect with another value. Options that are the same for all cells are
     reported with the server."""
-    wished = {axis.name for axis in session.axes}
-    told: dict[tuple[str, ChangedOption], Finding] = {}
+    on_axes = {axis.name for axis in session.axes}
+    known_changes: dict[tuple[str, ChangedOption], Facts] = {}
     for name, known in session.servers.items():
         version = name.partition(" ")[0]
-        for one in changed_options(known):
-            if one.option in wished and (version, one) not in told:
+        for change in changed_options(known):
+            if change.option in on_axes and (version, change) not in known_changes:
                 files = known.get("@open_files_limit")
-                told[version, one] = finding(
-                    "option-not-in-effect", f"{version} {one.option}={one.requested}",
-                    f"{one}{_same_effect_text(session, version, one)}.",
-                    "These cells were measured with the value in effect. A higher limit on open files (ulimit -n"
-                    f"{f': {files} here' if files else ''}), or another value, may help.",
-                )  # fmt: skip
-    yield from told.values()
+                known_changes[version, change] = (
+                    f"{version} {change.option}={change.requested}",
+                    {
+                        "change": f"{change}{_same_effect_text(session, version, change)}",
+                        "files": f": {files} here" if files else "",
+                    },
+                )
+    yield from known_changes.values()
 
 
 def _same_effect_text(session: Session, version: str, one: ChangedOption) -> str:
@@ -752,13 +630,10 @@ _MIN_COMMON_DRIFT, _MIN_COMMON_KENDALL = 0.05, 3.0
 in ascending order give 3.8."""
 
 
-def few_runs(session: Session) -> Iterator[Finding]:
+def few_runs(session: Session) -> Iterator[Facts]:
     runs = session.settings.get("runs")
     if session.planned_runs and isinstance(runs, int) and runs < MIN_RUNS:
-        yield finding(
-            "few-runs", "all", f"With {runs} run{'s' if runs > 1 else ''} of each, the spread is unknown.",
-            f"Measure with RUNS={_MIN_RUNS_FOR_TREND} or more before you compare.",
-        )  # fmt: skip
+        yield "all", {"runs": f"{runs} run{'s' if runs > 1 else ''}", "more": _MIN_RUNS_FOR_TREND}
 
 
 def _first_is_slow(cell: MeasuredCell) -> bool:
@@ -770,28 +645,21 @@ def _first_is_slow(cell: MeasuredCell) -> bool:
     return first > _SLOW_FIRST_RATIO * max(others)
 
 
-def slow_first_run(session: Session) -> Iterator[Finding]:
+def slow_first_run(session: Session) -> Iterator[Facts]:
     """Finds a slow first run, for which conditions differed from those of the other runs."""
+    warmup = "" if session.settings.get("warmup_s") is None else " A longer WARMUP= may help, too."
     for cell in measured_cells(session):
         if _first_is_slow(cell):
             first, *others = cell.values
-            yield finding(
-                "slow-first-run", cell.about,
-                f"The first run {cell.verb} {cell.text(first)}, the others {cell.text(min(others), max(others))}.",
-                "The mean includes it. Measure again over the same data directory: a volume that is read for the first "
-                "time is slow once, and some storage caches what was read." + _warmup_hint(session),
-            )  # fmt: skip
+            values = f"{cell.verb} {cell.text(first)}, the others {cell.text(min(others), max(others))}"
+            yield cell.about, {"values": values, "warmup": warmup}
 
 
 def _seconds(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def _warmup_hint(session: Session) -> str:
-    return "" if session.settings.get("warmup_s") is None else " A longer WARMUP= may help, too."
-
-
-def outliers(session: Session) -> Iterator[Finding]:
+def outliers(session: Session) -> Iterator[Facts]:
     for cell in measured_cells(session):
         if len(cell.values) < _MIN_RUNS_FOR_TREND:
             continue
@@ -804,19 +672,10 @@ def outliers(session: Session) -> Iterator[Finding]:
         ]  # fmt: skip
         if far:
             listed = ", ".join(f"run {run.number} ({cell.text(value)})" for run, value in far)
-            yield finding(
-                "outlier", cell.about, f"Far from the median of {cell.text(middle)}: {listed}.",
-                "The mean includes it. See the log and the timeline of that run.",
-            )  # fmt: skip
+            yield cell.about, {"median": cell.text(middle), "runs": listed}
 
 
-_DRIFT_HINT = (
-    "Something changes during the session, such as burst credits, a cache of the device, or data that grows. Measure "
-    "with more RUNS= until the values are stable."
-)
-
-
-def drift(session: Session) -> Iterator[Finding]:
+def drift(session: Session) -> Iterator[Facts]:
     """Finds cells whose values rise or fall from run to run, and sessions in which those of most cells do.
 
     The few runs of each cell of a load show nothing alone."""
@@ -824,52 +683,34 @@ def drift(session: Session) -> Iterator[Finding]:
         cell for cell in measured_cells(session)
         if len(cell.values) >= MIN_RUNS and cell.values[0] and not _first_is_slow(cell)
     ]  # fmt: skip
+    changes = [cell.values[-1] / cell.values[0] - 1 for cell in steady]
+    counts = [kendall(cell.values) for cell in steady]
     drifting = False
-    for cell in steady:
-        change = cell.values[-1] / cell.values[0] - 1
-        rising, variance = kendall(cell.values)
+    for cell, change, (rising, variance) in zip(steady, changes, counts, strict=True):
         enough = len(cell.values) >= _MIN_RUNS_FOR_TREND and abs(rising) >= _MIN_KENDALL * math.sqrt(variance)
         if abs(change) > _MIN_DRIFT and enough:
             drifting = True
             name = "times" if cell.metric.unit == "s" else cell.metric.label
-            yield finding(
-                "drift", cell.about,
-                f"The {name} {'rose' if change > 0 else 'fell'} from run to run, from "
-                f"{cell.text(cell.values[0], cell.values[-1])}.",
-                _DRIFT_HINT,
-            )  # fmt: skip
-    counts = [kendall(cell.values) for cell in steady]
+            values = f"from {cell.text(cell.values[0], cell.values[-1])}"
+            yield cell.about, {"what": name, "direction": "rose" if change > 0 else "fell", "values": values}
     rising, variance = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0.0)
-    changes = [cell.values[-1] / cell.values[0] - 1 for cell in steady]
     common = median(changes or [0.0])
     if not drifting and abs(common) > _MIN_COMMON_DRIFT and abs(rising) >= _MIN_COMMON_KENDALL * math.sqrt(variance):
-        yield finding(
-            "drift", "all cells",
-            f"The values {'rose' if common > 0 else 'fell'} from run to run, by {abs(common):.0%} between the first "
-            "and the last run of a cell (median).",
-            _DRIFT_HINT,
-        )  # fmt: skip
+        values = f"by {abs(common):.0%} between the first and the last run of a cell (median)"
+        yield "all cells", {"what": "values", "direction": "rose" if common > 0 else "fell", "values": values}
 
 
-def wide_interval(session: Session) -> Iterator[Finding]:
-    """Finds means with a wide interval. Kills at random moments are left out: their recoveries are meant to differ."""
-    if session.figure != RECOVERY_METRIC and _requested_precision(session) is None:
+def wide_interval(session: Session) -> Iterator[Facts]:
+    """Finds means with a wide interval."""
+    if _requested_precision(session) is None:
         for about, share in _intervals_above(session, _MAX_INTERVAL):
-            yield finding(
-                "wide-interval", about,
-                f"The 95 % interval of the mean {f'is +- {share:.0%}' if share < 1 else 'passes zero'}.",
-                "State the mean with its interval. More RUNS= narrow it.",
-            )  # fmt: skip
+            yield about, {"interval": f"is +- {share:.0%}" if share < 1 else "passes zero"}
 
 
-def missed_precision(session: Session) -> Iterator[Finding]:
+def missed_precision(session: Session) -> Iterator[Facts]:
     requested = 100 * (_requested_precision(session) or 0)
     for about, share in cells_missing_precision(session):
-        yield finding(
-            "precision-missed", about,
-            f"The 95 % interval of the mean is +- {100 * share:.3g}%; +- {requested:g}% was requested.",
-            "State the mean with its interval. A larger MAX_RUNS= narrows it.",
-        )  # fmt: skip
+        yield about, {"share": 100 * share, "requested": requested}
 
 
 def cells_missing_precision(session: Session) -> Iterator[tuple[str, float]]:
@@ -886,7 +727,8 @@ def _requested_precision(session: Session) -> float | None:
 def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, float]]:
     """Yields the cells whose half interval is above this share of the mean, with that share."""
     for one in summarise(session):
-        if one.interval is not None and one.mean and one.interval / one.mean > limit:
+        is_compared = metric(one.name).is_compared
+        if is_compared and one.interval is not None and one.mean and one.interval / one.mean > limit:
             yield f"{one.version} {cell_words(session, one.variant)}", one.interval / one.mean
 
 
@@ -903,19 +745,120 @@ def kendall(values: Sequence[float]) -> tuple[int, float]:
 
 # --- All checks
 
+_AGAIN = "stop them, and measure again"
 CHECKS: tuple[Check, ...] = (
-    missed_precision,
-    cold_but_cached, cold_not_proved, cache_below_host, data_not_in_buffer_pool, pool_larger_than_memory,
-    options_not_in_effect, debug_build,
-    throttled, stolen_cpu, other_load, program_on_other_device, slow_first_run, outliers, drift, few_runs,
-    wide_interval, client_bottleneck, unstable_rate, short_run, missing_polls, client_errors, redo_log_still_filling,
-    busy_tool, failed_prediction,
+    Check("precision-missed", missed_precision,
+        "The 95 % interval of the mean is +- {share:.3g}%; +- {requested:g}% was requested.",
+        "State the mean with its interval. A larger MAX_RUNS= narrows it."),
+    Check("cold-was-not", in_cells(cold_but_cached),
+        "Only {least:.0f} MB were read in {runs}; {usual:.0f} MB are usual.",
+        "Another process read these files meanwhile, or runs the same server program (a backup, another server): stop "
+        "it, and measure again."),
+    Check("inodes-were-warm", in_cells(inodes_stayed),
+        "Files were evicted one by one: inodes and directory entries stayed in memory, unlike after a reboot.",
+        "{hint}"),
+    Check("cold-not-proved", in_cells(cold_not_proved),
+        "This host does not show what was left in the cache before {runs}.",
+        "Compare the bytes read. Linux 6.5 or later shows it, without an overlay under the data (see doctor)."),
+    Check("cached-below", cache_below_host,
+        "{cached} Cold means cold for this machine only.",
+        "Compare only starts over files that were read equally often before; the first cold start may differ."),
+    Check("not-in-memory", in_cells(reads_of_pages),
+        "Up to {largest:.2g} pages per query were read from the device, because they were not in the buffer pool: "
+        "{runs}.",
+        "Use a longer WARMUP=, fewer ROWS=, or a larger pool (--set innodb_buffer_pool_size=…); to measure reading, "
+        "set MEMORY_RATIO=."),
+    Check("not-in-memory", in_cells(pool_smaller_than_data),
+        "The tables' files have {data:.1f} GB, more than the {pool:.1f} GB of the buffer pool.",
+        "Use fewer ROWS= or TABLES=, or a host with more memory; to measure that case, set MEMORY_RATIO=."),
+    Check("pool-larger-than-memory", pool_larger_than_memory,
+        "The buffer pool has {pool:.1f} GB, and the server may use {memory:.1f} GB of memory.",
+        "A server with so large a pool swaps or is killed when it fills. Set innodb_buffer_pool_size to what fits, or "
+        "measure on a larger host."),
+    Check("option-not-in-effect", options_not_in_effect,
+        "{change}.",
+        "These cells were measured with the value in effect. A higher limit on open files (ulimit -n{files}), or "
+        "another value, may help."),
+    Check("debug-build", debug_build,
+        "This is a debug build ({version}), which is slower.",
+        "Measure the release build."),
+    Check("throttled", throttled,
+        "A control group throttled its processes for {largest:.0%} of the time of {runs}.",
+        "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
+        "limit."),
+    Check("steal", in_runs(_lost_share(lambda around: around.steal_s), _MAX_STEAL_SHARE),
+        "The hypervisor gave {largest:.0%} of a CPU to other machines during {runs}.",
+        "Measure on a host that does not share its CPUs (a larger or dedicated instance)."),
+    Check("other-cpu-load", in_runs(_others_cpus, _MAX_OTHERS_CPUS),
+        "Other processes used {largest:.1f} CPUs during {runs}.",
+        f"Find them with top, {_AGAIN}."),
+    Check("other-disk-load", in_runs(_others_io_mb, 0.0, _own_volume_hint),
+        "Other processes read and wrote up to {largest:,.0f} MB on the same device during {runs}.",
+        f"Find them with iotop, {_AGAIN}{{more}}"),
+    Check("filesystems", in_cells(program_on_other_device),
+        "The server's program is on {program}, its data on {data}: a cold start also reads the program, and these "
+        "reads are neither counted nor limited.",
+        "The phase {phase} shows what that costs. To have both on one device, {remedy}."),
+    Check("slow-first-run", slow_first_run,
+        "The first run {values}.",
+        "The mean includes it. Measure again over the same data directory: a volume that is read for the first time is "
+        "slow once, and some storage caches what was read.{warmup}"),
+    Check("outlier", outliers,
+        "Far from the median of {median}: {runs}.",
+        "The mean includes it. See the log and the timeline of that run."),
+    Check("drift", drift,
+        "The {what} {direction} from run to run, {values}.",
+        "Something changes during the session, such as burst credits, a cache of the device, or data that grows. "
+        "Measure with more RUNS= until the values are stable."),
+    Check("few-runs", few_runs,
+        "With {runs} of each, the spread is unknown.",
+        "Measure with RUNS={more} or more before you compare."),
+    Check("wide-interval", wide_interval,
+        "The 95 % interval of the mean {interval}.",
+        "State the mean with its interval. More RUNS= narrow it."),
+    Check("client-was-the-bottleneck", in_cells(busy_clients),
+        "The clients used {used:.1f} of the {allowed:g} CPUs that they could use: they may have been slower than the "
+        "server.",
+        "Give the clients more CPUs or more threads, or a separate host. Until then this is a lower bound for the "
+        "server."),
+    Check("client-was-the-bottleneck", in_cells(no_idle_cpu),
+        "The clients used {used:.1f} of the host's {cpus:g} CPUs, and none was idle: clients and server share the "
+        "CPUs.",
+        "Compare versions measured here with each other, but not with a host where the clients have separate CPUs."),
+    Check("never-warmed-up", in_cells(unstable_rate),
+        "The rate in the last third of the measured time was {largest:.0%} {comparison} than in the first, in {runs}.",
+        "The load was not stable yet: measure longer (SECONDS=), after a longer warm-up (WARMUP=)."),
+    Check("short-run", short_run,
+        "Each load was measured for {seconds:g} s, less than a minute.",
+        "Flushing and checkpoints come in waves of many seconds: measure with SECONDS={least} or more."),
+    Check("polls-did-not-run", in_cells(missing_polls),
+        "No poll was answered during the load in {runs}.",
+        "This cell measured the load alone. A poll that takes longer than the load is ended: see the polled statement, "
+        "the server's log, and SECONDS=."),
+    Check("errors", in_runs(lambda run: metric_value(run, "errors_per_transaction"), _MAX_ERROR_SHARE),
+        "Up to {largest:.1%} of the transactions ended in an error that the clients ignored: {runs}.",
+        "Deadlocks are part of some workloads: compare cells with similar numbers of them. Other errors are in the "
+        "output of the clients."),
+    Check("log-still-filling", in_runs(_grown_log_mb, 0.0, _log_capacity),
+        "The redo since the last checkpoint still grew in the last third of the measured time, to "
+        "{largest:,.0f} MB{of}, in {runs}: the cost of writing with a full log was not measured.",
+        "Measure longer (SECONDS=), after a longer warm-up (WARMUP=), or with a smaller log: "
+        "SET=innodb_redo_log_capacity=128M, which is translated for older servers."),
+    Check("busy-client", in_runs(_tool_cpus, _TOOL_BUSY_CPUS, _busy_tool_hint),
+        "This tool used more than half a CPU during {runs}.",
+        "It may have slowed the server down: {hint}."),
+    Check("late-log", in_cells(late_log),
+        "The ready line arrived up to {largest:.2f} s after its own timestamp: {runs}.",
+        "The host was too busy, or its clock was changed: see what else runs, and measure again."),
+    Check("no-line", failed_prediction,
+        "The smaller points predict {predicted:.1f} s for {tables:,} tables; {measured:.1f} s were measured.",
+        "Do not predict for more than {tables:,} tables: measure there."),
 )  # fmt: skip
 """The most important come first: whether the right thing was measured, then what disturbed it, then how it varies."""
 
 
 def findings(session: Session) -> tuple[Finding, ...]:
-    return tuple(merge_similar(one for check in CHECKS for one in check(session)))
+    return tuple(merge_similar(one for check in CHECKS for one in check.findings(session)))
 
 
 def not_checked(session: Session) -> str | None:
