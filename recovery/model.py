@@ -861,6 +861,11 @@ class Session:
         """Returns `cold`, `warm` or `second start`; None unless the variant is a start."""
         return self.value_of(variant, CACHE_AXIS)
 
+    @property
+    def has_caches(self) -> bool:
+        """Whether its variants are starts with a state of the cache."""
+        return any(map(self.cache_of, self.variants))
+
     def is_second_start(self, variant: str) -> bool:
         return self.cache_of(variant) == SECOND_START
 

@@ -82,12 +82,10 @@ def _fit_of(points: Points) -> LineFit | None:
 
 def growth_curves(session: Session) -> tuple[Curve, ...]:
     """Returns the curves of a session; none unless starts were timed with several numbers of tables."""
-    if session.figure != STARTUP_METRIC:
-        return ()
     found: dict[tuple[str, str], list[tuple[int, tuple[Run, ...]]]] = {}
     for (version, variant), runs in measured_runs_by_cell(session).items():
         number = session.value_of(variant, TABLES_AXIS)
-        if number is not None and _NUMBER.fullmatch(number):
+        if session.cache_of(variant) and number is not None and _NUMBER.fullmatch(number):
             name = variant.removesuffix(f"-{number}")
             found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
     return tuple(

@@ -43,7 +43,7 @@ from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cleanup, locks
 from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
-from recovery.model import STARTUP_METRIC, Flavor, Session, parse_version
+from recovery.model import Flavor, Session, parse_version
 from recovery.report.stored_session import (
     LOCK_FILE,
     REPORT_FILE,
@@ -321,7 +321,7 @@ def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, 
         for server, file in _options_file_names(masked).items()
     }
     files["host.txt"] = "\n\n".join(map(render_table, setup_tables(masked))).encode() + b"\n"
-    slow = slowest_start(masked, summarise(masked)) if masked.figure == STARTUP_METRIC else None
+    slow = slowest_start(masked, summarise(masked)) if masked.has_caches else None
     script = repro_script(masked, name, slow) if slow is not None else None
     if script is not None:
         files[REPRO_SCRIPT] = script.encode()

@@ -18,7 +18,7 @@ from recovery.cli.output import print_line, write_json
 from recovery.cli.values import parse_share
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.linux.files import expand_path
-from recovery.model import STARTUP_METRIC, Session, Status, Verdict, metric
+from recovery.model import Session, Status, Verdict, metric
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.report.stored_session import find_session, load_session, session_names
@@ -61,9 +61,7 @@ def compare_command(
     if not compared:
         raise UsageError(
             f"{first} and {second} have nothing in common: {_contents_text(one[0])}; {_contents_text(other[0])}",
-            "compare sessions of the same versions and "
-            f"{'caches' if one[0].figure == STARTUP_METRIC else 'variants'}, or of "
-            "one version each",
+            "compare sessions of the same versions and variants, or of one version each",
         )
     if not write_json(json_to, {"format": FORMAT, **asdict(found)}):
         names = ([folder.name for folder in folders[0]], [folder.name for folder in folders[1]])
@@ -114,7 +112,8 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
 
 
 def _figure_title(session: Session) -> str:
-    return "how long starts take" if session.figure == STARTUP_METRIC else metric(session.figure).label
+    about = metric(session.figure)
+    return f"{about.label} ({about.note})" if about.note else about.label
 
 
 def _contents_text(session: Session) -> str:

@@ -21,7 +21,7 @@ from typing import TextIO
 
 from recovery.analysis.summary import metric_value
 from recovery.errors import InterruptedByUserError, escape_control
-from recovery.model import STARTUP_METRIC, Run, Status, Trial, metric
+from recovery.model import Run, Status, Trial, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, seconds, with_unit
@@ -184,7 +184,7 @@ def _short_row(cell: CellSummary, figure: str) -> str:
 
 
 def _value_text(value: float | None, figure: str) -> str:
-    return seconds(value) if figure == STARTUP_METRIC else cell_text(metric(figure), value)
+    return seconds(value) if metric(figure).unit == "s" else cell_text(metric(figure), value)
 
 
 def _failed_and_void(cell: CellSummary) -> str:
@@ -196,7 +196,8 @@ def _cell_rows(snapshot: ProgressSnapshot) -> list[str]:
     """Returns one line for each cell, aligned in columns."""
     if not snapshot.cells:
         return []
-    unit = " s" if snapshot.figure == STARTUP_METRIC else metric(snapshot.figure).unit
+    unit = metric(snapshot.figure).unit
+    unit = " s" if unit == "s" else unit
     columns = [
         (
             _cell_name(cell),

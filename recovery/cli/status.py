@@ -17,7 +17,7 @@ from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.procfs import is_owner_gone, is_stopped
-from recovery.model import STARTUP_METRIC, Status
+from recovery.model import Status, metric
 from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, from_json
 
@@ -109,11 +109,11 @@ def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
 
 
 def _session_to_dict(session: ProgressSnapshot) -> dict[str, Any]:
-    """Returns the snapshot with the means of starts under their older names, too: programs may read those."""
+    """Returns the snapshot with means in seconds under their older names, too: programs may read those."""
     stored = asdict(session)
     for cell in stored["cells"]:
-        starts = session.figure == STARTUP_METRIC
-        cell |= {"mean_s": cell["mean"] if starts else None, "last_s": cell["last"] if starts else None}
+        timed = metric(session.figure).unit == "s"
+        cell |= {"mean_s": cell["mean"] if timed else None, "last_s": cell["last"] if timed else None}
     return stored
 
 

@@ -28,7 +28,7 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.linux.cgroups import limits_from_settings
-from recovery.model import STARTUP_METRIC, Axis, Limits, Metric, Run, Session, Table, metric
+from recovery.model import Axis, Limits, Metric, Run, Session, Table, metric
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
@@ -371,15 +371,14 @@ def _run_metrics(session: Session, limits: Limits) -> list[Metric]:
         ("read_bytes_per_s", limits.read_bps),
         ("group_memory_bytes", limits.memory_bytes),
     )
-    if STARTUP_METRIC in names:
-        names += [name for name, limit in limited if limit is not None]
+    names += [name for name, limit in limited if limit is not None]
     return [metric(name) for name in dict.fromkeys(names)]
 
 
 def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Iterator[str]:
     """Yields the notes on columns, then facts that apply to several runs and so have no separate column."""
     runs = session.runs
-    if STARTUP_METRIC in (one.name for one in shown):
+    if any(one.of_run for one in shown):
         yield explanations(shown)
         if limits.read_iops is not None or limits.read_bps is not None:
             yield "requests: of the server's control group, as the limit counts them, before they are merged."

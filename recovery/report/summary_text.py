@@ -92,7 +92,7 @@ def _answers(session: Session, *, each_version: bool) -> tuple[str, ...]:
         return Source("crash_tables:crash_answers").of(session)
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
-    if session.figure == STARTUP_METRIC and not curves:
+    if session.has_caches and not curves:
         return tuple(_start_answers(context, each_version=each_version))
     found: list[str] = []
     for version in session.versions:
@@ -234,7 +234,7 @@ def _cell_clauses(context: _Context, version: str) -> Iterator[str]:
 
 def _value_text(context: _Context, one: Summary) -> str:
     """Formats the mean of a cell, such as `41.0 +- 1.2 s cold` or `12,345 queries/s for threads 8`."""
-    if one.name == STARTUP_METRIC:
+    if context.session.cache_of(one.variant):
         return _time(context.session, one)
     where = cell_words(context.session, one.variant)
     return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {where}"
@@ -496,7 +496,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
 def advice_of(session: Session) -> str | None:
     """Returns where the documentation says what shortens the longest phase of the slowest start; None if no start was
     timed or no phase is known."""
-    slow = slowest_start(session, summarise(session)) if session.figure == STARTUP_METRIC else None
+    slow = slowest_start(session, summarise(session)) if session.has_caches else None
     means = phase_means(session).get((slow.version, slow.variant), {}) if slow is not None else {}
     return phase_names.advice_on(max(means, key=lambda name: means[name])) if means else None
 
