@@ -105,7 +105,7 @@ def test_a_run_is_stored_without_computing_the_report_each_time(
         return to_json(session)
 
     monkeypatch.setattr("recovery.session.store.to_json", recorded)
-    now_s = [store._report_written_s]
+    now_s = [store._report_due_s - REPORT_INTERVAL_S]
     monkeypatch.setattr("recovery.session.store.time.monotonic", lambda: now_s[0])
     for number in range(1, 50):
         store.append(a_run(number))
@@ -114,6 +114,26 @@ def test_a_run_is_stored_without_computing_the_report_each_time(
     now_s[0] += REPORT_INTERVAL_S
     store.append(a_run(50))
     assert [len(session.runs) for session in reports] == [50]
+
+
+def test_a_report_that_takes_long_is_written_the_less_often(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions of many runs spend at most a fiftieth of their time on it."""
+    now_s, reports = [store._report_due_s], list[float]()
+
+    def slow(session: Session) -> bytes:
+        reports.append(now_s[0])
+        now_s[0] += 7.0
+        return to_json(session)
+
+    monkeypatch.setattr("recovery.session.store.to_json", slow)
+    monkeypatch.setattr("recovery.session.store.time.monotonic", lambda: now_s[0])
+    for number in range(1, 200):
+        store.append(a_run(number))
+        now_s[0] += 5.0
+    assert len(reports) == 3
+    assert reports[1] - reports[0] >= 7 * 50
 
 
 def test_the_version_of_the_tool_is_stored(tmp_path: Path) -> None:

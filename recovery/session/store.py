@@ -75,8 +75,9 @@ DRAFT_NAMES = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 
 
 REPORT_INTERVAL_S = 30.0
-"""Least time between two reports that are written only because a run has ended. What a report computes from the runs
-takes the longer the more runs there are."""
+"""Least time between two reports that are written only because a run has ended."""
+_REPORT_SHARE = 0.02
+"""Largest share of a session's time for these reports. With 10,000 runs each of them takes seconds."""
 
 
 class SessionStore:
@@ -89,8 +90,8 @@ class SessionStore:
         self.plan: StoredPlan | None = None
         self.is_resumed = False
         self._lock: locks.Lock | None = None
-        self._report_written_s = -math.inf
-        """When report.json was last written, on the monotonic clock."""
+        self._report_due_s = -math.inf
+        """When the next report is due, on the monotonic clock."""
         self._is_changed = False
         """Whether fields of the session are not stored yet. A run in its own file is stored."""
 
@@ -187,9 +188,13 @@ class SessionStore:
             if self._is_changed:
                 self._write_report()
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", run_to_json(run))
-            others = (one for one in self._session.runs if one.number != run.number)
-            self._session = replace(self._session, runs=in_plan_order((*others, run)))
-            if time.monotonic() - self._report_written_s >= REPORT_INTERVAL_S:
+            runs = self._session.runs
+            if runs and run.number <= runs[-1].number:  # measured again, by a resumed session
+                runs = tuple(one for one in runs if one.number != run.number)
+                self._session = replace(self._session, runs=in_plan_order((*runs, run)))
+            else:
+                self._session = replace(self._session, runs=(*runs, run))
+            if time.monotonic() >= self._report_due_s:
                 self._write_report()
 
     def change(self, **changes: Any) -> None:
@@ -222,8 +227,11 @@ class SessionStore:
         return self._session
 
     def _write_report(self) -> None:
+        began_s = time.monotonic()
         write_atomically(self.folder / REPORT_FILE, to_json(self._session))
-        self._report_written_s, self._is_changed = time.monotonic(), False
+        ended_s = time.monotonic()
+        self._report_due_s = ended_s + max(REPORT_INTERVAL_S, (ended_s - began_s) / _REPORT_SHARE)
+        self._is_changed = False
 
 
 def check_results_folder(results: Path) -> None:
