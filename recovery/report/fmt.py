@@ -432,11 +432,6 @@ def rounded_axis(maximum: float, *, start: float = 0.0, end: float = 100.0) -> C
     return ChartAxis(round_maximum, start, end, round_maximum / steps)
 
 
-def exact_axis(maximum: float, *, start: float = 0.0, end: float = 100.0) -> ChartAxis:
-    """Returns an axis that ends at the largest value and has round tick labels."""
-    return ChartAxis(maximum, start, end, round_step(maximum / _STEPS[-1]))
-
-
 def round_step(minimum: float) -> float:
     """Returns the smallest round number that is at least `minimum`."""
     power = 10.0 ** math.floor(math.log10(minimum if minimum > 0 else 1))
