@@ -188,3 +188,13 @@ def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
     latest = tmp_path / "results" / "latest"
     for name in ("report.txt", "report.md", "report.html"):
         assert "inserts per s" in (latest / name).read_text()
+
+
+@pytest.mark.parametrize(("limit", "code"), [("60", 0), ("0.001", 4)])
+def test_a_start_that_takes_longer_than_allowed_ends_with_4(
+    limit: str, code: int, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cold-recovery", "--tables", "2", "--runs", "1", "--max-startup", limit, *at]) == code
+    assert stored(tmp_path)["settings"]["max_startup"] == float(limit)
+    text = "a start took longer than --max-startup 0.001: run 1, 5.7.22 cold, "
+    assert (text in capsys.readouterr().err) is bool(code)

@@ -11,7 +11,7 @@ from typing import Any
 
 from recovery.analysis.statistics import EffectFields, compare_means, descriptive_statistics, effect_fields
 from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
-from recovery.model import STARTUP_METRIC, Session, metric
+from recovery.model import STARTUP_METRIC, Session, Verdict, metric
 
 _VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -232,6 +232,14 @@ def worse_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
         )
         for pair in found.pairs
         if is_worse(pair.metric, pair, allowed)
+    )
+
+
+def starts_over(session: Session, longest_s: float) -> tuple[str, ...]:
+    """Returns the starts that took longer than this, as text."""
+    times = ((run, run.metrics.get(STARTUP_METRIC, 0.0)) for run in session.runs if run.verdict is Verdict.MEASURED)
+    return tuple(
+        f"run {run.number}, {run.version} {run.variant}, {time:.2f} s" for run, time in times if time > longest_s
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from recovery.analysis.compare import cells_without_interval, incomplete_reason, worse_than_baseline
+from recovery.analysis.compare import cells_without_interval, incomplete_reason, starts_over, worse_than_baseline
 from recovery.analysis.warnings import cells_missing_precision
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.completion import complete_session
@@ -85,6 +85,12 @@ def exit_code(request: Request, session: Session) -> int:
         )
     if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
         raise LimitExceededError("; ".join(slower), "the report shows where the time went")
+    longest_s = request.experiment_options.more.get("max_startup")
+    if longest_s is not None and (slow := starts_over(session, longest_s)):
+        raise LimitExceededError(
+            f"a start took longer than --max-startup {longest_s:g}: {'; '.join(slow)}",
+            "the report shows where the time went",
+        )
     return 0
 
 

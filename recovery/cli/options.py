@@ -298,6 +298,10 @@ OPTIONS = (
         field="fail_over", convert=values.parse_share, stored="fail_over",
     ),
     Option(
+        "max_startup", "Exit with 4 if a start took longer than this.", "SECONDS", Kind.NUMBER, common=False,
+        field="more.max_startup", convert=values.decimal(0.001, 1e6), stored="max_startup",
+    ),
+    Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
     ),
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
