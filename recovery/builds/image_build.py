@@ -29,6 +29,7 @@ from recovery.builds.image_pull import NotPulledError, pull_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, DEBIAN_SUITE, Sources, check_registry, own_image_name
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
+from recovery.linux.cleanup import part_folder
 from recovery.linux.docker_engine import IMAGE_NAME, OWNER, PURPOSE
 from recovery.linux.files import create_readable_folder, docker_dir, images_dir
 from recovery.linux.locks import wait_for_lock
@@ -241,11 +242,8 @@ def _build_by_debootstrap(client: docker.DockerClient, recipe: DebianRecipe, why
         raise HostUnfitError(f"{why}, and only root can make it by debootstrap", _HINT)
     if is_refused(RootStep.DEBOOTSTRAP):
         raise HostUnfitError(f"{why}, and debootstrap was {REFUSED_TEXT}", _HINT)
-    prefix = f".part-{file_name_slug(recipe.name)}-"
-    for leftover in images_dir().glob(f"{prefix}*"):  # no other process uses this name: the owner was killed
-        shutil.rmtree(leftover, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=images_dir()) as folder:
-        tree = Path(folder) / "tree"
+    with part_folder(images_dir(), f".part-{file_name_slug(recipe.name)}-") as folder:
+        tree = folder / "tree"
         _debootstrap(program, recipe, tree)
         for rest in (*tree.glob("var/cache/apt/archives/*.deb"), *tree.glob("var/lib/apt/lists/*_*")):
             rest.unlink()

@@ -17,18 +17,17 @@ import shutil
 import struct
 import sys
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from recovery.builds.download import Say, cached_sha256
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError
-from recovery.linux.cleanup import sweep_drafts
+from recovery.linux.cleanup import part_folder, sweep_drafts
 from recovery.linux.files import (
     create_readable_folder,
     numbered_names,
@@ -64,10 +63,6 @@ class Origin:
     mysqld: str
     """Path of the executable relative to the unpacked tree."""
     warnings: tuple[str, ...] = ()
-
-    @property
-    def folder_name(self) -> str:
-        return f"{self.version or self.kind}-{self.archive_sha256[:8]}"
 
 
 @dataclass(frozen=True)
@@ -216,14 +211,11 @@ def ensure_installed(job: InstallJob, say: Say) -> InstalledServer:
         found = find_installed(job.accept)
         if found is not None:
             return found
-        for leftover in root.glob(f".part-{job.name}-*"):  # no other process works here: the owner was killed
-            if why_not_trusted(leftover) is None:
-                shutil.rmtree(leftover, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=f".part-{job.name}-", dir=root, ignore_cleanup_errors=True) as part:
+        with part_folder(root, f".part-{job.name}-") as part:
             # Neither a power cut nor a full or failing disk may leave a server with empty files under its final name.
             with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
-                origin = _install_and_record(job, Path(part))
-            return _put_in_place(origin, Path(part), root)
+                origin = _install_and_record(job, part)
+            return _put_in_place(origin, part, root)
 
 
 def _install_and_record(job: InstallJob, part: Path) -> Origin:
@@ -242,8 +234,8 @@ def _install_and_record(job: InstallJob, part: Path) -> Origin:
 def _put_in_place(origin: Origin, part: Path, root: Path) -> InstalledServer:
     """Moves the complete server to its final name in the cache."""
     # A folder that may not be used keeps its name, and the next candidate gets a number.
-    candidates = map(root.joinpath, numbered_names(origin.folder_name))
-    target = next(folder for folder in candidates if not isinstance(_read_record(folder), str))
+    names = numbered_names(f"{origin.version or origin.kind}-{origin.archive_sha256[:8]}")
+    target = next(folder for folder in map(root.joinpath, names) if not isinstance(_read_record(folder), str))
     if target.exists():  # damaged, or the same archive from another source
         target.rename(part / "old")
     (part / "whole").rename(target)
@@ -455,17 +447,10 @@ def _decompressed(file: IO[bytes], start: bytes) -> _LimitedReader:
     return _LimitedReader(file)  # type: ignore[arg-type]
 
 
-@dataclass
-class _PendingLinks:
-    """The links of a tarball, created last: while files are written, no link exists that could lead a later member out
-    of the folder."""
-
-    symbolic: list[tuple[PurePosixPath, str]] = field(default_factory=list)
-    hard: list[tuple[PurePosixPath, PurePosixPath]] = field(default_factory=list)
-
-
 def _untar(source: _LimitedReader, target: _UnpackTarget, selection: Selection) -> None:
-    links = _PendingLinks()
+    # Links are created last: while files are written, no link exists that could lead a later member out of the folder.
+    symbolic: list[tuple[PurePosixPath, str]] = []
+    hard: list[tuple[PurePosixPath, PurePosixPath]] = []
     source.end = target.max_bytes
     with source, tarfile.TarFile(fileobj=source) as tar:
         for member, place in _selected_members(tar, source, selection):
@@ -473,11 +458,11 @@ def _untar(source: _LimitedReader, target: _UnpackTarget, selection: Selection) 
                 target.make_folder(place)
             elif member.issym():
                 target.count()
-                links.symbolic.append((place, _checked_name(member.linkname)))
+                symbolic.append((place, _checked_name(member.linkname)))
             elif member.islnk():
                 target.count()
                 if (source_place := selection.place(member.linkname)) is not None:
-                    links.hard.append((place, source_place))
+                    hard.append((place, source_place))
             elif member.isfile():
                 content = tar.extractfile(member)
                 assert content is not None
@@ -485,7 +470,7 @@ def _untar(source: _LimitedReader, target: _UnpackTarget, selection: Selection) 
                 target.write(content, place, mode=member.mode)
             else:
                 raise HostUnfitError(f"the archive holds a device or pipe: {member.name!r}", _OTHER_ARCHIVE_HINT)
-    _create_links(links, target)
+    _create_links(symbolic, hard, target)
 
 
 def _selected_members(
@@ -503,15 +488,17 @@ def _selected_members(
         source.left = _MAX_HEADER_BYTES
 
 
-def _create_links(links: _PendingLinks, target: _UnpackTarget) -> None:
+def _create_links(
+    symbolic: list[tuple[PurePosixPath, str]], hard: list[tuple[PurePosixPath, PurePosixPath]], target: _UnpackTarget
+) -> None:
     into = target.folder
     base = into.resolve()
-    for place, source in links.hard:
+    for place, source in hard:
         if place != source and (into / source).is_file():  # otherwise it was not selected
             target.make_folder(place.parent)
             (into / place).unlink(missing_ok=True)
             (into / place).hardlink_to(into / source)
-    for place, destination in links.symbolic:
+    for place, destination in symbolic:
         link = into / place
         _check_link(link.parent, base, place, destination)
         if link.is_dir() and not link.is_symlink():
@@ -521,7 +508,7 @@ def _create_links(links: _PendingLinks, target: _UnpackTarget) -> None:
         link.symlink_to(destination)
         _check_link(link, base, place, destination)
     # Check again: a chain of links can only be judged when all of them exist.
-    for place, destination in links.symbolic:
+    for place, destination in symbolic:
         _check_link(into / place, base, place, destination)
 
 

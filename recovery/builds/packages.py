@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from recovery.builds.download import ClientFailedError, Say, run_client
 from recovery.errors import HostUnfitError, RecoveryError
+from recovery.linux.cleanup import part_folder
 from recovery.linux.files import (
     create_readable_folder,
     libraries_dir,
@@ -49,21 +49,16 @@ def debian_mirror(suite: str) -> str | None:
 
 def apt_proxies() -> dict[str, str]:
     """Returns the proxies that apt uses, as environment variables. Variables that are already set take precedence."""
-    found = {}
+    proxies = {}
     for name in ("http_proxy", "https_proxy", "no_proxy"):
         value = os.environ.get(name) or os.environ.get(name.upper())
         if not value and name != "no_proxy":
-            value = _configured_proxy(name.partition("_")[0])
+            key = f"Acquire::{name.removesuffix('_proxy')}::Proxy"
+            lines = _output_lines("apt-config", "dump", key, "--format", "%v%n")
+            value = next((line.strip() for line in lines if "://" in line), None)
         if value:
-            found[name] = value
-    return found
-
-
-def _configured_proxy(scheme: str) -> str:
-    for line in _output_lines("apt-config", "dump", f"Acquire::{scheme}::Proxy", "--format", "%v%n"):
-        if "://" in line:
-            return line.strip()
-    return ""
+            proxies[name] = value
+    return proxies
 
 
 def _output_lines(*command: str) -> list[str]:
@@ -162,14 +157,16 @@ def fetch_file(package: str, filename: str) -> Path:
         if shutil.which(program) is None:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
     root = _root()
-    with wait_for_lock(root / ".lock"), _temporary_folder(root) as part:
+    with wait_for_lock(root / ".lock"), part_folder(root, ".part-") as part:
         if (found := find_unpacked(package, filename)) is not None:  # another process was faster
             return found
-        tree = Path(part) / "tree"
+        tree = part / "tree"
         # Neither a power cut nor a full or failing disk may leave an empty file under the name of a library.
         with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
-            run_client("dpkg-deb", "-x", str(_download(package, Path(part))), str(tree), folder=Path(part))
-            _link_under_old_name(tree, filename)
+            run_client("dpkg-deb", "-x", str(_download(package, part)), str(tree), folder=part)
+            # libaio1t64 calls its file libaio.so.1t64, which on 64 bits is the same as libaio.so.1.
+            for path in list(tree.rglob(f"{filename}t64")):
+                path.with_name(filename).symlink_to(path.name)
             remove_write_permissions(tree)
         shutil.rmtree(_folder(package), ignore_errors=True)
         tree.replace(_folder(package))
@@ -177,21 +174,6 @@ def fetch_file(package: str, filename: str) -> Path:
     if found is None:
         raise HostUnfitError(f"the package {package} holds no {filename}", "install the library by hand")
     return found
-
-
-def _temporary_folder(root: Path) -> tempfile.TemporaryDirectory[str]:
-    """Creates a temporary folder. The caller holds the lock, so older ones were left by killed processes and are
-    removed."""
-    for leftover in root.glob(".part-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    return tempfile.TemporaryDirectory(prefix=".part-", dir=root, ignore_cleanup_errors=True)
-
-
-def _link_under_old_name(tree: Path, filename: str) -> None:
-    """Links a renamed library under its old name: libaio1t64 calls its file libaio.so.1t64, which on 64 bits is the
-    same as libaio.so.1."""
-    for path in list(tree.rglob(f"{filename}t64")):
-        path.with_name(filename).symlink_to(path.name)
 
 
 def _download(package: str, folder: Path) -> Path:

@@ -20,7 +20,7 @@ import psutil
 
 from recovery.errors import HostUnfitError
 from recovery.linux.cgroups import hierarchies, processes_in, remove_group
-from recovery.linux.files import read_untrusted, refuse_untrusted, rename_to_free_name
+from recovery.linux.files import read_untrusted, refuse_untrusted, rename_to_free_name, why_not_trusted
 from recovery.linux.privileges import RootStep, is_refused
 from recovery.linux.procfs import is_orphan, is_owner_gone, name_with_process_id, process_id
 from recovery.linux.storage import MOUNTS
@@ -61,6 +61,17 @@ def temp_folder() -> Iterator[Path]:
         yield made
     finally:
         remove_temp_folder(made)
+
+
+@contextmanager
+def part_folder(root: Path, prefix: str) -> Iterator[Path]:
+    """Yields a temporary folder in `root` for something that is not complete yet. The caller holds the lock on such
+    folders, so older ones were left by killed processes and are removed."""
+    for leftover in root.glob(f"{prefix}*"):
+        if why_not_trusted(leftover) is None:
+            shutil.rmtree(leftover, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=root, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def socket_temp_base() -> str:
