@@ -330,6 +330,16 @@ class _VersionRanges:
 _ALWAYS = (None, None)
 
 CAPABILITIES: dict[str, _VersionRanges] = {
+    # forms of the vendor's tarballs, and the Debian suites that may carry a version
+    "tarball_of_any_kernel": _VersionRanges(((5, 7, 0), None), None),
+    "tarball_for_one_glibc": _VersionRanges(((8, 0, 0), None), None),
+    "still_released": _VersionRanges(((8, 0, 0), None), None),
+    "tarball_by_xz": _VersionRanges(((8, 0, 12), None), None),
+    "minimal_tarball": _VersionRanges(((8, 0, 16), None), None),
+    "minimal_tarball_for_each_glibc": _VersionRanges(((8, 1, 0), None), None),
+    "debian-sid": _VersionRanges(((9, 0, 0), None), None),
+    "debian-mariadb": _VersionRanges(None, ((10, 11, 0), (11, 0, 0))),
+    "debian-mariadb-11": _VersionRanges(None, ((11, 0, 0), None)),
     # initialising a data directory: by the server itself, or with the statements of MariaDB's or MySQL's install script
     "initialize": _VersionRanges(((5, 7, 6), None), None),
     "install_db": _VersionRanges(None, _ALWAYS),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from recovery.model import Version, parse_version
+from recovery.model import Version, can, parse_version
 
 # --- Names and addresses of the vendor's Linux tarballs
 
@@ -25,32 +25,21 @@ _GLIBC_2_12 = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
 def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
     """Returns the file names that the Linux tarball of a version may have, by the era of the version: the most likely
     and smallest first."""
-    numbers = version.numbers
-    if numbers < (8, 0, 0):
-        forms = _forms_of_5x(numbers)
-    elif numbers < (8, 0, 12):
-        forms = ["linux-glibc2.12-{cpu}.tar.gz"]
-    elif numbers < (8, 1, 0):
-        forms = _forms_of_80(numbers)
-    else:
+    if can(version, "minimal_tarball_for_each_glibc"):
         forms = [f"linux-glibc{glibc}-{{cpu}}{size}.tar.xz" for size in ("-minimal", "") for glibc in ("2.28", "2.17")]
-    release = ".".join(map(str, numbers))
-    return tuple(f"mysql-{release}-{form.format(cpu=machine)}" for form in forms)
-
-
-def _forms_of_5x(numbers: tuple[int, int, int]) -> list[str]:
-    old, new = "linux-glibc2.5-{cpu}.tar.gz", "linux-glibc2.12-{cpu}.tar.gz"
-    since = _GLIBC_2_12.get(numbers[:2], 0)
-    forms = [new, old] if numbers[2] >= since else [old, new]
-    return [*forms, "linux2.6-{cpu}.tar.gz"] if numbers < (5, 7, 0) else forms
-
-
-def _forms_of_80(numbers: tuple[int, int, int]) -> list[str]:
-    full = [f"linux-glibc{glibc}-{{cpu}}.tar.xz" for glibc in ("2.12", "2.17", "2.28")]
-    if numbers < (8, 0, 16):
-        return full[:1]
-    minimal = ["linux-{cpu}-minimal.tar.xz", *(form.replace(".tar", "-minimal.tar") for form in full[1:])]
-    return [*minimal, *full]
+    elif can(version, "minimal_tarball"):
+        full = [f"linux-glibc{glibc}-{{cpu}}.tar.xz" for glibc in ("2.12", "2.17", "2.28")]
+        minimal = ["linux-{cpu}-minimal.tar.xz", *(form.replace(".tar", "-minimal.tar") for form in full[1:])]
+        forms = [*minimal, *full]
+    elif can(version, "tarball_for_one_glibc"):
+        forms = [f"linux-glibc2.12-{{cpu}}.tar.{'xz' if can(version, 'tarball_by_xz') else 'gz'}"]
+    else:
+        forms = ["linux-glibc2.5-{cpu}.tar.gz", "linux-glibc2.12-{cpu}.tar.gz"]
+        if version.numbers[2] >= _GLIBC_2_12.get(version.numbers[:2], 0):
+            forms.reverse()
+        if not can(version, "tarball_of_any_kernel"):
+            forms.append("linux2.6-{cpu}.tar.gz")
+    return tuple(f"mysql-{version.release}-{form.format(cpu=machine)}" for form in forms)
 
 
 def tarball_urls(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
@@ -61,7 +50,7 @@ def tarball_urls(version: Version, mirror: str | None, machine: str) -> tuple[st
         cdn_new, cdn_old, archives = VENDOR_URLS
         folders = [f"{cdn_old}/mysql-{series}", f"{archives}/get/p/23/file"]
         # No release of a 5.x series is the newest any more, so the folder of the newest comes second for them.
-        folders.insert(0 if version.numbers >= (8, 0, 0) else 1, f"{cdn_new}/MySQL-{series}")
+        folders.insert(0 if can(version, "still_released") else 1, f"{cdn_new}/MySQL-{series}")
     else:
         base = mirror.rstrip("/")
         below = ("", f"/mysql-{series}", f"/MySQL-{series}", f"/archives/mysql-{series}", f"/Downloads/MySQL-{series}")

@@ -23,7 +23,7 @@ from recovery.builds.resolve import (
 )
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
-from recovery.model import Build, Flavor
+from recovery.model import Build, Flavor, can
 
 
 def resolve_image(version: str | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
@@ -176,9 +176,6 @@ def _from_debian(
 
 
 def _suite_for(wanted: ServerRequest) -> str | None:
-    numbers = wanted.release.numbers[:2] if wanted.release else wanted.series or (0, 0)
-    if wanted.flavor is Flavor.MYSQL and numbers >= (9, 0):
-        return "debian-sid"
-    if wanted.flavor is not Flavor.MARIADB or numbers < (10, 11):
+    if wanted.alias is not None or wanted.flavor is Flavor.PERCONA:
         return None
-    return "debian-mariadb" if numbers < (11, 0) else "debian-mariadb-11"
+    return next((suite for suite in DEBIAN_NAMES if can(wanted.like, suite)), None)
