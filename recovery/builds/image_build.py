@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -23,7 +23,7 @@ from docker.errors import APIError
 
 from recovery.builds import download, packages
 from recovery.builds.download import Say
-from recovery.builds.image_inspect import inspect_image, run_inspection, temporary_container_labels, version_of
+from recovery.builds.image_inspect import inspect_image, run_inspection, version_of
 from recovery.builds.image_list import build_labels, debian_image_name, image_id
 from recovery.builds.image_pull import NotPulledError, pull_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, DEBIAN_SUITE, Sources, check_registry, own_image_name
@@ -34,7 +34,6 @@ from recovery.linux.docker_engine import IMAGE_NAME, OWNER, PURPOSE
 from recovery.linux.files import create_readable_folder, docker_dir, images_dir
 from recovery.linux.locks import wait_for_lock
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
-from recovery.linux.signals import defer_signals
 from recovery.model import Build
 
 _SWEEPS_AFTER_INTERRUPT = 15
@@ -99,12 +98,7 @@ def commit_image(client: docker.DockerClient, image: str, name: str, labels: Map
     repository, _, tag = name.rpartition(":")
     all_labels = {**labels, PURPOSE: "image", IMAGE_NAME: name, OWNER: ""}
     written = [f'LABEL {key}="{_escaped(value)}"' for key, value in all_labels.items()]
-    with ExitStack() as undo:
-        with defer_signals():
-            container = client.containers.create(
-                image, ["/bin/sh"], network_mode="none", labels=temporary_container_labels()
-            )
-            undo.callback(container.remove, v=True, force=True)
+    with docker_engine.temporary_container(client, image, "look", command=["/bin/sh"]) as container:
         answer = client.api.commit(str(container.id), repository=repository, tag=tag, changes="\n".join(written))
     return str(answer["Id"])
 

@@ -7,16 +7,14 @@ import json
 import re
 import shutil
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import docker
 import requests
-from docker.errors import APIError, DockerException, NotFound
-from docker.models.containers import Container
+from docker.errors import APIError, DockerException
 from docker.types import LogConfig, Mount
 
 from recovery.builds.executable import (
@@ -28,10 +26,8 @@ from recovery.builds.executable import (
     parse_version_output,
 )
 from recovery.errors import HostUnfitError, UsageError
-from recovery.linux.docker_engine import OWNER, PURPOSE
+from recovery.linux.docker_engine import temporary_container
 from recovery.linux.files import create_readable_folder, images_dir, parse_json, write_atomically
-from recovery.linux.procfs import process_id
-from recovery.linux.signals import defer_signals
 from recovery.model import Build, Version, can
 
 _RUN_TIMEOUT_S = 120
@@ -43,40 +39,15 @@ _IMAGE_HINT = "take an image of this host's CPU that holds a MySQL, MariaDB or P
 # --- Running something in an image
 
 
-def temporary_container_labels() -> dict[str, str]:
-    """Returns the labels of a temporary container. If the process that owns it is killed, the next run finds the
-    container by these labels and removes it."""
-    return {PURPOSE: "look", OWNER: process_id()}
-
-
-@contextmanager
-def temporary_container(
-    client: docker.DockerClient, image: str, command: list[str], **more: Any
-) -> Iterator[Container]:
-    """Creates a container that is not started yet, and removes it with its volumes on exit, also after an error. The
-    command replaces the image's entrypoint, which would begin by creating a data directory."""
-    with ExitStack() as undo:
-        with defer_signals():
-            container = client.containers.create(
-                image, entrypoint=command, command=[], network_mode="none", user="0",
-                labels=temporary_container_labels(), log_config=_LOG_CONFIG,
-                cap_drop=["ALL"], security_opt=["no-new-privileges"], **more,
-            )  # fmt: skip
-            undo.callback(_remove_container, container)
-        yield container
-
-
-def _remove_container(container: Container) -> None:
-    with suppress(NotFound):
-        container.remove(v=True, force=True)
-
-
 def run_in_image(
     client: docker.DockerClient, image: str, command: list[str], *, longest: int = _MAX_OUTPUT_BYTES, **more: Any
 ) -> tuple[int, bytes, bytes]:
-    """Runs a command in a temporary container. Returns its exit code and what it printed: its output, cut off after
-    `longest` bytes, and its errors."""
-    with temporary_container(client, image, command, **more) as container:
+    """Runs a command in a temporary container, in place of the image's entrypoint, which would begin by creating a data
+    directory. Returns its exit code and what it printed: its output, cut off after `longest` bytes, and its errors."""
+    with temporary_container(
+        client, image, "look", entrypoint=command, command=[], user="0", log_config=_LOG_CONFIG,
+        cap_drop=["ALL"], security_opt=["no-new-privileges"], **more,
+    ) as container:  # fmt: skip
         container.start()
         code = int(container.wait(timeout=_RUN_TIMEOUT_S)["StatusCode"])
         output = b""

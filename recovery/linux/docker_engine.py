@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,14 +73,13 @@ class NoEngineError(HostUnfitError):
     """No engine answers, or its containers do not run on this host or cannot be given the data directory."""
 
 
-def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
+def endpoint() -> Endpoint:
     """Returns the engine that the docker client itself would choose: from DOCKER_HOST, then the context, then the
     system's socket."""
-    environment = os.environ if environment is None else environment
-    if url := environment.get("DOCKER_HOST"):
+    if url := os.environ.get("DOCKER_HOST"):
         return Endpoint(url, "DOCKER_HOST")
-    folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
-    name = environment.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get("currentContext")
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path(os.environ.get("HOME", "/")) / ".docker")
+    name = os.environ.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get("currentContext")
     if isinstance(name, str) and name not in ("", "default"):
         digest = hashlib.sha256(name.encode()).hexdigest()
         meta = _read_json(folder / "contexts" / "meta" / digest / "meta.json")
@@ -88,7 +87,7 @@ def endpoint(environment: Mapping[str, str] | None = None) -> Endpoint:
         if not url:
             raise NoEngineError(f"the docker context '{name}' has no engine address", "check `docker context ls`")
         return Endpoint(url, f"the context {name}")
-    own = Path(environment.get("XDG_RUNTIME_DIR", "/nowhere")) / "docker.sock"
+    own = Path(os.environ.get("XDG_RUNTIME_DIR", "/nowhere")) / "docker.sock"
     if not Path(_DEFAULT_URL.removeprefix("unix://")).exists() and own.exists():
         return Endpoint(f"unix://{own}", "the user's own")
     return Endpoint(_DEFAULT_URL, "the default")
@@ -169,6 +168,26 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+# --- Temporary containers
+
+
+@contextmanager
+def temporary_container(client: docker.DockerClient, image: str, purpose: str, **options: Any) -> Iterator[Container]:
+    """Creates a container that is not started yet, and removes it with its volumes on exit, also after an error. If
+    this process is killed, the next run finds the container by its labels and removes it."""
+    labels = {PURPOSE: purpose, OWNER: process_id()}
+    with ExitStack() as undo:
+        with defer_signals():  # an interrupt during the creation would leave the container behind
+            container = client.containers.create(image, network_mode="none", labels=labels, **options)
+            undo.callback(_remove_container, container)
+        yield container
+
+
+def _remove_container(container: Container) -> None:
+    with suppress(NotFound):
+        container.remove(v=True, force=True)
+
+
 # --- Containers of killed runs
 #
 # They are found by label and owner. Containers of other users and programs are never touched.
@@ -184,8 +203,7 @@ def remove_orphaned_containers(client: docker.DockerClient) -> tuple[str, ...]:
     with engine_errors():
         for container in client.containers.list(all=True, ignore_removed=True, filters={"label": OWNER}):
             if container.labels.get(PURPOSE) in _KINDS and is_owner_gone(container.labels[OWNER]):
-                with suppress(NotFound):
-                    container.remove(v=True, force=True)
+                _remove_container(container)
                 removed.append(str(container.name))
     return tuple(removed)
 
@@ -196,7 +214,6 @@ def remove_orphaned_containers(client: docker.DockerClient) -> tuple[str, ...]:
 
 _DROP_TIMEOUT_S = 300
 _DROP_CACHES_INSIDE = "/drop_caches"
-_DROP_SCRIPT = 'echo "$1" > "$2"'
 # Root in a container may write to this one file if it is mounted. Where a host forbids even that, a privileged
 # container may be allowed to.
 _CONTAINER_OPTIONS: tuple[dict[str, Any], ...] = (
@@ -223,23 +240,14 @@ class DockerCacheDropper:
 
     def _drop(self, caches: CacheKind, way: dict[str, Any]) -> bool:
         target = DROP_CACHES if "privileged" in way else _DROP_CACHES_INSIDE
-        with suppress(DockerException, requests.RequestException), ExitStack() as undo:
-            with defer_signals():  # an interrupt during the creation would leave the container behind
-                container = self._client.containers.create(
-                    self._image,
-                    entrypoint=["/bin/sh", "-c", _DROP_SCRIPT, "drop", caches.value, str(target)],
-                    command=[],
-                    user="0:0",
-                    network_mode="none",
-                    labels={PURPOSE: "drop", OWNER: process_id()},
-                    **way,
-                )
-                undo.callback(_remove_container, container)
+        command = ["/bin/sh", "-c", 'echo "$1" > "$2"', "drop", caches.value, str(target)]
+        options = {"entrypoint": command, "command": [], "user": "0:0", **way}
+        code = None
+        # The result counts also if the engine then fails to remove the container.
+        with (
+            suppress(DockerException, requests.RequestException),
+            temporary_container(self._client, self._image, "drop", **options) as container,
+        ):
             container.start()
-            return int(container.wait(timeout=_DROP_TIMEOUT_S)["StatusCode"]) == 0
-        return False
-
-
-def _remove_container(container: Container) -> None:
-    with suppress(DockerException, requests.RequestException):
-        container.remove(v=True, force=True)
+            code = int(container.wait(timeout=_DROP_TIMEOUT_S)["StatusCode"])
+        return code == 0

@@ -19,11 +19,10 @@ from docker.models.containers import Container, ContainerCollection
 from docker.types import Mount
 from loopback import ALONE, containers_of
 
-from recovery.builds.image_inspect import temporary_container
 from recovery.builds.image_resolve import resolve_image
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux import docker_engine
-from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
+from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers, temporary_container
 from recovery.linux.page_cache import CacheKind, cold_method, make_cold, measure_residency
 from recovery.linux.procfs import process_id
 from recovery.linux.signals import ClockGuard
@@ -254,7 +253,7 @@ def test_ctrl_c_while_a_container_is_made_leaves_none(
     monkeypatch.setattr(ContainerCollection, "create", interrupted)
     with pytest.raises(KeyboardInterrupt):
         DockerCacheDropper(client, build.image).drop(CacheKind.PAGES)
-    with pytest.raises(KeyboardInterrupt), temporary_container(client, build.image, ["/nothing"]):
+    with pytest.raises(KeyboardInterrupt), temporary_container(client, build.image, "look"):
         pass
     assert client.containers.list(all=True, filters={"label": f"{docker_engine.OWNER}={process_id()}"}) == []
 
