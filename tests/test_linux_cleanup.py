@@ -80,9 +80,10 @@ def test_only_temporary_folders_of_ended_runs_are_removed(tmp_path: Path) -> Non
     (left / "1" / "my.cnf").touch()
     # Killed before its mark was written, or while it was removed: its name is a mark.
     (tmp_path / orphan_name() / "1").mkdir(parents=True)
-    assert cleanup.sweep_temp_folders_in(tmp_path) == 2
+    cleanup.sweep_temp_folders_in(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted((own, other))
-    assert cleanup.sweep_temp_folders_in(tmp_path) == 0
+    cleanup.sweep_temp_folders_in(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted((own, other))
 
 
 def test_a_temporary_folder_is_never_without_a_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,13 +97,13 @@ def test_a_temporary_folder_is_never_without_a_mark(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Path, "rename", watched)
     made = cleanup.make_temp_folder(str(tmp_path))
     (made / "1").mkdir()
-    assert cleanup.remove_temp_folder(made)
+    cleanup.remove_temp_folder(made)
     named, unnamed = seen
     assert named.startswith("mysql-recovery-")
     assert named.endswith(f" ['owner'] {made.name}")
     assert unnamed.startswith(f"{made.name} ['1', 'owner'] mysql-recovery-")
     assert list(tmp_path.iterdir()) == []
-    assert not cleanup.remove_temp_folder(made)
+    cleanup.remove_temp_folder(made)  # it is gone, which is no error
 
 
 def test_a_temporary_folder_is_private_and_ends_with_its_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,8 +123,8 @@ def test_temporary_folders_of_another_user_stay(tmp_path: Path, monkeypatch: pyt
     os.mkfifo(trap / "owner")
     assert cleanup.is_abandoned_temp_folder(left)
     monkeypatch.setattr(os, "geteuid", lambda: half.stat().st_uid + 1)
-    assert cleanup.sweep_temp_folders_in(tmp_path) == 0
-    assert not cleanup.remove_temp_folder(left)
+    cleanup.sweep_temp_folders_in(tmp_path)
+    cleanup.remove_temp_folder(left)
     assert sorted(tmp_path.iterdir()) == sorted((left, half, trap))
 
 

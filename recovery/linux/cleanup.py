@@ -81,17 +81,13 @@ def socket_temp_base() -> str:
     return base if len(os.fsencode(base)) <= _LONGEST_BASE_BYTES else "/tmp"  # noqa: S108 - private folders in it
 
 
-def remove_temp_folder(made: Path) -> bool:
-    """Removes a temporary folder. Returns False if it belongs to another user or no longer exists."""
-    if not _is_ours(made):
-        return False
-    doomed = made.with_name(name_with_process_id(next(_numbers)))
-    try:
-        made.rename(doomed)
-    except OSError:
-        return False
-    shutil.rmtree(doomed, ignore_errors=True)
-    return True
+def remove_temp_folder(made: Path) -> None:
+    """Removes a temporary folder unless it belongs to another user or no longer exists."""
+    if _is_ours(made):
+        doomed = made.with_name(name_with_process_id(next(_numbers)))
+        with suppress(OSError):
+            made.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
 
 
 def sweep_temp_folders() -> None:
@@ -100,21 +96,18 @@ def sweep_temp_folders() -> None:
         sweep_temp_folders_in(Path(base))
 
 
-def sweep_temp_folders_in(base: Path) -> int:
-    """Removes the temporary folders of ended owners, and returns how many were removed. Folders without a mark and
-    those of other users are left alone."""
-    left = [
-        found for found in base.glob(f"{TEMP_PREFIX}*") if is_abandoned_temp_folder(found) and remove_temp_folder(found)
-    ]
-    half = [found for found in base.glob("*") if is_orphan(found.name) and _is_ours(found)]
-    for found in half:
-        shutil.rmtree(found, ignore_errors=True)
-    return len(left) + len(half)
+def sweep_temp_folders_in(base: Path) -> None:
+    """Removes the temporary folders of ended owners. Folders without a mark and those of other users are left alone."""
+    for folder in filter(is_abandoned_temp_folder, base.glob(f"{TEMP_PREFIX}*")):
+        remove_temp_folder(folder)
+    for folder in base.glob("*"):
+        if is_orphan(folder.name) and _is_ours(folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_ours(found: Path) -> bool:
+def _is_ours(folder: Path) -> bool:
     with suppress(OSError):
-        return found.lstat().st_uid == os.geteuid()
+        return folder.lstat().st_uid == os.geteuid()
     return False
 
 
@@ -273,7 +266,9 @@ def _is_alive(process: psutil.Process) -> bool:
     if _reap(process):
         return False
     with suppress(psutil.Error, OSError):
-        if process.is_running() and (process.status() not in _ENDED or _has_threads(process.pid)):
+        # The first thread may have ended while others still hold its files; it cannot be collected before they end.
+        threads = len(list(Path(f"/proc/{process.pid}/task").iterdir()))
+        if process.is_running() and (process.status() not in _ENDED or threads > 1):
             return True
     _reap(process)  # collects it if its last thread has ended since the first call
     return False
@@ -287,12 +282,6 @@ def _reap(process: psutil.Process) -> bool:
     except psutil.TimeoutExpired:
         return False
     return True
-
-
-def _has_threads(pid: int) -> bool:
-    """Returns whether the process has other threads. The first thread may have ended while others still hold its files,
-    and it cannot be collected before they end."""
-    return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
 
 
 def _is_a_server(process: psutil.Process) -> bool:
