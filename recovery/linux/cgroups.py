@@ -23,8 +23,6 @@ from recovery.model import Limits, ResourceUsage
 
 _PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
-GroupReader = Callable[[Path], int | None]
-"""Reads a value of the group in this folder; None if its controllers do not count it."""
 
 
 @dataclass(frozen=True)
@@ -515,8 +513,8 @@ def server_limits(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Itera
         group.remove()
 
 
-def _first(folders: Sequence[Path], figure: GroupReader) -> int | None:
-    return next((found for folder in folders if (found := figure(folder)) is not None), None)
+def _first(folders: Sequence[Path], read: Callable[[Path], int | None]) -> int | None:
+    return next((value for folder in folders if (value := read(folder)) is not None), None)
 
 
 def _is_set(folder: Path, setting: Setting) -> bool:

@@ -18,7 +18,7 @@ from inotify_simple import INotify, parse_events
 from inotify_simple import flags as inotify_flags
 
 from recovery.errors import HostUnfitError
-from recovery.linux.files import TableFiles
+from recovery.linux.files import TableFiles, last_error
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 
 # --- fanotify
@@ -58,9 +58,9 @@ def open_fanotify(path: Path) -> int:
         raise OSError(errno.EPERM, REFUSED_TEXT)
     descriptor = _libc.fanotify_init(_INIT_FLAGS, os.O_RDONLY | os.O_CLOEXEC)
     if descriptor < 0:
-        raise _last_error()
+        raise last_error()
     if _libc.fanotify_mark(descriptor, _ADD_TO_FILESYSTEM, OPEN | READ, _AT_FDCWD, os.fsencode(path)) != 0:
-        error = _last_error()
+        error = last_error()
         os.close(descriptor)
         raise error
     return int(descriptor)
@@ -70,7 +70,7 @@ def folder_handle(folder: Path) -> tuple[int, bytes]:
     """Returns the handle by which events identify this folder."""
     handle, mount = _Handle(handle_bytes=_MAX_HANDLE_BYTES), ctypes.c_int()
     if _libc.name_to_handle_at(_AT_FDCWD, os.fsencode(folder), ctypes.byref(handle), ctypes.byref(mount), 0) != 0:
-        raise _last_error()
+        raise last_error()
     return handle.handle_type, bytes(handle.f_handle[: handle.handle_bytes])
 
 
@@ -88,11 +88,6 @@ def parse_fanotify_events(raw: bytes) -> Iterator[tuple[int, int, tuple[int, byt
                 handle = raw[info + _INFO.size : name_at]
                 yield pid, mask, (handle_type, handle), raw[name_at : raw.index(b"\0", name_at)]
         at += length
-
-
-def _last_error() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))
 
 
 # --- The trace

@@ -207,8 +207,13 @@ def sync_on_exit(folder: Path) -> Iterator[None]:
     with open_descriptor(folder, os.O_RDONLY | os.O_DIRECTORY) as opened:
         yield
         if ctypes.CDLL(None, use_errno=True).syncfs(opened):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), str(folder))
+            raise last_error(folder)
+
+
+def last_error(path: Path | None = None) -> OSError:
+    """Returns the error of the last call of a C library that was loaded with `use_errno`."""
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), path and str(path))
 
 
 def draft_path(path: Path) -> Path:
@@ -573,9 +578,6 @@ class TableFiles:
 def table_files(data: Path, schema: Schema) -> TableFiles:
     if schema.layout is Layout.GENERAL:
         return TableFiles((data,), ALL_TABLES)
-    return TableFiles(tuple(data / _folder_name(database) for database in schema.database_names))
-
-
-def _folder_name(database: str) -> str:
-    """Returns the folder name that the server uses for a database: `my-db` is stored in `my@002ddb`."""
-    return _OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", database)
+    # The server stores the database `my-db` in the folder `my@002ddb`.
+    names = (_OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", name) for name in schema.database_names)
+    return TableFiles(tuple(data / name for name in names))

@@ -22,8 +22,8 @@ from recovery.linux import cgroups
 from recovery.linux.cleanup import SERVER_NAMES
 from recovery.linux.file_opens import open_fanotify
 from recovery.linux.page_cache import cold_method, direct_cache_dropper
-from recovery.linux.procfs import Fact, machine_facts, read_text
-from recovery.linux.storage import MOUNTS, Device, call_with_timeout, device_of, nearest_existing
+from recovery.linux.procfs import DMI, Fact, machine_facts, read_number, read_text
+from recovery.linux.storage import Device, call_with_timeout, device_of, nearest_existing
 
 # --- EC2 instance
 #
@@ -33,7 +33,6 @@ from recovery.linux.storage import MOUNTS, Device, call_with_timeout, device_of,
 METADATA_URL = "http://169.254.169.254"
 METADATA_LIMIT_S = 0.3
 """Time limit for all requests together. The service is one hop away, and a container or a firewall may block it."""
-DMI = Path("/sys/class/dmi/id")
 _EBS_MODEL = "Amazon Elastic Block Store"
 _HYPERVISOR = Path("/sys/hypervisor")
 _NAMES = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version")
@@ -136,24 +135,19 @@ def kernel_facts(folder: Path) -> dict[str, Fact]:
     }
 
 
-def read_number(path: Path) -> int | None:
-    text = read_text(path)
-    return int(text) if text is not None and text.isdigit() else None
-
-
-def cgroup_controllers(mounts: Path = MOUNTS) -> str | None:
+def cgroup_controllers() -> str | None:
     """Returns the cgroup controllers that this tool can use, by version: `v1: blkio cpu memory`."""
     by_version: dict[int, set[str]] = {}
-    for one in cgroups.hierarchies(mounts):
-        by_version.setdefault(one.version, set()).update(one.controllers)
+    for hierarchy in cgroups.hierarchies():
+        by_version.setdefault(hierarchy.version, set()).update(hierarchy.controllers)
     texts = (f"v{version}: {' '.join(sorted(names))}" for version, names in sorted(by_version.items()) if names)
     return "; ".join(texts) or None
 
 
-def own_cpu_quota(mounts: Path = MOUNTS) -> float | None:
+def own_cpu_quota() -> float | None:
     """Returns the number of CPUs that this tool and the servers it starts directly may use, or None if there is no
     limit."""
-    quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu", mounts=mounts)]
+    quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu")]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
@@ -189,9 +183,8 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
 
 def _ec2_facts() -> dict[str, Fact]:
     """Returns the EC2 instance type and zone, from the metadata service where the firmware does not show them."""
-    firmware = ec2_instance_type()
     service = ec2_instance()
-    return {"ec2_instance_type": firmware or service.type, "ec2_zone": service.zone}
+    return {"ec2_instance_type": ec2_instance_type() or service.type, "ec2_zone": service.zone}
 
 
 def _tool_facts() -> dict[str, Fact]:

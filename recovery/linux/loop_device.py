@@ -246,7 +246,6 @@ def _run(*command: str) -> None:
 # Whether this host allows such a disk, and a power cut on it, is tried once with a small disk when it is first needed.
 # No file shows that root may mount: a container may lack the right, and a kernel the ioctl.
 
-_PROBE_NAME = "tried"
 _PROBE_BYTES = 8 << 20
 
 
@@ -285,21 +284,17 @@ def _probe() -> _ProbeResult:
             folder = cleanup.make_temp_folder()
         except OSError as error:
             return _ProbeResult(f"no temporary folder can be made: {error.strerror}")
-        place = folder / _PROBE_NAME
+        place = folder / "tried"
         try:
-            return _probe_disk(place)
+            with loop_disk(place, size_bytes=_PROBE_BYTES) as disk:
+                try:
+                    disk.lose_power()
+                except RecoveryError as error:
+                    return _ProbeResult(power=error.message)
+            return _ProbeResult()
         except (RecoveryError, OSError) as error:
             text = error.message if isinstance(error, RecoveryError) else str(error)
             return _ProbeResult(text.replace(f"{folder}/", ""))
         finally:
             if not os.path.ismount(place):
                 cleanup.remove_temp_folder(folder)
-
-
-def _probe_disk(place: Path) -> _ProbeResult:
-    with loop_disk(place, size_bytes=_PROBE_BYTES) as disk:
-        try:
-            disk.lose_power()
-        except RecoveryError as error:
-            return _ProbeResult(power=error.message)
-    return _ProbeResult()

@@ -187,13 +187,12 @@ def measure_residency(folder: Path) -> Residency:
     return _measure_files(folder, tree_files.walk_files(folder))
 
 
-def _measure_files(folder: Path, found: Iterable[tuple[int, str]]) -> Residency:
-    """Measures these files below the folder."""
+def _measure_files(folder: Path, files_below: Iterable[tuple[int, str]]) -> Residency:
     filesystem = device_of(folder).filesystem
     # On an overlay cachestat always reports 0, while mincore reports on the file in the layer below.
     probe = ResidencyProbe(cachestat=filesystem != "overlay")
     resident, total, files, some, unknown = 0, 0, 0, 0, filesystem in _CACHED_ELSEWHERE
-    for folder_fd, name in found:
+    for folder_fd, name in files_below:
         try:
             with tree_files.open_for_reading(folder_fd, name) as fd:
                 status = os.fstat(fd)
@@ -269,7 +268,8 @@ def make_tables_cold(data: Path, tables: TableFiles, dropper: CacheDropper | Non
     means = _drop_or_evict(data, dropper, CacheKind.PAGES)
     of_tables = _measure_files(data, _tables(tables))
     _require_cold(data, of_tables)
-    dictionary = _measure_files(data, _dictionary(data))
+    in_dictionary = ((fd, name) for fd, name in tree_files.walk_files(data) if _DICTIONARY.fullmatch(name))
+    dictionary = _measure_files(data, in_dictionary)
     tolerated = max(_BYTES_OF_A_DICTIONARY, _SHARE_OF_A_DICTIONARY * dictionary.total_bytes)
     _require_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
     if dropper is not None and means == dropper.means:
@@ -282,10 +282,6 @@ def make_tables_cold(data: Path, tables: TableFiles, dropper: CacheDropper | Non
 def _tables(tables: TableFiles) -> Iterator[tuple[int, str]]:
     for folder in tables.folders:
         yield from ((fd, name) for fd, name in tree_files.walk_files(folder) if tables.holds(name))
-
-
-def _dictionary(data: Path) -> Iterator[tuple[int, str]]:
-    return ((fd, name) for fd, name in tree_files.walk_files(data) if _DICTIONARY.fullmatch(name))
 
 
 def _evict(folder: Path) -> None:

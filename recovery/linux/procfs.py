@@ -20,7 +20,7 @@ from pathlib import Path
 
 Fact = str | int | float | None
 
-_DMI = Path("/sys/class/dmi/id")
+DMI = Path("/sys/class/dmi/id")
 _MEMINFO = Path("/proc/meminfo")
 _CPUINFO = Path("/proc/cpuinfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -38,8 +38,12 @@ def read_text(path: Path) -> str | None:
         return None
 
 
+def read_number(path: Path) -> int | None:
+    text = read_text(path)
+    return int(text) if text is not None and text.isdigit() else None
+
+
 def machine_facts() -> dict[str, Fact]:
-    swappiness = read_text(_SWAPPINESS)
     return {
         "cpu_model": _cpuinfo("model name") or platform.machine(),
         "cpus": len(os.sched_getaffinity(0)),
@@ -51,10 +55,10 @@ def machine_facts() -> dict[str, Fact]:
         "os": _os_name(),
         "virtualisation": _virtualisation(),
         "cgroup_version": cgroup_version(),
-        "machine_vendor": read_text(_DMI / "sys_vendor"),
-        "machine_product": read_text(_DMI / "product_name"),
+        "machine_vendor": read_text(DMI / "sys_vendor"),
+        "machine_product": read_text(DMI / "product_name"),
         "thp": selected_value(read_text(_THP)),
-        "swappiness": int(swappiness) if swappiness else None,
+        "swappiness": read_number(_SWAPPINESS),
         "idle_pageout": idle_pageout(),
     }
 
@@ -68,11 +72,11 @@ def idle_pageout(admin: Path = _DAMON) -> str | None:
     for scheme in sorted(admin.glob("*/contexts/*/schemes/*")):
         monitor = scheme.parents[3]
         if read_text(monitor / "state") == "on" and read_text(scheme / "action") in ("pageout", "reclaim"):
-            age = read_text(scheme / "access_pattern/age/min")
-            aggregation_us = read_text(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
+            age = read_number(scheme / "access_pattern/age/min")
+            aggregation_us = read_number(scheme.parents[1] / "monitoring_attrs/intervals/aggr_us")
             if age is None or aggregation_us is None:
                 return "DAMON pages out idle memory"
-            return f"DAMON pages out what is idle for {int(age) * int(aggregation_us) / 1e6:.0f} s"
+            return f"DAMON pages out what is idle for {age * aggregation_us / 1e6:.0f} s"
     return None
 
 
@@ -83,10 +87,10 @@ def memory_bytes() -> int:
 def cached_bytes() -> int | None:
     """Returns the size of the host's page cache without shared memory and tmpfs, which the kernel includes in its
     count."""
-    found = _meminfo()
-    if "Cached" not in found:
+    sizes = _meminfo()
+    if "Cached" not in sizes:
         return None
-    return found["Cached"] + found.get("Buffers", 0) - found.get("Shmem", 0)
+    return sizes["Cached"] + sizes.get("Buffers", 0) - sizes.get("Shmem", 0)
 
 
 def _meminfo() -> dict[str, int]:
@@ -385,7 +389,7 @@ def pin_process(pid: int, cpus: frozenset[int]) -> str | None:
 
     It returns None, or the reason why it failed: the process belongs to another user, or its control group does not
     have these CPUs. Threads that were already pinned are then reset."""
-    before = None
+    before: set[int] = set()
     for task in _tasks(pid):
         try:
             before = before or os.sched_getaffinity(task)
@@ -393,16 +397,11 @@ def pin_process(pid: int, cpus: frozenset[int]) -> str | None:
         except ProcessLookupError:
             continue
         except OSError as error:
-            if before is not None:
-                _unpin(pid, before)
+            for changed in _tasks(pid) if before else ():
+                with suppress(OSError):
+                    os.sched_setaffinity(changed, before)
             return f"a process cannot be pinned to CPUs ({error.strerror})"
     return None
-
-
-def _unpin(pid: int, cpus: set[int]) -> None:
-    for task in _tasks(pid):
-        with suppress(OSError):
-            os.sched_setaffinity(task, cpus)
 
 
 def _tasks(pid: int) -> list[int]:

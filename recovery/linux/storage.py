@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, ServerFailedError, StorageFailedError
 from recovery.linux.files import allocated_bytes, expand_path, user_name, walk_files
-from recovery.linux.procfs import read_text, selected_value
+from recovery.linux.procfs import read_number, read_text, selected_value
 from recovery.model import Flavor, Layout, Schema, Version, can
 
 # --- Device and filesystem
@@ -119,13 +119,13 @@ def _block_device(link: Path) -> Device:
         return Device()
     own = link.resolve()
     disk = own.parent if (own / "partition").exists() else own  # a partition uses the queue of its disk
-    read_ahead, rotational = read_text(disk / "queue/read_ahead_kb"), read_text(disk / "queue/rotational")
+    rotational = read_text(disk / "queue/rotational")
     return Device(
         device=f"/dev/{own.name.replace('!', '/')}",
         model=read_text(disk / "device/model"),
         serial=read_text(disk / "device/serial") or read_text(disk / "serial"),
         scheduler=selected_value(read_text(disk / "queue/scheduler")),
-        read_ahead_kb=int(read_ahead) if read_ahead else None,
+        read_ahead_kb=read_number(disk / "queue/read_ahead_kb"),
         rotational=rotational == "1" if rotational else None,
         stat_path=own / "stat",
         disk=read_text(disk / "dev"),
