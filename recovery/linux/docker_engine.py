@@ -122,7 +122,6 @@ def connect(at: Endpoint | None = None) -> docker.DockerClient:
 
 
 def engine_facts(client: docker.DockerClient, at: Endpoint) -> dict[str, str]:
-    """Returns facts about the engine for the report."""
     with engine_errors():
         info = client.info()
     return {

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol, Self
+from typing import IO, Self
 
 from inotify_simple import INotify, parse_events
 from inotify_simple import flags as inotify_flags
@@ -113,20 +113,9 @@ class TracedOpens:
     """`fanotify` (only the opens of the server) or `inotify` (the opens of all processes)."""
 
 
-class _Source(Protocol):
-    """Reports opens through a descriptor. What is read from it is decoded later."""
-
-    means: str
-    fd: int
-
-    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
-        """Yields process (None if unknown), event mask and file of each event."""
-
-    def close(self) -> None: ...
-
-
 class _ByFanotify:
-    """Reports the opens of each process. Needs root."""
+    """Reports the opens of each process through a descriptor, from which events are read and decoded later. Needs
+    root."""
 
     means = "fanotify"
 
@@ -135,7 +124,8 @@ class _ByFanotify:
         self._names = {folder_handle(folder): folder.name for folder in files.folders}
         self.fd = open_fanotify(files.folders[0])
 
-    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+    def touched(self, raw: bytes) -> Iterator[tuple[int, int, str]]:
+        """Yields process, event mask and file of each event."""
         for process, how, folder, name in parse_fanotify_events(raw):
             if folder in self._names and self._files.holds(file := os.fsdecode(name)):
                 yield process, how, f"{self._names[folder]}/{file}"
@@ -163,7 +153,7 @@ class _ByInotify:
             self.close()
             raise
 
-    def touched(self, raw: bytes) -> Iterator[tuple[int | None, int, str]]:
+    def touched(self, raw: bytes) -> Iterator[tuple[None, int, str]]:
         for event in parse_events(raw):
             if event.mask & inotify_flags.Q_OVERFLOW:
                 queue = _QUEUE.read_text().strip()
@@ -178,7 +168,7 @@ class _ByInotify:
         self._inotify.close()
 
 
-def _open_source(files: TableFiles) -> _Source:
+def _open_source(files: TableFiles) -> _ByFanotify | _ByInotify:
     try:
         return _ByFanotify(files)
     except OSError:  # no CAP_SYS_ADMIN, or a filesystem without file handles

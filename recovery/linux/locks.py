@@ -277,12 +277,8 @@ def lock_path() -> Path:
 
 def _shared_folder() -> Path:
     """Returns the first folder that everybody may write to. All users must arrive at the same one."""
-    shared = (Path("/run/lock"), Path("/var/lock"))
-    return next((folder for folder in shared if _is_world_writable(folder)), Path("/tmp"))  # noqa: S108 - not TMPDIR's
-
-
-def _is_world_writable(folder: Path) -> bool:
-    try:
-        return bool(folder.stat().st_mode & stat.S_IWOTH) and not os.statvfs(folder).f_flag & os.ST_RDONLY
-    except OSError:
-        return False
+    for folder in (Path("/run/lock"), Path("/var/lock")):
+        with suppress(OSError):
+            if folder.stat().st_mode & stat.S_IWOTH and not os.statvfs(folder).f_flag & os.ST_RDONLY:
+                return folder
+    return Path("/tmp")  # noqa: S108 - not TMPDIR's

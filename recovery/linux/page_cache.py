@@ -95,22 +95,14 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
 
-class _Range(ctypes.Structure):
-    _fields_ = (("off", ctypes.c_uint64), ("len", ctypes.c_uint64))
-
-
-class _Stat(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("cache", "dirty", "writeback", "evicted", "recently"))
-
-
 class ResidencyProbe:
     """Measures files by the best method that works here: `cachestat`, or else `mincore`."""
 
     def __init__(self, *, cachestat: bool = True) -> None:
         self.means = "cachestat" if cachestat else "mincore"
-        self._whole = _Range(0, 0)  # length 0 means to the end of the file
-        self._stat = _Stat()
-        self._arguments = (ctypes.byref(self._whole), ctypes.byref(self._stat), ctypes.c_uint(0))
+        whole = (ctypes.c_uint64 * 2)(0, 0)  # offset and length; length 0 means to the end of the file
+        self._pages = (ctypes.c_uint64 * 5)()  # cached, dirty, under writeback, evicted, recently evicted
+        self._arguments = (whole, self._pages, ctypes.c_uint(0))
 
     def resident_bytes(self, fd: int, status: os.stat_result) -> int | None:
         """Returns the file's bytes in the page cache, or None if the kernel does not report them: unknown is not
@@ -119,7 +111,7 @@ class ResidencyProbe:
             return 0
         if self.means == "cachestat":
             if _libc.syscall(_CACHESTAT, fd, *self._arguments) == 0:
-                return int(self._stat.cache) * mmap.PAGESIZE
+                return self._pages[0] * mmap.PAGESIZE
             if ctypes.get_errno() != errno.EPERM:  # an old kernel; EPERM may concern only this file
                 self.means = "mincore"
         return _by_mincore(fd, status)
@@ -214,8 +206,9 @@ def _measure_files(folder: Path, files_below: Iterable[tuple[int, str]]) -> Resi
 def resident_share(data: Path, tables: TableFiles) -> float | None:
     """Returns the share of the tables' files that have at least one page in the cache, or None if that is unknown. No
     page is touched."""
-    found = _measure_files(data, _tables(tables))
-    return found.resident_files / found.files if found.files and found.resident_bytes is not None else None
+    residency = _measure_files(data, _tables(tables))
+    known = residency.files > 0 and residency.resident_bytes is not None
+    return residency.resident_files / residency.files if known else None
 
 
 def flush_caches(folder: Path, dropper: CacheDropper | None) -> str:

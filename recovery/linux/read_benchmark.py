@@ -46,7 +46,6 @@ _MAX_LISTED = 50_000
 """Limit on the number of these files that are listed; listing a million takes seconds."""
 _UNTRUSTED = os.O_NOFOLLOW | os.O_NONBLOCK
 _DIRECT = os.O_RDONLY | os.O_DIRECT
-_KEPT, _WRITTEN = "tables' files kept here", "the file just written"
 
 
 @dataclass(frozen=True)
@@ -139,9 +138,8 @@ def probe_reads(folder: Path, effort: ProbeEffort) -> ReadProbe:
         if free_space(place).bytes < 2 * effort.file_bytes:
             return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
         with _temporary_file(place, effort.file_bytes) as file, _direct_descriptor(file) as descriptor:
-            again = _reread_kept_files(folder) or _measure_reread(
-                _WRITTEN, _spread_places(descriptor, effort.file_bytes)
-            )
+            places = _spread_places(descriptor, effort.file_bytes)
+            again = _reread_kept_files(folder) or _measure_reread("the file just written", places)
             speeds = {
                 f"{name}_{threads}": _measure_speed(descriptor, page_bytes, threads=threads, effort=effort)
                 for name, page_bytes in SIZES.items()
@@ -176,13 +174,12 @@ def _direct_descriptor(file: int) -> Iterator[int]:
 
 def _reread_kept_files(data: Path) -> RereadTimes | None:
     """Reads the first pages of tables' files from earlier sessions twice. Returns None if there are too few files."""
-    chance = random.Random()  # noqa: S311  # different files each time
     with suppress(OSError), ExitStack() as stack:
         files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MAX_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
-            chosen = chance.sample(files, min(count, _MAX_BLOCKS))
+            chosen = random.sample(files, min(count, _MAX_BLOCKS))  # different files each time
             opened = (open_descriptor(path, _DIRECT | _UNTRUSTED) for path in chosen)
-            return _measure_reread(_KEPT, [(stack.enter_context(one), 0) for one in opened])
+            return _measure_reread("tables' files kept here", [(stack.enter_context(file), 0) for file in opened])
     return None
 
 
@@ -206,13 +203,12 @@ def _measure_reread(over: str, places: Iterable[tuple[int, int]]) -> RereadTimes
 
 
 def _measure_speed(descriptor: int, page_bytes: int, *, threads: int, effort: ProbeEffort) -> ReadSpeed:
-    until = time.monotonic() + effort.seconds
     began = time.monotonic()
 
     def work(number: int) -> list[float]:
         chance, pages = random.Random(_SEED + number), effort.file_bytes // page_bytes  # noqa: S311  # places, no secrets
         places = ((descriptor, page_bytes * chance.randrange(pages)) for _ in repeat(None))
-        return list(_timed_reads(places, page_bytes, until))
+        return list(_timed_reads(places, page_bytes, began + effort.seconds))
 
     with ThreadPoolExecutor(threads) as pool:
         taken = sorted(seconds for part in pool.map(work, range(threads)) for seconds in part)
@@ -230,7 +226,6 @@ def _timed_reads(places: Iterable[tuple[int, int]], page_bytes: int, until: floa
         for descriptor, offset in places:
             began = time.perf_counter()
             os.preadv(descriptor, [page], offset)
-            ended = time.perf_counter()
-            yield ended - began
+            yield time.perf_counter() - began
             if time.monotonic() >= until:
                 return
