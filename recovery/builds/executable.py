@@ -126,12 +126,11 @@ def query_options(build: Build) -> frozenset[str]:
     """Returns the names of all options that the server lists; empty if it does not answer."""
     try:
         with cleanup.temp_folder() as folder:
-            words, known = (*list_options_command(build), f"--datadir={folder}"), loader_environment(build.library_dirs)
-            return parse_option_names(
-                program_output(
-                    *words, environment=known, folder=folder, longest=MAX_OPTIONS_BYTES, errors=subprocess.DEVNULL
-                )
-            )
+            output = program_output(
+                *list_options_command(build), f"--datadir={folder}", environment=loader_environment(build.library_dirs),
+                folder=folder, longest=MAX_OPTIONS_BYTES, errors=subprocess.DEVNULL,
+            )  # fmt: skip
+            return parse_option_names(output)
     except (NoAnswerError, OSError):
         return frozenset()
 

@@ -44,8 +44,8 @@ _SWEEP_INTERVAL_S = 0.2
 def image_lock(client: docker.DockerClient, name: str, say: Say) -> Iterator[None]:
     """Holds the lock on an image's name while the image is made. Parts that an attempt left behind are removed before
     and after."""
-    waiting = f"waiting for another process that makes {name}"
-    with wait_for_lock(images_dir() / f".lock-{file_name_slug(name)}", lambda: say(waiting)):
+    lock = images_dir() / f".lock-{file_name_slug(name)}"
+    with wait_for_lock(lock, lambda: say(f"waiting for another process that makes {name}")):
         _remove_parts(client, name)
         try:
             yield
@@ -139,9 +139,10 @@ def write_build_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> N
         tar.add(docker_dir() / MYSQLD_FILE, MYSQLD_FILE)
         for path in _server_paths(build):
             tar.add(path, _member_name(place_inside(build, path)), filter=_owned_by_root)
-        if with_hosts:
-            for path in _host_libraries(build):
-                _add_file(tar, path, _member_name(EXTRA_LIBRARIES / path.name))
+        for folder in build.library_dirs if with_hosts else ():
+            if not folder.is_relative_to(build.basedir):
+                for path in (path for path in folder.iterdir() if ".so" in path.name and path.is_file()):
+                    _add_file(tar, path, _member_name(EXTRA_LIBRARIES / path.name))
 
 
 def _server_paths(build: Build) -> Iterator[Path]:
@@ -152,12 +153,6 @@ def _server_paths(build: Build) -> Iterator[Path]:
     yield build.mysqld
     for pattern in _SERVER_PATTERNS:
         yield from build.basedir.glob(pattern)
-
-
-def _host_libraries(build: Build) -> Iterator[Path]:
-    for folder in build.library_dirs:
-        if not folder.is_relative_to(build.basedir):
-            yield from (path for path in folder.iterdir() if ".so" in path.name and path.is_file())
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:

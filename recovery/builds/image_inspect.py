@@ -206,10 +206,8 @@ def parse_inspection(output: bytes, image: str) -> tuple[ImageInspection, dict[s
     fingerprint = text.get("sha256", "").partition(" ")[0]
     if not re.fullmatch(r"[0-9a-f]{64}", fingerprint):
         raise HostUnfitError("the image lacks sha256sum, base64 or readlink, which inspect the server", _IMAGE_HINT)
-    mysqld, basedir, messages, said, eatmydata = (
-        text.get(name, "") for name in ("mysqld", "basedir", "messages", "said", "eatmydata")
-    )
-    found = ImageInspection(mysqld, basedir, messages, fingerprint, said, eatmydata)
+    others = {name: text.get(name, "") for name in ("mysqld", "basedir", "messages", "said", "eatmydata")}
+    found = ImageInspection(fingerprint=fingerprint, **others)
     version_of(found)
     # The output is the image's word: no name of it may lead out of the folder that the files are written to.
     scripts = {match[1]: blocks[name] for name in blocks if (match := _SQL_FILE.fullmatch(name)) is not None}

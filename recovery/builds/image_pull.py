@@ -81,11 +81,6 @@ class NotPulledError(RecoveryError):
         super().__init__(f"{name} {why.value}{detail}", _HINTS.get(why, _HINT))
         self.why = why
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether another source of the same server may be tried."""
-        return self.why in RETRY_ELSEWHERE
-
 
 _HINT = "see the engine's log, and its settings for registries and proxies; REGISTRY= names a mirror"
 _HINTS = {
@@ -101,17 +96,14 @@ def pull_image(client: docker.DockerClient, name: str, say: Say) -> str:
     at the very end."""
     say(f"pulling {name}")
     try:
-        stream = client.api.pull(name if _has_tag(name) else f"{name}:latest", stream=True, decode=True)
+        has_tag = "@" in name or ":" in name.rpartition("/")[2]
+        stream = client.api.pull(name if has_tag else f"{name}:latest", stream=True, decode=True)
         _follow_progress(name, stream, say)
         return str(client.images.get(name).id)
     except APIError as error:
         raise _pull_error(name, str(error.explanation or error)) from None
     except (DockerException, requests.RequestException) as error:
         raise _pull_error(name, str(error)) from None
-
-
-def _has_tag(name: str) -> bool:
-    return "@" in name or ":" in name.rpartition("/")[2]
 
 
 @dataclass
@@ -149,7 +141,7 @@ def _follow_progress(name: str, stream: Iterable[dict[str, Any]], say: Say) -> N
 
 def _pull_error(name: str, message: str) -> NotPulledError:
     why = classify_pull_error(message)
-    # A chain of causes ends with the reason: `Get "https://…": dial tcp: lookup …: no such host`.
-    return NotPulledError(
-        name, why, failure_reason(message.rpartition(": ")[2] if why is PullFailure.UNREACHABLE else message)
-    )
+    if why is PullFailure.UNREACHABLE:
+        # A chain of causes ends with the reason: `Get "https://…": dial tcp: lookup …: no such host`.
+        message = message.rpartition(": ")[2]
+    return NotPulledError(name, why, failure_reason(message))

@@ -10,7 +10,7 @@ from recovery.builds import catalog, image_build, image_list
 from recovery.builds.download import Say
 from recovery.builds.image_inspect import inspect_image
 from recovery.builds.image_list import image_id
-from recovery.builds.image_pull import NotPulledError, PullFailure, pull_image
+from recovery.builds.image_pull import RETRY_ELSEWHERE, NotPulledError, PullFailure, pull_image
 from recovery.builds.resolve import (
     DEBIAN_NAMES,
     ServerRequest,
@@ -26,16 +26,12 @@ from recovery.linux import docker_engine
 from recovery.model import Build, Flavor, can
 
 
+@docker_engine.engine_errors()
 def resolve_image(version: str | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     """Returns the requested server in an image of this host's engine, and reports each step in one line."""
     if sources.registry is not None:
         check_registry(sources.registry)
     wanted = None if version is None else parse_version_option(version)
-    with docker_engine.engine_errors():
-        return _find_or_make_image(wanted, sources, say, client)
-
-
-def _find_or_make_image(wanted: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     if sources.image is not None:
         return _use_own_image(wanted, sources, say, client)
     if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
@@ -141,7 +137,7 @@ def _try_pull(
         try:
             image = pull_image(client, name, say)
         except NotPulledError as error:
-            if not error.goes_on:
+            if error.why not in RETRY_ELSEWHERE:
                 raise
             say(f"{error.message}: {_NEXT_SOURCE}")
             if error.why in (PullFailure.UNREACHABLE, PullFailure.LIMITED):

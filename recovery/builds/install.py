@@ -206,8 +206,7 @@ def ensure_installed(job: InstallJob, say: Say) -> InstalledServer:
     for folder, why in unused_servers():
         say(f"{folder} is not used: {why}")
     root = create_readable_folder(servers_dir())
-    waiting = f"waiting for another process that fetches {job.name}"
-    with wait_for_lock(root / f".lock-{job.name}", lambda: say(waiting)):
+    with wait_for_lock(root / f".lock-{job.name}", lambda: say(f"waiting for another process that fetches {job.name}")):
         found = find_installed(job.accept)
         if found is not None:
             return found
@@ -491,8 +490,7 @@ def _selected_members(
 def _create_links(
     symbolic: list[tuple[PurePosixPath, str]], hard: list[tuple[PurePosixPath, PurePosixPath]], target: _UnpackTarget
 ) -> None:
-    into = target.folder
-    base = into.resolve()
+    into, base = target.folder, target.folder.resolve()
     for place, source in hard:
         if place != source and (into / source).is_file():  # otherwise it was not selected
             target.make_folder(place.parent)

@@ -278,9 +278,9 @@ def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServ
     if not jobs:
         raise _not_available(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
     if sources.offline or sources.archive is None:
-        found = next(filter(None, (install.find_installed(job.accept) for job in jobs)), None)
-        if found is not None:
-            return found
+        for server in (install.find_installed(job.accept) for job in jobs):
+            if server is not None:
+                return server
     if sources.offline:
         raise _not_cached(wanted)
     return _install_first(jobs, wanted, sources, say)

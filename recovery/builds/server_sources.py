@@ -93,7 +93,6 @@ def _locate_at_vendor(version: Version, mirror: str | None) -> str:
 
 
 def _download_server(kind: str, version: str, url: str, part: Path, say: Say) -> Origin:
-    """Downloads and unpacks the tarball at a URL."""
     file, warnings = _fetch_tarball(url, part, say)
     sha256, size = digest(file), file.stat().st_size
     mysqld = _unpack_server(file, part / "tree", _SERVER_SELECTION, say)
@@ -183,13 +182,13 @@ def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
     if path.is_file() and path.name.endswith(_TARBALLS):
         return ensure_installed(_tarball_job(path, say), say).found
     if path.is_dir():
-        _refuse_as_root(found := find_mysqld(path))
-        found = found.resolve()
+        _refuse_as_root(executable := find_mysqld(path))
+        executable = executable.resolve()
     elif path.is_file():
-        found = path
+        executable = path
     else:
         raise UsageError(f"MYSQLD={mysqld} is neither a file nor a folder", "give the server's executable or tarball")
-    return FoundServer(found, f"own {path}", _checksum_file(found))
+    return FoundServer(executable, f"own {path}", _checksum_file(executable))
 
 
 def _refuse_as_root(path: Path) -> None:
