@@ -41,11 +41,11 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
 def verify_checksum(path: Path, expected: str, *, hint: str, algorithm: str = "sha256") -> None:
     """Compares the checksum of a file with the expected one. If it differs, the file is removed, so that nobody takes
     it for the right one later, and HostUnfitError is raised."""
-    found = digest(path, algorithm)
-    if found != expected.lower():
+    actual = digest(path, algorithm)
+    if actual != expected.lower():
         path.unlink()
         raise HostUnfitError(
-            f"{path.name} has the {ALGORITHM_NAMES[algorithm]} {found}, but {expected.lower()} was expected", hint
+            f"{path.name} has the {ALGORITHM_NAMES[algorithm]} {actual}, but {expected.lower()} was expected", hint
         )
 
 

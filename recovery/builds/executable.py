@@ -188,10 +188,10 @@ def provide_libraries(mysqld: Path, basedir: Path, *, offline: bool, say: Say) -
         missing = missing_libraries(mysqld, folders)
         if not missing:
             return tuple(folders)
-        found = [folder for name in missing if (folder := _find_offline(name, mysqld, basedir, folders)) is not None]
-        if not found:
-            found = [_fetch_library(name, missing, offline=offline, say=say) for name in missing]
-        folders += [folder for folder in dict.fromkeys(found) if folder not in folders]
+        obtained = [folder for name in missing if (folder := _find_offline(name, mysqld, basedir, folders)) is not None]
+        if not obtained:
+            obtained = [_fetch_library(name, missing, offline=offline, say=say) for name in missing]
+        folders += [folder for folder in dict.fromkeys(obtained) if folder not in folders]
     raise _missing_libraries_error(missing_libraries(mysqld, folders), "what was fetched for it does not fit")
 
 
@@ -278,9 +278,9 @@ def find_eatmydata() -> Path | None:
 def fetch_package_file(package: str, filename: str) -> Path | None:
     """Returns a file of a package, from the host if it is installed there, else from the fetched package; None if
     neither is possible."""
-    found = _find_on_host(filename) or packages.find_unpacked(package, filename)
-    if found is not None:
-        return found
+    file = _find_on_host(filename) or packages.find_unpacked(package, filename)
+    if file is not None:
+        return file
     try:
         return packages.fetch_file(package, filename)
     except (RecoveryError, OSError):

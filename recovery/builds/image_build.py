@@ -264,9 +264,9 @@ def _import_folder(client: docker.DockerClient, tree: Path, name: str) -> str:
         answer = str(client.api.import_image_from_data(tar.stdout, changes=changes))
     if tar.returncode != 0:
         raise HostUnfitError(f"tar could not read what debootstrap made for {name}", "see space and permissions")
-    if (found := re.search(r"sha256:[0-9a-f]{64}", answer)) is None:
+    if (digest := re.search(r"sha256:[0-9a-f]{64}", answer)) is None:
         raise HostUnfitError(f"the engine imported no image: {answer.strip()[:200]}", _BUILD_HINT)
-    return found[0]
+    return digest[0]
 
 
 # --- Complete images of servers, with labels that describe the server
@@ -343,12 +343,11 @@ def debian_image(client: docker.DockerClient, name: str, sources: Sources, say: 
 
 def _build_debian_image(client: docker.DockerClient, recipe: DebianRecipe, sources: Sources, say: Say) -> str:
     part, origin = build_debian_part(client, recipe, sources, say)
-    found, _, versions = run_inspection(client, part, packages=recipe.packages)
-    version = version_of(found)
+    inspection, _, versions = run_inspection(client, part, packages=recipe.packages)
+    version = version_of(inspection)
     say(f"Debian {recipe.suite} carries {version} ({version.text})")
     # In the order of the recipe: the last two are client and server.
     exact = [f"{package} {versions[package]}" for package in recipe.packages if package in versions]
-    build = Build(
-        version, Path(found.mysqld), Path(found.basedir), found.fingerprint, f"{origin}: {', '.join(exact[-2:])}"
-    )
+    source = f"{origin}: {', '.join(exact[-2:])}"
+    build = Build(version, Path(inspection.mysqld), Path(inspection.basedir), inspection.fingerprint, source)
     return commit_image(client, part, recipe.name, {**build_labels(build), docker_engine.PACKAGES: ", ".join(exact)})

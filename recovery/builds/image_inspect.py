@@ -128,11 +128,11 @@ class ImageInspection:
     """Path of libeatmydata in the image; empty if it has none."""
 
 
-def version_of(found: ImageInspection) -> Version:
-    version = parse_version_output(found.said)
+def version_of(inspection: ImageInspection) -> Version:
+    version = parse_version_output(inspection.said)
     if version is None:
-        last = found.said.splitlines()[-1][:200] if found.said else "nothing"
-        raise HostUnfitError(f"{found.mysqld} of the image, asked for its version, says: {last}", _IMAGE_HINT)
+        last = inspection.said.splitlines()[-1][:200] if inspection.said else "nothing"
+        raise HostUnfitError(f"{inspection.mysqld} of the image, asked for its version, says: {last}", _IMAGE_HINT)
     return version
 
 
@@ -144,28 +144,28 @@ def inspect_image(client: docker.DockerClient, image: str, source: str, mysqld: 
     to the server."""
     memo = _memo_path(image)
     try:
-        found = ImageInspection(**parse_json(memo.read_bytes()))
-        version = version_of(found)
+        inspection = ImageInspection(**parse_json(memo.read_bytes()))
+        version = version_of(inspection)
     except (OSError, ValueError, TypeError, HostUnfitError):  # not stored yet, or damaged: inspect it
-        found, scripts, _ = run_inspection(client, image, mysqld)
-        version = version_of(found)
+        inspection, scripts, _ = run_inspection(client, image, mysqld)
+        version = version_of(inspection)
         create_readable_folder(memo.parent)
         if not can(version, "initialize"):
             create_readable_folder(memo.with_suffix(".scripts"))
             for name, content in scripts.items():
                 write_atomically(memo.with_suffix(".scripts") / name, content)
-        write_atomically(memo, json.dumps(asdict(found)).encode())
+        write_atomically(memo, json.dumps(asdict(inspection)).encode())
     return _with_host_eatmydata(
         client,
         Build(
             version,
-            Path(found.mysqld),
-            Path(found.basedir),
-            found.fingerprint,
+            Path(inspection.mysqld),
+            Path(inspection.basedir),
+            inspection.fingerprint,
             source,
-            messages=Path(found.messages) if found.messages else None,
+            messages=Path(inspection.messages) if inspection.messages else None,
             scripts=() if can(version, "initialize") else (memo.with_suffix(".scripts"),),
-            eatmydata=Path(found.eatmydata) if found.eatmydata else None,
+            eatmydata=Path(inspection.eatmydata) if inspection.eatmydata else None,
             image=image,
         ),
     )
@@ -207,12 +207,12 @@ def parse_inspection(output: bytes, image: str) -> tuple[ImageInspection, dict[s
     if not re.fullmatch(r"[0-9a-f]{64}", fingerprint):
         raise HostUnfitError("the image lacks sha256sum, base64 or readlink, which inspect the server", _IMAGE_HINT)
     others = {name: text.get(name, "") for name in ("mysqld", "basedir", "messages", "said", "eatmydata")}
-    found = ImageInspection(fingerprint=fingerprint, **others)
-    version_of(found)
+    inspection = ImageInspection(fingerprint=fingerprint, **others)
+    version_of(inspection)
     # The output is the image's word: no name of it may lead out of the folder that the files are written to.
     scripts = {match[1]: blocks[name] for name in blocks if (match := _SQL_FILE.fullmatch(name)) is not None}
     packages = dict(line.split(" ", 1) for line in text.get("packages", "").splitlines() if " " in line)
-    return found, scripts, packages
+    return inspection, scripts, packages
 
 
 def query_image_options(client: docker.DockerClient, build: Build) -> frozenset[str]:

@@ -60,27 +60,27 @@ def build_labels(build: Build) -> dict[str, str]:
 
 def _images(client: docker.DockerClient) -> list[Image]:
     """Returns all images, except those that another process removes meanwhile."""
-    found = []
+    images = []
     for image in client.api.images(quiet=True):
         with suppress(ImageNotFound):
-            found.append(client.images.get(image))
-    return found
+            images.append(client.images.get(image))
+    return images
 
 
-def find_own_image(client: docker.DockerClient, wanted: ServerRequest) -> Image | None:
+def find_own_image(client: docker.DockerClient, request: ServerRequest) -> Image | None:
     """Returns the newest image made by this tool that fits; None if none does. An image of the user's own
     server is never used for the release with the same number."""
-    found: list[tuple[Version, bool, str, Image]] = []
+    fitting: list[tuple[Version, bool, str, Image]] = []
     for image in _images(client):
         version = parse_version_output(image.labels.get(docker_engine.VERSION_OUTPUT, ""))
         source, name = image.labels.get(docker_engine.SOURCE, ""), image.labels.get(docker_engine.IMAGE_NAME, "")
         if version is None or not _is_made_here(image, name) or source.startswith("own "):
             continue
-        if wanted.debian is not None and name != debian_image_name(wanted.debian):
+        if request.debian is not None and name != debian_image_name(request.debian):
             continue
-        if wanted.fits(version):
-            found.append((version, source.startswith("catalog"), name, image))
-    return max(found, key=lambda one: one[:3])[-1] if found else None
+        if request.fits(version):
+            fitting.append((version, source.startswith("catalog"), name, image))
+    return max(fitting, key=lambda candidate: candidate[:3])[-1] if fitting else None
 
 
 def _is_made_here(image: Image, name: str) -> bool:

@@ -31,19 +31,19 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     """Returns the requested server in an image of this host's engine, and reports each step in one line."""
     if sources.registry is not None:
         check_registry(sources.registry)
-    wanted = None if version is None else parse_version_option(version)
+    request = None if version is None else parse_version_option(version)
     if sources.image is not None:
-        return _use_own_image(wanted, sources, say, client)
-    if sources.mysqld is not None or (sources.archive is not None and wanted and wanted.release):
+        return _use_own_image(request, sources, say, client)
+    if sources.mysqld is not None or (sources.archive is not None and request and request.release):
         # The user has chosen the source of the server, so no registry is asked.
-        local = resolve_server(None if wanted is None else wanted.text, sources, say)
+        local = resolve_server(None if request is None else request.text, sources, say)
         return image_build.server_image(client, local, sources, say)
-    if wanted is None:
+    if request is None:
         raise UsageError("no server was named", "give VERSION=, IMAGE=, or your own with MYSQLD=")
-    return _find_on_host(wanted, sources, say, client) or _pull_or_build(wanted, sources, say, client)
+    return _find_on_host(request, sources, say, client) or _pull_or_build(request, sources, say, client)
 
 
-def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+def _use_own_image(request: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     assert sources.image is not None
     if not sources.image.strip():
         raise UsageError("--image is set but empty", "leave it out, or give an image's name")
@@ -55,9 +55,9 @@ def _use_own_image(wanted: ServerRequest | None, sources: Sources, say: Say, cli
             )
         image = pull_image(client, sources.image, say)
     build = _inspect_and_warn(client, sources.image, image)
-    if wanted is not None and not wanted.fits(build.version):
+    if request is not None and not request.fits(build.version):
         raise UsageError(
-            f"--image is {build.version} ({build.version.text}), but VERSION={wanted.text} was asked for",
+            f"--image is {build.version} ({build.version.text}), but VERSION={request.text} was asked for",
             f"leave --version out, or say VERSION={build.version}",
         )
     return build
@@ -80,32 +80,32 @@ def _inspect_and_warn(client: docker.DockerClient, name: str, image: str) -> Bui
     return replace(build, warnings=(*build.warnings, warning))
 
 
-def _find_on_host(wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
-    for name in dict.fromkeys((*registry_names(wanted, sources.registry), *registry_names(wanted, None))):
+def _find_on_host(request: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build | None:
+    for name in dict.fromkeys((*registry_names(request, sources.registry), *registry_names(request, None))):
         image = image_id(client, name)
         if image is not None:
             build = _inspect_and_warn(client, name, image)
-            if wanted.fits(build.version):
-                say(f"{wanted.text}: the image {name} is on this host")
+            if request.fits(build.version):
+                say(f"{request.text}: the image {name} is on this host")
                 return build
             say(f"the image {name} of this host holds {build.version}: it is not used")
-    own = image_list.find_own_image(client, wanted)
+    own = image_list.find_own_image(client, request)
     if own is None:
         return None
     name = own.labels[docker_engine.IMAGE_NAME]
-    say(f"{wanted.text}: the image {name} is on this host")
+    say(f"{request.text}: the image {name} is on this host")
     return _inspect(client, name, str(own.id))
 
 
-def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
-    pulled = None if sources.offline else _try_pull(wanted, sources, say, client)
+def _pull_or_build(request: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
+    pulled = None if sources.offline else _try_pull(request, sources, say, client)
     if isinstance(pulled, Build):
         return pulled
     problem: RecoveryError
-    if (release := _pinned_release(wanted)) is None:
+    if (release := _pinned_release(request)) is None:
         problem = UsageError(
-            f"no image of {wanted.text} was found",
-            f"{nearest_release(wanted.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
+            f"no image of {request.text} was found",
+            f"{nearest_release(request.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
         )
     else:
         try:
@@ -117,23 +117,23 @@ def _pull_or_build(wanted: ServerRequest, sources: Sources, say: Say, client: do
     if pulled is not None and isinstance(problem, UsageError):
         # The registry may have the server, so this is not a usage error.
         problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
-    return _from_debian(wanted, sources, say, client, problem)
+    return _from_debian(request, sources, say, client, problem)
 
 
-def _pinned_release(wanted: ServerRequest) -> str | None:
+def _pinned_release(request: ServerRequest) -> str | None:
     """Returns the requested release or, for a series, the newest release that is pinned; None if there is none."""
-    if wanted.release is not None:
-        return wanted.text
-    pinned = [row.version for row in catalog.pinned_servers() if wanted.debian is None and wanted.fits(row.version)]
+    if request.release is not None:
+        return request.text
+    pinned = [row.version for row in catalog.pinned_servers() if request.debian is None and request.fits(row.version)]
     return str(max(pinned)) if pinned else None
 
 
 def _try_pull(
-    wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient
+    request: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient
 ) -> Build | NotPulledError | None:
     """Returns the server in the first pulled image that fits. Returns the error if the registry is unreachable or
     limits the pulls, and None if it does not have the server."""
-    for name in registry_names(wanted, sources.registry):
+    for name in registry_names(request, sources.registry):
         try:
             image = pull_image(client, name, say)
         except NotPulledError as error:
@@ -144,9 +144,9 @@ def _try_pull(
                 return error
             continue
         build = _inspect_and_warn(client, name, image)
-        if wanted.fits(build.version):
+        if request.fits(build.version):
             return build
-        say(f"{name} holds {build.version}, not {wanted.text}: {_NEXT_SOURCE}")
+        say(f"{name} holds {build.version}, not {request.text}: {_NEXT_SOURCE}")
     return None
 
 
@@ -154,16 +154,16 @@ _NEXT_SOURCE = "an image from the server's own archive is next"
 
 
 def _from_debian(
-    wanted: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient, problem: RecoveryError
+    request: ServerRequest, sources: Sources, say: Say, client: docker.DockerClient, problem: RecoveryError
 ) -> Build:
     """Returns the server that Debian currently carries, for a version that no registry and no archive has. Raises
     `problem` if no suite can have it or if nothing may be fetched, and UsageError if the suite carries another version
     now."""
-    name = wanted.debian or _suite_for(wanted)
+    name = request.debian or _suite_for(request)
     if name is None or sources.offline:
         raise problem
     build = _inspect(client, name, image_build.debian_image(client, name, sources, say))
-    if wanted.fits(build.version):
+    if request.fits(build.version):
         return build
     raise UsageError(
         f"{problem.message}; {name} carries {build.version} now",
@@ -171,7 +171,7 @@ def _from_debian(
     )
 
 
-def _suite_for(wanted: ServerRequest) -> str | None:
-    if wanted.alias is not None or wanted.flavor is Flavor.PERCONA:
+def _suite_for(request: ServerRequest) -> str | None:
+    if request.alias is not None or request.flavor is Flavor.PERCONA:
         return None
-    return next((suite for suite in DEBIAN_NAMES if can(wanted.like, suite)), None)
+    return next((suite for suite in DEBIAN_NAMES if can(request.like, suite)), None)

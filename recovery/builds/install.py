@@ -120,15 +120,15 @@ def altered_servers() -> Iterator[InstalledServer]:
 def unused_servers() -> Iterator[tuple[Path, str]]:
     """Yields the folders of complete servers that are not used, each with the reason."""
     for folder in _folders():
-        found = _read_record(folder)
-        if isinstance(found, str):
-            yield folder, found
-        elif found is not None and found.is_altered():
+        server = _read_record(folder)
+        if isinstance(server, str):
+            yield folder, server
+        elif server is not None and server.is_altered():
             yield folder, "its files were changed after it was installed"
 
 
 def _trusted_servers() -> Iterator[InstalledServer]:
-    return (found for found in map(_read_record, _folders()) if isinstance(found, InstalledServer))
+    return (record for record in map(_read_record, _folders()) if isinstance(record, InstalledServer))
 
 
 def _folders() -> list[Path]:
@@ -150,7 +150,7 @@ def _read_record(folder: Path) -> InstalledServer | str | None:
         if record.get("format", RECORD_FORMAT) > RECORD_FORMAT:
             return "it was written by a newer version of this tool"
         record["warnings"] = tuple(record.get("warnings", ()))
-        origin = Origin(**{one.name: record[one.name] for one in dataclasses.fields(Origin)})
+        origin = Origin(**{field.name: record[field.name] for field in dataclasses.fields(Origin)})
         place = PurePosixPath(origin.mysqld)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -164,14 +164,14 @@ def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
     """Returns the first accepted server with all files as they were installed; None if there is none. A server that an
     earlier version of this tool installed has no recorded checksum: its files are assumed to be unchanged, and their
     checksum is recorded now, so that later changes are found."""
-    found = next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
-    if found is None or found.tree_sha256 is not None or not os.access(found.folder, os.W_OK):
-        return found
-    tree = _tree_checksum(found.folder)
+    server = next((server for server in _trusted_servers() if accept(server.origin) and not server.is_altered()), None)
+    if server is None or server.tree_sha256 is not None or not os.access(server.folder, os.W_OK):
+        return server
+    tree = _tree_checksum(server.folder)
     with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
-        record = parse_json((found.folder / _RECORD).read_bytes())
-        _write_record(found.folder, record | {_TREE: tree})
-    return dataclasses.replace(found, tree_sha256=tree)
+        record = parse_json((server.folder / _RECORD).read_bytes())
+        _write_record(server.folder, record | {_TREE: tree})
+    return dataclasses.replace(server, tree_sha256=tree)
 
 
 def _tree_checksum(folder: Path) -> str:
@@ -200,16 +200,16 @@ class InstallJob:
 def ensure_installed(job: InstallJob, say: Say) -> InstalledServer:
     """Returns the server from the cache, and installs it there first if it is missing. The server has a temporary name
     until it is complete and on disk; then it is renamed."""
-    found = find_installed(job.accept)
-    if found is not None:
-        return found
+    server = find_installed(job.accept)
+    if server is not None:
+        return server
     for folder, why in unused_servers():
         say(f"{folder} is not used: {why}")
     root = create_readable_folder(servers_dir())
     with wait_for_lock(root / f".lock-{job.name}", lambda: say(f"waiting for another process that fetches {job.name}")):
-        found = find_installed(job.accept)
-        if found is not None:
-            return found
+        server = find_installed(job.accept)
+        if server is not None:
+            return server
         with part_folder(root, f".part-{job.name}-") as part:
             # Neither a power cut nor a full or failing disk may leave a server with empty files under its final name.
             with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
@@ -357,11 +357,11 @@ class _LimitedReader(io.BufferedReader):
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or not 0 <= size <= self.left:
             size = self.left + 1
-        found = super().read(size)
-        self.left -= len(found)
+        content = super().read(size)
+        self.left -= len(content)
         if self.left < 0:
             raise ValueError("it has a header that is too large")
-        return found
+        return content
 
     def seek(self, target: int, whence: int = os.SEEK_SET, /) -> int:
         if target > self.end:
@@ -381,7 +381,7 @@ class _UnpackTarget:
     def make_folder(self, place: PurePosixPath) -> Path:
         path = self.folder / place
         if not path.is_dir():
-            self.count(sum(not (self.folder / one).is_dir() for one in (place, *place.parents)))
+            self.count(sum(not (self.folder / folder).is_dir() for folder in (place, *place.parents)))
             path.mkdir(parents=True, exist_ok=True)
         return path
 

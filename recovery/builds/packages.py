@@ -145,8 +145,8 @@ def find_unpacked(package: str, filename: str) -> Path | None:
     """Returns the file of a package that was unpacked before; None if there is none, or if other users could change
     what its folder holds."""
     folder = _folder(package)
-    found = (path for path in sorted(folder.rglob(filename)) if path.is_file())
-    inside = (path for path in found if path.resolve().is_relative_to(folder.resolve()))
+    files = (path for path in sorted(folder.rglob(filename)) if path.is_file())
+    inside = (path for path in files if path.resolve().is_relative_to(folder.resolve()))
     return next((path for path in inside if not any(map(why_not_trusted, path.parent.iterdir()))), None)
 
 
@@ -158,8 +158,8 @@ def fetch_file(package: str, filename: str) -> Path:
             raise HostUnfitError(f"{program} is missing", "install the library with your distribution's own means")
     root = _root()
     with wait_for_lock(root / ".lock"), part_folder(root, ".part-") as part:
-        if (found := find_unpacked(package, filename)) is not None:  # another process was faster
-            return found
+        if (file := find_unpacked(package, filename)) is not None:  # another process was faster
+            return file
         tree = part / "tree"
         # Neither a power cut nor a full or failing disk may leave an empty file under the name of a library.
         with storage_errors(WritableFolder(CACHE, root)), sync_on_exit(root):
@@ -170,18 +170,18 @@ def fetch_file(package: str, filename: str) -> Path:
             remove_write_permissions(tree)
         shutil.rmtree(_folder(package), ignore_errors=True)
         tree.replace(_folder(package))
-    found = find_unpacked(package, filename)
-    if found is None:
+    file = find_unpacked(package, filename)
+    if file is None:
         raise HostUnfitError(f"the package {package} holds no {filename}", "install the library by hand")
-    return found
+    return file
 
 
 def _download(package: str, folder: Path) -> Path:
     _apt_get("download", package, folder=folder)
-    found = next(folder.glob("*.deb"), None)
-    if found is None:
+    file = next(folder.glob("*.deb"), None)
+    if file is None:
         raise HostUnfitError(f"apt-get left no file for {package}", "install the package by hand")
-    return found
+    return file
 
 
 def _apt_get(*words: str, folder: Path) -> None:
@@ -289,8 +289,8 @@ def _mysqldump(path: Path) -> Tool | None:
         return None
     if "MariaDB" in version:
         return Tool(path.name, path, version, (_WITHOUT_TLS,))
-    found = _MYSQL_MAJOR.search(version)
-    dumps_all = found is not None and int(found[1]) == _DUMP_MAJOR_FOR_ALL_SERVERS
+    major = _MYSQL_MAJOR.search(version)
+    dumps_all = major is not None and int(major[1]) == _DUMP_MAJOR_FOR_ALL_SERVERS
     return Tool(path.name, path, version, (_WITHOUT_STATISTICS,)) if dumps_all else None
 
 
@@ -307,8 +307,8 @@ def _install_tool(tool: str, *, offline: bool, say: Say) -> Tool:
         except RecoveryError as error:
             failures.append(error.message)
             continue
-        if (found := _find_tool(tool)) is not None:
-            return found
+        if (program := _find_tool(tool)) is not None:
+            return program
         failures.append(f"the package {package} does not hold it")
     raise _missing_tool_error(tool, failures[0])
 

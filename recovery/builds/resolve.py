@@ -76,12 +76,12 @@ class ServerRequest:
         return Version(flavor, (*numbers, 0))
 
 
-def is_release(found: Version, wanted: Version) -> bool:
-    """Returns whether the found version is the requested one. Without a prefix `9.7.4-2` can be Debian's spelling or
+def is_release(version: Version, release: Version) -> bool:
+    """Returns whether the version is the requested release. Without a prefix `9.7.4-2` can be Debian's spelling or
     Percona's: between MySQL and Percona, the flavor that the server reports counts then."""
-    if wanted.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (wanted.flavor, found.flavor):
-        return wanted == found
-    return wanted.numbers == found.numbers
+    if release.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (release.flavor, version.flavor):
+        return release == version
+    return release.numbers == version.numbers
 
 
 def parse_request(text: str) -> ServerRequest:
@@ -114,21 +114,21 @@ def check_registry(registry: str) -> str:
     return plain + "/"
 
 
-def registry_names(wanted: ServerRequest, registry: str | None) -> tuple[str, ...]:
+def registry_names(request: ServerRequest, registry: str | None) -> tuple[str, ...]:
     """Returns the names that the image may have in a registry, such as `mysql:5.7.22`, with the mirror's name before
     them if one was given."""
-    if wanted.debian is not None:
+    if request.debian is not None:
         return ()
     prefix = "" if registry is None else check_registry(registry)
-    return tuple(f"{prefix}{repository}:{_tag(wanted)}" for repository in _REPOSITORIES[wanted.flavor])
+    return tuple(f"{prefix}{repository}:{_tag(request)}" for repository in _REPOSITORIES[request.flavor])
 
 
-def _tag(wanted: ServerRequest) -> str:
-    if wanted.release is None:
-        return wanted.alias or ".".join(map(str, wanted.series or ()))
-    if wanted.flavor is Flavor.PERCONA:
-        return wanted.text.removeprefix("percona-").removeprefix("percona:")
-    return ".".join(map(str, wanted.release.numbers))
+def _tag(request: ServerRequest) -> str:
+    if request.release is None:
+        return request.alias or ".".join(map(str, request.series or ()))
+    if request.flavor is Flavor.PERCONA:
+        return request.text.removeprefix("percona-").removeprefix("percona:")
+    return ".".join(map(str, request.release.numbers))
 
 
 def own_image_name(version: Version, fingerprint: str) -> str:
@@ -170,20 +170,20 @@ def _is_cached(row: catalog.PinnedServer) -> bool:
     return install.find_installed(lambda origin: server_sources.is_pinned(origin, row)) is not None
 
 
-def nearest_release(wanted: Version, *, cached_only: bool = False) -> str:
+def nearest_release(release: Version, *, cached_only: bool = False) -> str:
     """Returns, for the hint of an error, the nearest release of the same flavor that is in the catalog or the cache."""
     known = [parse_version(name) for name in _release_names(cached_only=cached_only)]
-    same = [version for version in known if version.flavor is wanted.flavor]
+    same = [version for version in known if version.flavor is release.flavor]
     if not same:
         return f"the nearest are {', '.join(map(str, known))}" if known else "none is there"
-    series = [one for one in same if one.numbers[:2] == wanted.numbers[:2]] or same
-    before = [one for one in series if one.numbers <= wanted.numbers]
+    series = [version for version in same if version.numbers[:2] == release.numbers[:2]] or same
+    before = [version for version in series if version.numbers <= release.numbers]
     return f"the nearest is {max(before) if before else min(series)}"
 
 
 def _release_names(*, cached_only: bool = False) -> tuple[str, ...]:
-    offers = (one for one in available_servers() if one.version != "own" and (one.cached or not cached_only))
-    return tuple(dict.fromkeys(one.version for one in offers))
+    servers = (server for server in available_servers() if server.cached or not cached_only)
+    return tuple(dict.fromkeys(server.version for server in servers if server.version != "own"))
 
 
 # --- From the request to a server that can be started
@@ -208,14 +208,14 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
     try:
         if sources.archive is not None:
             download.check_url(sources.archive, "ARCHIVE")
-        wanted = None if version is None else parse_release(version)
-        if wanted is not None and parse_version_option(str(version)).release is None:
-            say(f"{version} is {wanted}, the newest that is known on this host")
+        release = None if version is None else parse_release(version)
+        if release is not None and parse_version_option(str(version)).release is None:
+            say(f"{version} is {release}, the newest that is known on this host")
         if sources.mysqld is not None:
-            return _resolve_own(wanted, sources, say)
-        if wanted is None:
+            return _resolve_own(release, sources, say)
+        if release is None:
             raise UsageError("no server was named", "give VERSION=, or your own with MYSQLD=")
-        return _build_from_cache(_find_or_fetch(wanted, sources, say), wanted, sources, say)
+        return _build_from_cache(_find_or_fetch(release, sources, say), release, sources, say)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         unfit = HostUnfitError(
@@ -227,66 +227,66 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
 def parse_version_option(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
-        found = parse_request(text)
+        request = parse_request(text)
     except UsageError:
         known = (*_release_names(), *DEBIAN_NAMES, "latest", "lts", "mariadb-lts")
         example = "give a release like 5.7.22 or mariadb-10.11.5, a series like 8.0, or lts; see `recovery versions`"
         hint = did_you_mean(text, known, otherwise=example)
         raise UsageError(f"VERSION={text} is not a server version", hint) from None
-    if found.release is not None and found.flavor is Flavor.MYSQL and found.release.numbers[0] > _NEWEST_MYSQL:
-        raise UsageError(f"VERSION={text}: there is no such MySQL", f"did you mean mariadb-{found.release}?")
-    return found
+    if request.release is not None and request.flavor is Flavor.MYSQL and request.release.numbers[0] > _NEWEST_MYSQL:
+        raise UsageError(f"VERSION={text}: there is no such MySQL", f"did you mean mariadb-{request.release}?")
+    return request
 
 
 def parse_release(text: str) -> Version:
     """Returns the release that a VERSION names, as servers on this host require: of a series, `latest` and `lts` the
     newest one in the catalog or the cache. Raises UsageError if there is none."""
-    wanted = parse_version_option(text)
-    if wanted.release is not None:
-        return wanted.release
-    known = [] if wanted.debian is not None else map(parse_version, _release_names())
-    found = [version for version in known if wanted.fits(version)]
-    if not found:
+    request = parse_version_option(text)
+    if request.release is not None:
+        return request.release
+    known = [] if request.debian is not None else map(parse_version, _release_names())
+    fitting = [version for version in known if request.fits(version)]
+    if not fitting:
         raise UsageError(
             f"{text} names no release that is known on this host, and local servers need one, such as 5.7.22",
-            f"{nearest_release(wanted.like)}, which can be given as it is; or let containers find it (ENGINE=docker)",
+            f"{nearest_release(request.like)}, which can be given as it is; or let containers find it (ENGINE=docker)",
         )
-    return max(found, key=lambda version: version.numbers)
+    return max(fitting, key=lambda version: version.numbers)
 
 
-def _resolve_own(wanted: Version | None, sources: Sources, say: Say) -> Build:
+def _resolve_own(release: Version | None, sources: Sources, say: Say) -> Build:
     assert sources.mysqld is not None
-    found = server_sources.find_own_server(sources.mysqld, offline=sources.offline, say=say)
-    build = _make_build(found, offline=sources.offline, say=say)
-    if wanted is not None and not is_release(build.version, wanted):
+    server = server_sources.find_own_server(sources.mysqld, offline=sources.offline, say=say)
+    build = _make_build(server, offline=sources.offline, say=say)
+    if release is not None and not is_release(build.version, release):
         raise UsageError(
-            f"--mysqld is {build.version} ({build.version.text}), but VERSION={wanted} was asked for",
+            f"--mysqld is {build.version} ({build.version.text}), but VERSION={release} was asked for",
             f"leave --version out, or say VERSION={build.version}",
         )
     return build
 
 
-def _find_or_fetch(wanted: Version, sources: Sources, say: Say) -> InstalledServer:
+def _find_or_fetch(release: Version, sources: Sources, say: Say) -> InstalledServer:
     """Returns the server from the cache, or else from the first source that has it: the catalog, then the vendor's
     archive. The archive also has the catalog's MySQL releases, so mvn and npm are optional. A mirror (ARCHIVE) comes
     before the catalog, also before a server from the catalog that is in the cache."""
     jobs = []
-    if wanted.flavor is Flavor.MYSQL:
-        jobs.append(server_sources.vendor_job(wanted, sources.archive, say))
-    if (row := catalog.find_pinned(wanted)) is not None:
+    if release.flavor is Flavor.MYSQL:
+        jobs.append(server_sources.vendor_job(release, sources.archive, say))
+    if (row := catalog.find_pinned(release)) is not None:
         jobs.insert(0 if sources.archive is None else 1, server_sources.pinned_job(row, say))
     if not jobs:
-        raise _not_available(wanted, "is not in the catalog, and only MySQL has an archive that is known here")
+        raise _not_available(release, "is not in the catalog, and only MySQL has an archive that is known here")
     if sources.offline or sources.archive is None:
         for server in (install.find_installed(job.accept) for job in jobs):
             if server is not None:
                 return server
     if sources.offline:
-        raise _not_cached(wanted)
-    return _install_first(jobs, wanted, sources, say)
+        raise _not_cached(release)
+    return _install_first(jobs, release, sources, say)
 
 
-def _install_first(jobs: list[InstallJob], wanted: Version, sources: Sources, say: Say) -> InstalledServer:
+def _install_first(jobs: list[InstallJob], release: Version, sources: Sources, say: Say) -> InstalledServer:
     problem: RecoveryError | None = None
     for job in jobs:
         if problem is not None:
@@ -299,32 +299,32 @@ def _install_first(jobs: list[InstallJob], wanted: Version, sources: Sources, sa
             problem = problem or error
         except download.UnreachableError as error:
             problem = problem or HostUnfitError(
-                f"{wanted} would come from the archive, but {error.message}",
-                f"check the network and its proxy; without it {nearest_release(wanted)}; or set ARCHIVE= (a mirror) or "
-                "MYSQLD=",
+                f"{release} would come from the archive, but {error.message}",
+                f"check the network and its proxy; without it {nearest_release(release)}; "
+                "or set ARCHIVE= (a mirror) or MYSQLD=",
             )
     if problem is None or isinstance(problem, server_sources.NotInArchiveError):
         archive = sources.archive or "the archive of the vendor"
-        raise _not_available(wanted, f"is neither in the catalog nor in {archive}")
+        raise _not_available(release, f"is neither in the catalog nor in {archive}")
     raise problem
 
 
-def _not_cached(wanted: Version) -> RecoveryError:
+def _not_cached(release: Version) -> RecoveryError:
     for server in install.altered_servers():
-        if server.origin.version == str(wanted):
+        if server.origin.version == str(release):
             return HostUnfitError(
-                f"{wanted} was changed in the cache ({server.folder}), and nothing may be fetched while offline",
+                f"{release} was changed in the cache ({server.folder}), and nothing may be fetched while offline",
                 "leave --offline out, and it is fetched again",
             )
-    return _not_available(wanted, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
+    return _not_available(release, "is not in the cache, and nothing may be fetched while offline", cached_only=True)
 
 
-def _not_available(wanted: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
+def _not_available(release: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
     others = "or leave --offline out" if cached_only else "or give MYSQLD= or ARCHIVE="
-    return UsageError(f"{wanted} {why}", f"{nearest_release(wanted, cached_only=cached_only)}; {others}")
+    return UsageError(f"{release} {why}", f"{nearest_release(release, cached_only=cached_only)}; {others}")
 
 
-def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources, say: Say) -> Build:
+def _build_from_cache(server: InstalledServer, release: Version, sources: Sources, say: Say) -> Build:
     try:
         build = _make_build(server.found, offline=sources.offline, say=say)
     except UsageError as error:  # its hint is about the user's own server
@@ -332,28 +332,28 @@ def _build_from_cache(server: InstalledServer, wanted: Version, sources: Sources
             f"the server in the cache cannot be used: {error.message}",
             f"remove it, and it is fetched again: rm -r {server.folder}",
         ) from error
-    if not is_release(build.version, wanted):
+    if not is_release(build.version, release):
         server.remove()
         server_sources.forget_checksum(server.origin.where)
         raise HostUnfitError(
-            f"{server.origin.where} contains {build.version} ({build.version.text}), not {wanted}",
+            f"{server.origin.where} contains {build.version} ({build.version.text}), not {release}",
             "it was removed from the cache; report the wrong file name to its publisher, or use another mirror",
         )
     return build
 
 
-def _make_build(found: FoundServer, *, offline: bool, say: Say) -> Build:
-    executable.check_elf(found.mysqld)
-    basedir = executable.basedir_of(found.mysqld)
-    folders = executable.provide_libraries(found.mysqld, basedir, offline=offline, say=say)
+def _make_build(server: FoundServer, *, offline: bool, say: Say) -> Build:
+    executable.check_elf(server.mysqld)
+    basedir = executable.basedir_of(server.mysqld)
+    folders = executable.provide_libraries(server.mysqld, basedir, offline=offline, say=say)
     return Build(
-        version=executable.query_version(found.mysqld, folders),
-        mysqld=found.mysqld,
+        version=executable.query_version(server.mysqld, folders),
+        mysqld=server.mysqld,
         basedir=basedir,
-        fingerprint=cached_sha256(found.mysqld, found.checksum_file),
-        source=found.source,
+        fingerprint=cached_sha256(server.mysqld, server.checksum_file),
+        source=server.source,
         messages=executable.messages_in(basedir),
         scripts=executable.scripts_in(basedir),
         library_dirs=folders,
-        warnings=found.warnings,
+        warnings=server.warnings,
     )

@@ -125,8 +125,8 @@ def _fetch_tarball(url: str, folder: Path, say: Say) -> tuple[Path, tuple[str, .
 def _published_checksum(url: str, digits: int) -> str | None:
     """Returns the checksum published at the URL; None if there is none."""
     text = download.fetch_text(url)
-    found = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text or "")
-    return found[0] if found else None
+    checksum = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text or "")
+    return checksum[0] if checksum else None
 
 
 def _verify_against_record(url: str, file: Path) -> str:
