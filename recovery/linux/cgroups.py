@@ -36,14 +36,14 @@ class Hierarchy:
 
 def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
     """Returns every mounted hierarchy once, version 1 first, also those without a controller that this tool uses."""
-    found: dict[Path, Hierarchy] = {}
+    by_root: dict[Path, Hierarchy] = {}
     for mount in read_mounts(mounts):
         root = Path(mount.point)
         if mount.filesystem == "cgroup2":
-            found[root] = Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
+            by_root[root] = Hierarchy(2, root, frozenset(_words(root / "cgroup.controllers")))
         elif mount.filesystem == "cgroup":
-            found[root] = Hierarchy(1, root, _V1 & set(mount.options.split(",")))
-    return tuple(sorted(found.values(), key=lambda one: one.version))
+            by_root[root] = Hierarchy(1, root, _V1 & set(mount.options.split(",")))
+    return tuple(sorted(by_root.values(), key=lambda hierarchy: hierarchy.version))
 
 
 def _words(path: Path) -> list[str]:
@@ -61,14 +61,14 @@ def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, pro
     except OSError:
         return ()
     paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
-    for one in hierarchies(mounts):
-        path = paths.get(controller if one.version == 1 else "")
-        if controller in one.controllers and path is not None:
-            own = one.root / path.lstrip("/")
+    for hierarchy in hierarchies(mounts):
+        path = paths.get(controller if hierarchy.version == 1 else "")
+        if controller in hierarchy.controllers and path is not None:
+            own = hierarchy.root / path.lstrip("/")
             # In a container the path is that on the host, while the hierarchy may be mounted from the container's own
             # group.
-            own = own if ".." not in own.parts and own.is_dir() else one.root
-            return (own, *(above for above in own.parents if above.is_relative_to(one.root)))
+            own = own if ".." not in own.parts and own.is_dir() else hierarchy.root
+            return (own, *(above for above in own.parents if above.is_relative_to(hierarchy.root)))
     return ()
 
 
@@ -82,10 +82,10 @@ def enable(hierarchy: Hierarchy, controller: str) -> None:
 
 def processes_in(folder: Path) -> tuple[int, ...]:
     """Returns the ids of the processes in the group and in all groups below it."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for procs in (folder / "cgroup.procs", *folder.rglob("cgroup.procs")):
-        found.update(int(pid) for pid in _words(procs))
-    return tuple(sorted(found - {0}))
+        pids.update(int(pid) for pid in _words(procs))
+    return tuple(sorted(pids - {0}))
 
 
 def remove_group(folder: Path) -> bool:
@@ -124,11 +124,11 @@ def throttled_s(folder: Path) -> float | None:
     """Returns the seconds for which the group's processes were throttled, summed over its CPUs, or None if that is not
     counted."""
     for lines in _lines(folder, "cpu.stat"):
-        found = {line[0]: int(line[1]) for line in lines if len(line) == 2}
-        if "throttled_time" in found:
-            return found["throttled_time"] / 1e9
-        if "throttled_usec" in found:
-            return found["throttled_usec"] / 1e6
+        values = {line[0]: int(line[1]) for line in lines if len(line) == 2}
+        if "throttled_time" in values:
+            return values["throttled_time"] / 1e9
+        if "throttled_usec" in values:
+            return values["throttled_usec"] / 1e6
     return None
 
 
@@ -188,8 +188,8 @@ def parse_read_bps(text: str) -> int:
 
 
 def _size(name: str, text: str, *, minimum: int, example: str) -> int:
-    found = _SIZE.fullmatch(text.strip())
-    number = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
+    match = _SIZE.fullmatch(text.strip())
+    number = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if not minimum <= number < 1 << 60:
         raise UsageError(
             f"{name}={text} is not valid",
@@ -306,19 +306,19 @@ class ControllerSettings:
 def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
     ignores a limit would not measure what was asked for."""
-    found, settings = hierarchies(mounts), []
+    available, settings = hierarchies(mounts), []
     reads = [name for name, value in (("--read-iops", limits.read_iops), ("--read-bps", limits.read_bps)) if value]
     if reads:
-        settings.append(_read_settings(limits, " and ".join(reads), _disk(reads[0], data), found))
+        settings.append(_read_settings(limits, " and ".join(reads), _disk(reads[0], data), available))
     if limits.memory_bytes is not None:
-        settings.append(_memory_settings(limits.memory_bytes, found))
+        settings.append(_memory_settings(limits.memory_bytes, available))
     if limits.cpus is not None:
-        settings.append(_cpu_settings(limits.cpus, found))
+        settings.append(_cpu_settings(limits.cpus, available))
     return tuple(settings)
 
 
 def _settings_for(
-    option: str, found: Sequence[Hierarchy], *versions: tuple[str, Sequence[Setting]], disk: str | None = None
+    option: str, available: Sequence[Hierarchy], *versions: tuple[str, Sequence[Setting]], disk: str | None = None
 ) -> ControllerSettings:
     """Returns the settings for the first hierarchy that has the controller. `versions` are the controller's name and
     the settings in version 1, and those in version 2."""
@@ -327,7 +327,7 @@ def _settings_for(
             f"{option} cannot be set: it needs a control group, {REFUSED_TEXT}",
             "leave out the limit or --unprivileged",
         )
-    for hierarchy in found:
+    for hierarchy in available:
         controller, settings = versions[hierarchy.version - 1]
         if controller in hierarchy.controllers:
             break
@@ -344,7 +344,7 @@ def _settings_for(
     return ControllerSettings(option, hierarchy, controller, tuple(settings), disk)
 
 
-def _read_settings(limits: Limits, option: str, disk: str, found: Sequence[Hierarchy]) -> ControllerSettings:
+def _read_settings(limits: Limits, option: str, disk: str, available: Sequence[Hierarchy]) -> ControllerSettings:
     old, new = [], []
     if limits.read_iops:
         old.append(Setting("blkio.throttle.read_iops_device", f"{disk} {limits.read_iops}"))
@@ -352,10 +352,10 @@ def _read_settings(limits: Limits, option: str, disk: str, found: Sequence[Hiera
     if limits.read_bps:
         old.append(Setting("blkio.throttle.read_bps_device", f"{disk} {limits.read_bps}"))
         new.append(Setting("io.max", f"{disk} rbps={limits.read_bps}"))
-    return _settings_for(option, found, ("blkio", old), ("io", new), disk=disk)
+    return _settings_for(option, available, ("blkio", old), ("io", new), disk=disk)
 
 
-def _memory_settings(limit: int, found: Sequence[Hierarchy]) -> ControllerSettings:
+def _memory_settings(limit: int, available: Sequence[Hierarchy]) -> ControllerSettings:
     """Returns the memory limit. The group gets no swap: data that does not fit must not be measured as slow memory."""
     there = procfs.memory_bytes()
     if limit > there:
@@ -369,16 +369,16 @@ def _memory_settings(limit: int, found: Sequence[Hierarchy]) -> ControllerSettin
         Setting("memory.memsw.limit_in_bytes", str(limit), vital=False),
     )
     new = (Setting("memory.max", str(limit)), Setting("memory.swap.max", "0", vital=False))
-    return _settings_for("--memory", found, ("memory", old), ("memory", new))
+    return _settings_for("--memory", available, ("memory", old), ("memory", new))
 
 
-def _cpu_settings(cpus: float, found: Sequence[Hierarchy]) -> ControllerSettings:
+def _cpu_settings(cpus: float, available: Sequence[Hierarchy]) -> ControllerSettings:
     there = os.cpu_count() or 1
     if cpus > there:
         raise HostUnfitError(f"CPUS={cpus:g} is more than this host has ({there})", f"give less, {_LEAVE_OUT}")
     quota = round(cpus * _PERIOD_US)
     old = (Setting("cpu.cfs_period_us", str(_PERIOD_US)), Setting("cpu.cfs_quota_us", str(quota)))
-    return _settings_for("--cpus", found, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
+    return _settings_for("--cpus", available, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
 def _disk(option: str, data: Path) -> str:

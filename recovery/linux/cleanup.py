@@ -111,16 +111,16 @@ def _is_ours(folder: Path) -> bool:
     return False
 
 
-def is_abandoned_temp_folder(found: Path) -> bool:
+def is_abandoned_temp_folder(folder: Path) -> bool:
     """Returns whether this is a temporary folder of an owner that has ended."""
-    if not found.name.startswith(TEMP_PREFIX):
+    if not folder.name.startswith(TEMP_PREFIX):
         return False
     with suppress(OSError):
         # The mark must belong to the folder's owner: in a shared folder anybody can create a folder of such a name.
-        marked = read_untrusted(found / _OWNER, _MAX_OWNER_BYTES)
+        marked = read_untrusted(folder / _OWNER, _MAX_OWNER_BYTES)
         return (
             marked is not None
-            and marked[1] == found.lstat().st_uid
+            and marked[1] == folder.lstat().st_uid
             and is_owner_gone(marked[0].decode(errors="replace"))
         )
     return False
@@ -169,8 +169,8 @@ def kill_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
     has its data directory. Returns their ids once they have ended.
 
     Only the holder of the directory's lock may call it: then the owner of any such process is dead."""
-    found = [process for process in psutil.process_iter() if _runs_in(process, folder, names)]
-    for process in found:
+    servers = [process for process in psutil.process_iter() if _runs_in(process, folder, names)]
+    for process in servers:
         try:
             process.kill()
         except psutil.NoSuchProcess:
@@ -180,14 +180,14 @@ def kill_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
                 f"server {process.pid} uses {folder} and belongs to another user",
                 "end it, or name another folder in DATA=",
             ) from error
-    ended = wait_until_ended(found)
-    alive = [process for process in found if process not in ended]
+    ended = wait_until_ended(servers)
+    alive = [process for process in servers if process not in ended]
     if alive:
         raise HostUnfitError(
             f"server {alive[0].pid} uses {folder} and does not end after SIGKILL",
             "check its storage (`dmesg`), then try again",
         )
-    return tuple(process.pid for process in found)
+    return tuple(process.pid for process in servers)
 
 
 def _runs_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> bool:
@@ -229,15 +229,16 @@ def remove_orphaned_groups(mounts: Path = MOUNTS) -> tuple[str, ...]:
     of this tool."""
     if is_refused(RootStep.CGROUPS):
         return ()
-    found = {entry for one in hierarchies(mounts) for entry in one.root.glob("*/") if is_orphan(entry.name)}
-    for folder in found:
+    entries = (entry for hierarchy in hierarchies(mounts) for entry in hierarchy.root.glob("*/"))
+    groups = {entry for entry in entries if is_orphan(entry.name)}
+    for folder in groups:
         processes = []
         for pid in processes_in(folder):
             with suppress(psutil.Error):  # it has just ended
                 processes.append(psutil.Process(pid))
         if all(map(_is_a_server, processes)):
             _kill_and_wait(processes)
-    return tuple(sorted({folder.name for folder in found if remove_group(folder)}))
+    return tuple(sorted({folder.name for folder in groups if remove_group(folder)}))
 
 
 def _kill_and_wait(processes: Iterable[psutil.Process]) -> list[psutil.Process]:

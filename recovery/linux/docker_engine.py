@@ -161,10 +161,10 @@ def engine_errors() -> Iterator[None]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = parse_json(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 # --- Temporary containers

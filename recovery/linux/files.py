@@ -54,11 +54,11 @@ def why_not_trusted(path: Path) -> str | None:
     sticky folder everybody may create entries, but change only their own. A path that does not exist is trusted if the
     folders above it are."""
     trusted, path = trusted_users(), path.absolute()
-    for one, about in _path_components(path):
+    for entry, about in _path_components(path):
         if about.st_uid not in trusted:
-            return f"{'it' if one == path else one} belongs to {user_name(about.st_uid)}"
+            return f"{'it' if entry == path else entry} belongs to {user_name(about.st_uid)}"
         if (who := _who_else_may_write(about, trusted)) is not None:
-            return f"{who} may write there" if one == path else f"{who} may write to {one}"
+            return f"{who} may write there" if entry == path else f"{who} may write to {entry}"
     return None
 
 
@@ -112,7 +112,7 @@ def _members(gid: int) -> frozenset[int]:
         listed = frozenset(grp.getgrgid(gid).gr_mem)
     except KeyError:
         return frozenset({gid})
-    return frozenset(one.pw_uid for one in pwd.getpwall() if one.pw_gid == gid or one.pw_name in listed)
+    return frozenset(user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid or user.pw_name in listed)
 
 
 def trusted_users() -> frozenset[int]:
@@ -389,13 +389,13 @@ def expand_path(path: Path) -> Path:
     folder, or if no file can have this path because it is too long, so that the error comes before any use of the
     path."""
     try:
-        found = path.expanduser()
+        expanded = path.expanduser()
     except RuntimeError as error:
         raise UsageError(f"{path}: there is no such home folder on this host", "write the full path") from error
-    has_long_name = any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in found.parts)
-    if has_long_name or len(os.fsencode(found)) > _MAX_PATH_BYTES:
+    has_long_name = any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in expanded.parts)
+    if has_long_name or len(os.fsencode(expanded)) > _MAX_PATH_BYTES:
         raise UsageError(f"{str(path)[:40]}… is too long for a path", "give a shorter path")
-    return found
+    return expanded
 
 
 def images_dir() -> Path:
@@ -517,12 +517,12 @@ def _empty(folder_fd: int) -> None:
     """Removes the folder's entries in repeated passes until none is found. Some filesystems skip names when entries are
     removed during the listing."""
     for _ in range(_SWEEPS):
-        found = False
+        is_empty = True
         for batch in scan_batches(folder_fd):
-            found = True
+            is_empty = False
             for entry in batch:
                 _remove_below(folder_fd, entry)
-        if not found:
+        if is_empty:
             return
     raise OSError(f"files kept appearing during {_SWEEPS} sweeps")
 

@@ -56,7 +56,7 @@ def looks_like_ec2(dmi: Path = DMI, hypervisor: Path = _HYPERVISOR) -> bool:
     if any("amazon" in (read_text(dmi / name) or "").lower() for name in _NAMES):
         return True
     ids = (read_text(hypervisor / "uuid"), read_text(dmi / "product_uuid"))
-    return any((one or "").lower().startswith("ec2") for one in ids)
+    return any((identity or "").lower().startswith("ec2") for identity in ids)
 
 
 def is_xen_guest(hypervisor: Path = _HYPERVISOR) -> bool:
@@ -246,4 +246,4 @@ def open_files_limit() -> int | None:
 
 def other_servers() -> list[int]:
     """Returns the process ids of all servers on this host."""
-    return [one.pid for one in psutil.process_iter(["name"]) if one.info["name"] in SERVER_NAMES]
+    return [process.pid for process in psutil.process_iter(["name"]) if process.info["name"] in SERVER_NAMES]

@@ -137,10 +137,10 @@ def lock_holder(path: Path) -> str | None:
 def is_own_lock(path: Path) -> bool:
     """Returns whether this user has taken the lock and never released it: the holder was killed, or still holds it."""
     try:
-        found = read_untrusted(path, _MAX_BYTES)
+        content = read_untrusted(path, _MAX_BYTES)
     except OSError:
         return False
-    return found is not None and found[1] == os.geteuid() and _parse_owner(found[0]) is not None
+    return content is not None and content[1] == os.geteuid() and _parse_owner(content[0]) is not None
 
 
 def _open(path: Path, mode: int) -> int:

@@ -169,15 +169,15 @@ def _image_behind(device: int) -> Path | None:
 def _holders(device: int) -> str:
     """Returns which processes have a file open on this device, or see it mounted in a mount namespace other than
     ours."""
-    found = {}
-    own, wanted = Path("/proc/self/ns/mnt").readlink(), f" {os.major(device)}:{os.minor(device)} "
+    holders = {}
+    own, number = Path("/proc/self/ns/mnt").readlink(), f" {os.major(device)}:{os.minor(device)} "
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has just ended
             namespace = (process / "ns" / "mnt").readlink()
             mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace")
-            if _has_open(process, device) or (namespace != own and wanted in mounts and namespace not in found):
-                found[namespace] = f"{(process / 'comm').read_text().strip()} (pid {process.name})"
-    return ", ".join(found.values()) or "a process that is not visible from here"
+            if _has_open(process, device) or (namespace != own and number in mounts and namespace not in holders):
+                holders[namespace] = f"{(process / 'comm').read_text().strip()} (pid {process.name})"
+    return ", ".join(holders.values()) or "a process that is not visible from here"
 
 
 def _has_open(process: Path, device: int) -> bool:

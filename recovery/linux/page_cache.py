@@ -124,10 +124,10 @@ def _by_mincore(fd: int, status: os.stat_result) -> int | None:
         return None
     pages = 0
     for offset in range(0, status.st_size, _WINDOW_BYTES):
-        found = _resident_pages(fd, offset, min(_WINDOW_BYTES, status.st_size - offset))
-        if found is None:
+        resident = _resident_pages(fd, offset, min(_WINDOW_BYTES, status.st_size - offset))
+        if resident is None:
             return None
-        pages += found
+        pages += resident
     return pages * mmap.PAGESIZE
 
 

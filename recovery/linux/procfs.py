@@ -244,8 +244,8 @@ def name_with_process_id(number: int) -> str:
 def is_orphan(name: str) -> bool:
     """Returns whether the name was made by name_with_process_id in a process that has ended. Returns False for all
     other names."""
-    found = _NAME.fullmatch(name)
-    return found is not None and is_owner_gone(found[1])
+    match = _NAME.fullmatch(name)
+    return match is not None and is_owner_gone(match[1])
 
 
 def boot_id() -> str:
@@ -293,14 +293,14 @@ class CoreSplit:
 def group_into_cores(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Mapping[int, int]) -> tuple[Core, ...]:
     """Returns the cores that the usable CPUs belong to. `siblings` gives for each CPU the CPUs on the same core,
     `nodes` its NUMA node. A CPU without that information counts as a separate core on node 0."""
-    found: list[Core] = []
+    cores: list[Core] = []
     seen: set[int] = set()
     for cpu in sorted(may):
         if cpu not in seen:
             own = frozenset(({cpu} | siblings.get(cpu, set())) & may) - seen
             seen |= own
-            found.append(Core(own, nodes.get(cpu, 0)))
-    return tuple(found)
+            cores.append(Core(own, nodes.get(cpu, 0)))
+    return tuple(cores)
 
 
 def split_cores(cores: Sequence[Core]) -> CoreSplit | None:
@@ -376,12 +376,12 @@ def _siblings(cpu: Path) -> frozenset[int]:
 
 
 def _nodes(cpus: Path, may: frozenset[int]) -> dict[int, int]:
-    found = {}
+    nodes = {}
     for cpu in may:
         for folder in (cpus / f"cpu{cpu}").glob("node[0-9]*"):
             with suppress(ValueError):
-                found[cpu] = int(folder.name.removeprefix("node"))
-    return found
+                nodes[cpu] = int(folder.name.removeprefix("node"))
+    return nodes
 
 
 def pin_process(pid: int, cpus: frozenset[int]) -> str | None:

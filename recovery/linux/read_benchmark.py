@@ -199,7 +199,7 @@ def _measure_reread(over: str, places: Iterable[tuple[int, int]]) -> RereadTimes
         if time.monotonic() >= until:
             break
     first, again = (round(1000 * median(taken), 3) for taken in zip(*pairs, strict=True))
-    return RereadTimes(over, len(pairs), first, again, round(median(one / two for one, two in pairs), 2))
+    return RereadTimes(over, len(pairs), first, again, round(median(before / after for before, after in pairs), 2))
 
 
 def _measure_speed(descriptor: int, page_bytes: int, *, threads: int, effort: ProbeEffort) -> ReadSpeed:

@@ -249,9 +249,9 @@ def as_storage_error(error: BaseException, *folders: WritableFolder) -> StorageF
     tail = tuple(getattr(error, "log_tail", ()))
     failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     for chosen in folders:
-        if (found := find_storage_problem(chosen)) is not None:
-            message = found.what if isinstance(error, OSError) else f"{found.what}; this caused: {_shorten(failed)}"
-            return StorageFailedError(message, f"{found.remedy}; {_KEPT_HINT}", log_tail=tail)
+        if (problem := find_storage_problem(chosen)) is not None:
+            message = problem.what if isinstance(error, OSError) else f"{problem.what}; this caused: {_shorten(failed)}"
+            return StorageFailedError(message, f"{problem.remedy}; {_KEPT_HINT}", log_tail=tail)
     number = _errno_in((failed, *tail)) if isinstance(error, ServerFailedError) else getattr(error, "errno", None)
     if number in _PAST_ERRORS:
         hint = f"check what else uses that disk, and `dmesg`; {_KEPT_HINT}"
@@ -385,8 +385,8 @@ def _shorten(message: str) -> str:
 
 def _errno_in(lines: Iterable[str]) -> int | None:
     for line in lines:
-        if (found := _ERROR_MESSAGE.search(line)) is not None:
-            return errno.ENOSPC if found["full"] else int(found["number"])
+        if (match := _ERROR_MESSAGE.search(line)) is not None:
+            return errno.ENOSPC if match["full"] else int(match["number"])
     return None
 
 
