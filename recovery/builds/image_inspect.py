@@ -194,7 +194,6 @@ def run_inspection(
 
 
 def parse_inspection(output: bytes, image: str) -> tuple[ImageInspection, dict[str, bytes], dict[str, str]]:
-    """Parses what the script prints."""
     blocks: dict[str, bytes] = {}
     for block in output.decode(errors="replace").split("\n\n"):
         name, _, content = block.partition("\n")

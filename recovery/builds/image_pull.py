@@ -72,8 +72,6 @@ _PROGRESS_INTERVAL_S = 5.0
 
 
 class NotPulledError(RecoveryError):
-    """Raised if an image could not be pulled."""
-
     exit_code = 3
 
     def __init__(self, name: str, why: PullFailure, reason: str) -> None:

@@ -123,9 +123,8 @@ def _fetch_tarball(url: str, folder: Path, say: Say) -> tuple[Path, tuple[str, .
 
 
 def _published_checksum(url: str, digits: int) -> str | None:
-    """Returns the checksum published at the URL; None if there is none."""
-    text = download.fetch_text(url)
-    checksum = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text or "")
+    text = download.fetch_text(url) or ""
+    checksum = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text)
     return checksum[0] if checksum else None
 
 

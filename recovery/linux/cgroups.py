@@ -536,7 +536,10 @@ class UsageMeter:
         self._start = self._now()
 
     def read(self) -> ResourceUsage:
-        read, requests, ticks, cached, own_requests = map(_difference, self._now(), self._start)
+        read, requests, ticks, cached, own_requests = (
+            None if now is None or before is None else now - before
+            for now, before in zip(self._now(), self._start, strict=True)
+        )
         return ResourceUsage(
             read_bytes=read,
             read_requests=requests if own_requests is None else own_requests,
@@ -555,7 +558,3 @@ class UsageMeter:
             procfs.cached_bytes(),
             counted.read_requests,
         )
-
-
-def _difference(now: int | None, before: int | None) -> int | None:
-    return None if now is None or before is None else now - before

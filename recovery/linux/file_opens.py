@@ -10,6 +10,7 @@ import struct
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
@@ -242,17 +243,11 @@ class OpenTrace:
         while not over:
             over = self._over.wait(_FETCH_S)
             try:
-                while self._take():
-                    pass
+                with suppress(BlockingIOError):  # all events were fetched
+                    while True:
+                        events = os.read(self._source.fd, _READ_BYTES)
+                        self._spool.write(events)
+                        self._lengths.append(len(events))
             except OSError as error:
                 self._failure = error  # an incomplete count must not be used
                 return
-
-    def _take(self) -> bool:
-        try:
-            raw = os.read(self._source.fd, _READ_BYTES)
-        except BlockingIOError:
-            return False
-        self._spool.write(raw)
-        self._lengths.append(len(raw))
-        return True

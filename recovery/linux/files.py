@@ -404,7 +404,6 @@ def images_dir() -> Path:
 
 
 def options_dir() -> Path:
-    """Returns the folder for the lists of the options that servers have."""
     return _trusted_cache_folder("options")
 
 

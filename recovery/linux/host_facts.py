@@ -171,20 +171,17 @@ _PRIVATE_OPTIONS = frozenset(
 def collect_host_facts(data: Path) -> dict[str, Fact]:
     """Returns all facts about the host. Those about device and filesystem are of the data folder, which need not exist
     yet."""
+    service = ec2_instance()
     return {
         **machine_facts(),
-        **_ec2_facts(),
+        # from the metadata service where the firmware does not show it
+        "ec2_instance_type": ec2_instance_type() or service.type,
+        "ec2_zone": service.zone,
         **_storage_facts(data),
         **_tool_facts(),
         **_process_facts(),
         **kernel_facts(nearest_existing(data)),
     }
-
-
-def _ec2_facts() -> dict[str, Fact]:
-    """Returns the EC2 instance type and zone, from the metadata service where the firmware does not show them."""
-    service = ec2_instance()
-    return {"ec2_instance_type": ec2_instance_type() or service.type, "ec2_zone": service.zone}
 
 
 def _tool_facts() -> dict[str, Fact]:

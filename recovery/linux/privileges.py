@@ -33,7 +33,6 @@ then take the steps."""
 
 
 def refused_steps(*, unprivileged: bool, no_drop_caches: bool = False) -> Steps:
-    """Returns the steps that these two options refuse."""
     if unprivileged:
         return EVERY_STEP
     return frozenset({RootStep.DROP_CACHES}) if no_drop_caches else NO_STEPS

@@ -284,8 +284,6 @@ class Core:
 
 @dataclass(frozen=True)
 class CoreSplit:
-    """The CPUs for the server and those for the clients."""
-
     server: frozenset[int]
     clients: frozenset[int]
 

@@ -396,7 +396,6 @@ _KIB = 1024
 _ON_DISK = 4 * _KIB
 """A file occupies whole blocks."""
 _PAGE_SIZE, _USUAL_PAGE_BYTES = "innodb_page_size", 16 * _KIB
-_NO_SETTINGS: Mapping[str, str] = {}
 _SHARED_BYTES = 2 * _KIB
 """Space in a general tablespace for each table, in addition to the table's page."""
 _DICTIONARY_BYTES = 3 * _KIB
@@ -443,7 +442,7 @@ NO_SPACE = DiskSpace(0, 0)
 def estimate_space(
     version: Version,
     schema: Schema,
-    settings: Mapping[str, str] = _NO_SETTINGS,
+    settings: Mapping[str, str] = {},
     *,
     indexes: int = 0,
     block_bytes: int | None = None,
