@@ -47,19 +47,13 @@ def hierarchies(mounts: Path = MOUNTS) -> tuple[Hierarchy, ...]:
 
 
 def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except OSError:
-        return []
+    return (procfs.read_text(path) or "").split()
 
 
 def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, proc: Path = _PROC) -> tuple[Path, ...]:
     """Returns the process's group for this controller, and the groups above it up to the hierarchy's root, as far as
     they are visible from here. Each of them may limit the process."""
-    try:
-        lines = (proc / str(process) / "cgroup").read_text().splitlines()
-    except OSError:
-        return ()
+    lines = (procfs.read_text(proc / str(process) / "cgroup") or "").splitlines()
     paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
     for hierarchy in hierarchies(mounts):
         path = paths.get(controller if hierarchy.version == 1 else "")

@@ -99,10 +99,7 @@ def _mount_of(place: Path, number: str) -> Mount | None:
 
 def read_mounts(mountinfo: Path = MOUNTS) -> tuple[Mount, ...]:
     """Returns the mounts in the order of the file; none if it cannot be read."""
-    try:
-        return tuple(map(parse_mount, mountinfo.read_text().splitlines()))
-    except OSError:
-        return ()
+    return tuple(map(parse_mount, (read_text(mountinfo) or "").splitlines()))
 
 
 def parse_mount(line: str) -> Mount:
@@ -360,22 +357,19 @@ def _or_another(setting: str) -> str:
 
 def _no_inodes(folder: Path) -> bool:
     try:
-        status = os.statvfs(nearest_existing(folder))
+        return free_space(folder).inodes == 0
     except OSError:
         return False
-    return bool(status.f_files) and not status.f_favail
 
 
 def _free_text(folder: Path) -> str:
     try:
-        status = os.statvfs(nearest_existing(folder))
+        free = free_space(folder).bytes
     except OSError:
         return "its free space is unknown"
-    free = status.f_bavail * status.f_frsize
     # A thin volume may report more space than the storage below it has.
-    return f"{free / 1e6:.1f} MB free" + (
-        " as it reports, so the storage below it is full" if free > _AT_ONCE_BYTES else ""
-    )
+    below = " as it reports, so the storage below it is full" if free > _AT_ONCE_BYTES else ""
+    return f"{free / 1e6:.1f} MB free{below}"
 
 
 def _shorten(message: str) -> str:
