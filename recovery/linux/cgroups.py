@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -477,7 +477,7 @@ class LimitGroup:
         for unit in self._units:
             folder = unit.hierarchy.root / self.name
             for setting in unit.settings:
-                if setting.vital and not _is_set(folder, setting):
+                if setting.vital and not set(setting.text.split()) <= set(_words(folder / setting.file)):
                     return f"{unit.option} was removed during the run: {folder / setting.file} no longer contains it"
         return None
 
@@ -509,12 +509,6 @@ def server_limits(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> Itera
 
 def _first(folders: Sequence[Path], read: Callable[[Path], int | None]) -> int | None:
     return next((value for folder in folders if (value := read(folder)) is not None), None)
-
-
-def _is_set(folder: Path, setting: Setting) -> bool:
-    with suppress(OSError):
-        return set(setting.text.split()) <= set((folder / setting.file).read_text().split())
-    return False
 
 
 # --- Usage of a process and its storage

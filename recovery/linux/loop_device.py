@@ -23,6 +23,7 @@ from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
 from recovery.linux import cleanup
 from recovery.linux.files import open_descriptor
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
+from recovery.linux.procfs import read_text
 from recovery.linux.signals import defer_signals
 
 # --- The disk
@@ -157,13 +158,8 @@ def private_mount_namespace() -> Iterator[None]:
 
 def _image_behind(device: int) -> Path | None:
     """Returns the file behind a loop device, or None if this is no loop device or has no file."""
-    try:
-        name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file").read_text(
-            encoding="utf-8"
-        )
-    except OSError:
-        return None
-    return Path(name.rstrip("\n"))
+    name = read_text(Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file"))
+    return Path(name) if name else None
 
 
 def _holders(device: int) -> str:
@@ -191,8 +187,8 @@ def _has_open(process: Path, device: int) -> bool:
 def attached_images() -> Iterator[Path]:
     """Yields the image files that are attached to loop devices now. A loop device is released with its last mount."""
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with suppress(OSError):  # the device has just been released
-            yield Path(file.read_text(encoding="utf-8").rstrip("\n"))
+        if name := read_text(file):  # otherwise the device has just been released
+            yield Path(name)
 
 
 def image_path(place: Path) -> Path:
