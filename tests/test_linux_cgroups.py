@@ -19,9 +19,9 @@ from recovery.linux import cgroups, cleanup
 from recovery.linux.cgroups import (
     LimitGroup,
     controller_settings,
+    cpu_groups_of,
     cpu_quota,
     format_bytes,
-    groups_of,
     limit_exceeded,
     limits_from_settings,
     limits_text,
@@ -323,10 +323,10 @@ def test_the_groups_of_a_process_up_to_the_root(version: int, tmp_path: Path) ->
     mounted = mounts(tmp_path, [f"30 22 0:30 / {root} rw - {kind}"])
     (root / "cgroup.controllers").write_text("cpu io\n")
     of_process.write_text("0::/a/b\n" if version == 2 else "4:memory:/x\n3:cpu,cpuacct:/a/b\n0::/y\n")
-    assert groups_of(7, "cpu", mounts=mounted, proc=tmp_path / "proc") == (root / "a/b", root / "a", root)
+    assert cpu_groups_of(7, mounts=mounted, proc=tmp_path / "proc") == (root / "a/b", root / "a", root)
     of_process.write_text("0::/of/the/host\n3:cpu,cpuacct:/of/the/host\n")
-    assert groups_of(7, "cpu", mounts=mounted, proc=tmp_path / "proc") == (root,)
-    assert groups_of(8, "cpu", mounts=mounted, proc=tmp_path / "proc") == ()
+    assert cpu_groups_of(7, mounts=mounted, proc=tmp_path / "proc") == (root,)
+    assert cpu_groups_of(8, mounts=mounted, proc=tmp_path / "proc") == ()
 
 
 # --- What a group counts

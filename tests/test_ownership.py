@@ -75,7 +75,8 @@ def folder_of(uid: int, path: Path) -> Path:
 
 
 def test_no_umask_changes_the_modes_of_what_is_made(umask: int, tmp_path: Path) -> None:
-    private, readable = create_private_folder(tmp_path / "a/private"), create_readable_folder(tmp_path / "b/readable")
+    private, readable = tmp_path / "a/private", create_readable_folder(tmp_path / "b/readable")
+    create_private_folder(private)
     assert [mode(path) for path in (private, private.parent, readable, readable.parent)] == [0o700, 0o700, 0o755, 0o700]
     os.close(create_log(tmp_path / "logs/start.log"))
     assert (mode(tmp_path / "logs"), mode(tmp_path / "logs/start.log") & 0o077) == (0o700, 0)

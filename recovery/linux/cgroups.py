@@ -21,7 +21,6 @@ from recovery.model import Limits, ResourceUsage
 
 # --- Hierarchies and groups
 
-_PROC = Path("/proc")
 _V1 = frozenset({"blkio", "memory", "cpu"})
 
 
@@ -50,14 +49,14 @@ def _words(path: Path) -> list[str]:
     return (procfs.read_text(path) or "").split()
 
 
-def groups_of(process: int | str, controller: str, *, mounts: Path = MOUNTS, proc: Path = _PROC) -> tuple[Path, ...]:
-    """Returns the process's group for this controller, and the groups above it up to the hierarchy's root, as far as
+def cpu_groups_of(process: int | str, *, mounts: Path = MOUNTS, proc: Path = Path("/proc")) -> tuple[Path, ...]:
+    """Returns the process's group for the CPU controller, and the groups above it up to the hierarchy's root, as far as
     they are visible from here. Each of them may limit the process."""
     lines = (procfs.read_text(proc / str(process) / "cgroup") or "").splitlines()
     paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
     for hierarchy in hierarchies(mounts):
-        path = paths.get(controller if hierarchy.version == 1 else "")
-        if controller in hierarchy.controllers and path is not None:
+        path = paths.get("cpu" if hierarchy.version == 1 else "")
+        if "cpu" in hierarchy.controllers and path is not None:
             own = hierarchy.root / path.lstrip("/")
             # In a container the path is that on the host, while the hierarchy may be mounted from the container's own
             # group.

@@ -123,10 +123,10 @@ def trusted_users() -> frozenset[int]:
     return frozenset({0, own, *([int(behalf)] if own == 0 and re.fullmatch(r"[0-9]{1,10}", behalf) else [])})
 
 
-def create_private_folder(folder: Path) -> Path:
-    """Creates the folder and its missing parents for the owner alone, whatever the umask is, and returns it. A folder
-    that exists is left as it is."""
-    return _create_folder(folder, stat.S_IRWXU)
+def create_private_folder(folder: Path) -> None:
+    """Creates the folder and its missing parents for the owner alone, whatever the umask is. A folder that exists is
+    left as it is."""
+    _create_folder(folder, stat.S_IRWXU)
 
 
 def create_readable_folder(folder: Path) -> Path:
