@@ -77,17 +77,12 @@ class LogTail:
         self.behind = True
         return lines
 
-    def close(self) -> None:
-        self._inotify.close()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
     def __enter__(self) -> LogTail:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._inotify.close()
+        os.close(self._file)
 
     def _discard_events(self) -> None:
         """Discards the inotify events: they report only that the file was modified."""
