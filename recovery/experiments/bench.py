@@ -6,6 +6,7 @@ server for the report. It also measures the storage floor over the server's file
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -298,7 +299,7 @@ class Bench:
         self.can_recover = True
         """False if the server failed at the timed start of this trial, other than by a kill from outside."""
         self._untimed = 0
-        self._acknowledged: dict[str, int] = {}
+        self._acknowledged = Counter[str]()
         """Acknowledged rows by table that are not yet in the ledger."""
 
     # -- the server
@@ -464,12 +465,12 @@ class Bench:
             try:
                 acknowledged = execute_inserts(connection, self.conditions.statements) or write_heartbeat(connection)
             except InsertsFailedError as error:
-                self._acknowledge(error.acknowledged)
+                self._acknowledged.update(error.acknowledged)
                 failure = self.server.failure(error.message)
                 if self.server.alive:
                     raise  # the server rejects the script, and would do so in every trial
                 raise failure from error
-        self._acknowledge(acknowledged)
+        self._acknowledged.update(acknowledged)
 
     def describe(self) -> None:
         """Reads the description of the running server, once for each variant."""
@@ -480,16 +481,15 @@ class Bench:
     def count_contents(self) -> Contents:
         self.on_step("counting rows and tables")
         state = self.datadir.state
-        tables = tuple(state.rows)
         self.describe()
         with self.server.session() as connection:
-            found = count_rows(connection, tables)
+            rows_found = count_rows(connection, tuple(state.rows))
             return Contents(
                 tables_expected=state.tables or self.schema.total_tables,
                 tables_found=count_tables(connection, self.schema.database_names),
                 rows_expected=sum(state.rows.values()),
-                rows_found=sum(found.values()),
-                rows_lost=sum(max(0, rows - found[table]) for table, rows in state.rows.items()),
+                rows_found=sum(rows_found.values()),
+                rows_lost=sum(max(0, rows - rows_found[table]) for table, rows in state.rows.items()),
             )
 
     def claim_and_recount(self) -> bool:
@@ -531,7 +531,7 @@ class Bench:
     def _recount(self, tables: tuple[str, ...]) -> None:
         """Starts the server, drops the scratch schema if there is one, counts tables and rows, and saves the ledger."""
         self.last_read_bytes = None
-        self._acknowledged = {}
+        self._acknowledged.clear()
         self.start()
         self.on_step("counting rows and tables")
         with self.server.session() as connection:
@@ -539,10 +539,10 @@ class Bench:
                 self.on_step("dropping tables that a killed run left")
                 drop_scratch_schema(self.datadir, connection)
                 self.on_step("counting rows and tables")
-            found = count_tables(connection, self.schema.database_names)
-            if found != self.datadir.state.tables:
+            count = count_tables(connection, self.schema.database_names)
+            if count != self.datadir.state.tables:
                 raise RecoveryError(
-                    f"the data directory {self.datadir.path} holds {found} tables instead of "
+                    f"the data directory {self.datadir.path} holds {count} tables instead of "
                     f"{self.datadir.state.tables}",
                     removal_hint(self.datadir.path),
                 )
@@ -556,17 +556,12 @@ class Bench:
         self.stop()
         self.datadir.save(replace(self.datadir.state, rows=rows))
 
-    def _acknowledge(self, acknowledged: Mapping[str, int]) -> None:
-        for table, count in acknowledged.items():
-            self._acknowledged[table] = self._acknowledged.get(table, 0) + count
-
     def _write_ledger(self) -> None:
         if self._acknowledged:
-            rows = dict(self.datadir.state.rows)
-            for table, count in self._acknowledged.items():
-                rows[table] = rows.get(table, 0) + count
-            self.datadir.save(replace(self.datadir.state, rows=rows))
-            self._acknowledged = {}
+            rows = Counter(self.datadir.state.rows)
+            rows.update(self._acknowledged)
+            self.datadir.save(replace(self.datadir.state, rows=dict(rows)))
+            self._acknowledged.clear()
 
 
 # --- Storage floor

@@ -73,7 +73,9 @@ def sample_series(samples: Sequence[Sample]) -> Timeline:
     """Returns the time series for a report. Columns without any value are left out."""
     shown = _drop_close_samples(tuple(samples))
     columns = {name: tuple(_rates(sums, shown)) for name, sums in COUNTER_SUMS.items()}
-    columns |= {name: tuple(_gauges(sums, shown)) for name, sums in GAUGE_SUMS.items()}
+    for name, sums in GAUGE_SUMS.items():
+        gauges = (first_available_sum(sums, sample) for sample in shown)
+        columns[name] = tuple(None if value is None else round_significant(value) for value in gauges)
     known = {name: values for name, values in columns.items() if any(value is not None for value in values)}
     return Timeline(tuple(sample.at_s for sample in shown), known)
 
@@ -117,12 +119,6 @@ def _rates(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
     for before, after in pairwise(samples):
         grown = growth(sums, before, after)
         yield None if grown is None else round_significant(grown / (after.at_s - before.at_s))
-
-
-def _gauges(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
-    for sample in samples:
-        value = first_available_sum(sums, sample)
-        yield None if value is None else round_significant(value)
 
 
 def _drop_close_samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:

@@ -206,21 +206,21 @@ def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
     """Returns a percentile of the histogram, computed as sysbench does it; None if the histogram is empty.
 
     It is the first bucket at which the cumulative count reaches `share` percent of all events."""
-    wanted = int(sum(count for _, count in bars) * share / 100 + 0.5)
+    rank = int(sum(count for _, count in bars) * share / 100 + 0.5)
     counted = 0
     for value, count in bars:
         counted += count
-        if counted >= wanted:
+        if counted >= rank:
             return value
     return None
 
 
 def _last_match(pattern: re.Pattern[str], text: str) -> str:
     """Returns the last match, which is from the final report; earlier ones are from the checkpoint."""
-    found = pattern.findall(text)
-    if not found:
+    matches = pattern.findall(text)
+    if not matches:
         raise _missing_report(text)
-    return str(found[-1])
+    return str(matches[-1])
 
 
 def _missing_report(text: str) -> RecoveryError:
@@ -294,10 +294,12 @@ class Client:
         self._ended: ClientResult | None = None
 
     def __enter__(self) -> Self:
+        cpus = ",".join(map(str, sorted(self._cpus or ())))
+        wrapper = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), cpus]
         try:
             # A signal that arrives meanwhile raises here, inside the try block: __exit__ would not be called for it.
             with defer_signals():
-                self._running = _ChildProcess(_wrapped_command(self.command, self._cpus), only_count=self._only_count)
+                self._running = _ChildProcess([*wrapper, *self.command], only_count=self._only_count)
         except BaseException:
             self._end()
             raise
@@ -353,12 +355,6 @@ class Client:
         with defer_signals():
             if self._running is not None and self._ended is None:
                 self._ended = self._running.end()
-
-
-def _wrapped_command(command: Sequence[str], cpus: frozenset[int] | None) -> list[str]:
-    """Returns the command, wrapped so that it runs on these CPUs and the kernel ends it together with this process."""
-    chosen = ",".join(map(str, sorted(cpus or ())))
-    return [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), chosen, *command]
 
 
 class _ChildProcess:

@@ -27,9 +27,9 @@ _TRIAL_RECORDING_S = "0.1"
 """Duration of a trial recording with perf."""
 
 
-def usable_programs(wanted: str) -> tuple[str, ...]:
-    """Returns the wanted programs that can take stack traces, best first; raises HostUnfitError if there are none."""
-    requested = PROGRAMS if wanted == AUTO else (wanted,)
+def usable_programs(choice: str) -> tuple[str, ...]:
+    """Returns the chosen programs that can take stack traces, best first; raises HostUnfitError if there are none."""
+    requested = PROGRAMS if choice == AUTO else (choice,)
     here = [name for name in requested if all(map(shutil.which, _NEEDS[name]))]
     if not here:
         raise HostUnfitError(
@@ -51,8 +51,8 @@ def why_unusable() -> dict[str, str | None]:
     """Returns for each program, best first, why it cannot take stack traces; None if it can."""
     here = [name for name in PROGRAMS if all(map(shutil.which, _NEEDS[name]))]
     with _idle_process() as pid:
-        found = {name: _trial_error(name, pid) for name in here}
-    return {name: found.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
+        errors = {name: _trial_error(name, pid) for name in here}
+    return {name: errors.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
 
 
 @contextmanager
@@ -74,16 +74,12 @@ def _trial_error(name: str, pid: int) -> str | None:
     try:
         if name == PERF:
             with tempfile.TemporaryDirectory() as folder:
-                done = run_tool(
-                    [*perf.record_command(pid, Path(folder)), "--", "sleep", _TRIAL_RECORDING_S],
-                    limit_s=_TRIAL_TIMEOUT_S,
-                )
-            return None if done.returncode == 0 else last_line(done.stderr)
-        done = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
-        return (
-            None
-            if any(eu_stack.resolve_stacks(pid, [done.stdout.decode(errors="replace")]))
-            else last_line(done.stderr)
-        )
+                command = [*perf.record_command(pid, Path(folder)), "--", "sleep", _TRIAL_RECORDING_S]
+                done = run_tool(command, limit_s=_TRIAL_TIMEOUT_S)
+            works = done.returncode == 0
+        else:
+            done = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
+            works = any(eu_stack.resolve_stacks(pid, [done.stdout.decode(errors="replace")]))
+        return None if works else last_line(done.stderr)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
