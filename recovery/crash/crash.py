@@ -41,7 +41,7 @@ def random_source(bench: Bench, variant: Variant, task: Crash | Damage) -> Rando
 
 
 @contextmanager
-def running_on_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[tuple[Copy, Startup]]:
+def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, Startup]]:
     """Starts the server of the bench over a copy of its data directory; yields the copy and the start."""
     server, original, device = bench.server, bench.server.datadir, bench.server.device
     bench.on_step("copying the data directory")

@@ -127,7 +127,7 @@ def compare_catalogues(
     there: Catalogue,
     *,
     killed_at_s: float,
-    atomic: bool = True,
+    atomic: bool,
 ) -> Violations:
     """Compares the tables that are `there` with the history of statements.
 

@@ -144,7 +144,6 @@ def _describe_transactions(found: Iterable[tuple[int, int]], what: str) -> Itera
 # --- The writers
 
 LOAD_DATABASE = "crash_load"
-"""Schema for the tables of the load."""
 CLIENTS = 4
 _TABLES = 3
 _PREPARING_S = 30.0
@@ -318,7 +317,6 @@ class JournalWriter:
 
 
 def _read_contents(server: Server) -> list[ServerContents]:
-    """Reads the tables of the load and returns their contents by client."""
     with server.session() as connection, connection.cursor() as cursor:
         tables = []
         for number in range(1, _TABLES + 1):

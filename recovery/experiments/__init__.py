@@ -77,7 +77,6 @@ EXPERIMENTS = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """Imports and returns the experiment of this name."""
     if name not in EXPERIMENTS:
         raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
     module, _, attribute = EXPERIMENTS[name].location.partition(":")

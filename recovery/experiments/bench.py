@@ -42,7 +42,7 @@ from recovery.mysqld.options import (
     wait_counting_settings,
 )
 from recovery.mysqld.server import Server, StartCompanion, no_companion
-from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, tables_of, write_heartbeat
+from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
     from recovery.linux.file_opens import TracedOpens
@@ -64,8 +64,6 @@ class Contents:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions that hold for every trial of a session."""
-
     statements: tuple[str, ...]
     """Statements of the rendered insert script."""
     as_published: bool = False
@@ -166,7 +164,6 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
 # --- The schema of timed table creation, and its cleanup after a killed run
 
 SCRATCH_SCHEMA = "published_build"
-"""Schema for the tables of a timed creation."""
 
 
 def has_scratch_schema(datadir: DataDir, schema: Schema) -> bool:
@@ -211,7 +208,6 @@ class OpenedFilesTracer:
         self._resident_bytes: int | None = None
 
     def on_start(self) -> None:
-        """Records that the server is about to start."""
         self._began_s = time.time() - _TIMESTAMP_TOLERANCE_S
 
     def on_ended(self) -> None:
@@ -304,7 +300,7 @@ class Bench:
 
     # -- the server
 
-    def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
+    def configure(self, variant: Variant, *, extra: ExtraRun | None, repeat: int) -> None:
         """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
         known = adapt_redo_capacity(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
@@ -314,7 +310,6 @@ class Bench:
 
     @property
     def description(self) -> dict[str, str]:
-        """Description of the server, its tables and the current settings, for the report."""
         return describe_build(self.server.build, self.schema, self.datadir.state) | self._described.get(
             self._variant.label, {}
         )
@@ -369,7 +364,6 @@ class Bench:
         return None if self._collect_samples is None else self._collect_samples()
 
     def stack_sampler(self) -> StackSampler | None:
-        """Returns a stack sampler if this run is one for stacks, otherwise None."""
         if self._extra is not ExtraRun.STACKS:
             return None
         from recovery.profiling.profile import StackSampler
@@ -463,7 +457,9 @@ class Bench:
         self.on_step("inserting")
         with self.server.session() as connection:
             try:
-                acknowledged = execute_inserts(connection, self.conditions.statements) or write_heartbeat(connection)
+                acknowledged = execute_inserts(connection, self.conditions.statements)
+                if not acknowledged:
+                    connection.query(HEARTBEAT)
             except InsertsFailedError as error:
                 self._acknowledged.update(error.acknowledged)
                 failure = self.server.failure(error.message)

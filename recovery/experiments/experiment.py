@@ -244,7 +244,6 @@ def start_experiment(
     sizes: Sizes = _SIZES_OF_STARTS,
     points: tuple[int, ...] = (),
 ) -> Experiment:
-    """Returns an experiment that times starts with these states of the cache."""
     specs = startup_specs(caches)
     how = f"Measured with {' and '.join(f'a {cache}' for cache in caches)} cache. "
     return Experiment(name, question, title, measure, judge, lambda *_: specs, points=points, sizes=sizes, how=how)

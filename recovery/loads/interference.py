@@ -33,8 +33,6 @@ def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tu
 
 @dataclass(frozen=True)
 class _CacheLimits:
-    """Limits on the size of a table cache."""
-
     files: int
     """Number of files that a server may open."""
     instances: tuple[int, ...]

@@ -213,7 +213,6 @@ class TaskMonitor:
 
     @property
     def raw(self) -> Path:
-        """The file of all samples, next to the server's log."""
         return self._server.logdir / SAMPLES_FILE
 
 
@@ -283,7 +282,6 @@ def _pin_apart(bench: Bench) -> frozenset[int] | None:
 
 
 def _client_commands(bench: Bench, task: Load) -> dict[str, list[str]]:
-    """Returns the commands of the load and of its poller, if it has one."""
     server, schema, program = bench.server, bench.schema, bench.conditions.programs[SYSBENCH].path
     commands = {_LOAD: sysbench.sysbench_command(task, program=program, socket=server.socket, database=schema.database)}
     if task.poll is not None and task.poll.clients:

@@ -156,7 +156,7 @@ def make_load(
     )
 
 
-def load_variant(load: Load, axes: Pairs, options: Pairs = ()) -> VariantSpec:
+def load_variant(load: Load, axes: Pairs, options: Pairs) -> VariantSpec:
     """Returns a variant that measures this load with these server options; `name_variants()` gives it its name."""
     return VariantSpec("", Cache.WARM, load, axes, options)
 

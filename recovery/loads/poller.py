@@ -99,7 +99,6 @@ def add_load_counters(samples: Sequence[Sample], counters: PollerCounters, *, be
 
 
 def _with_value(sample: Sample, name: str, value: float | None) -> Sample:
-    """Returns the sample with one value added; unchanged if it is None."""
     return sample if value is None else replace(sample, figures={**sample.figures, name: round(value, 1)})
 
 

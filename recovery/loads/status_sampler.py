@@ -84,7 +84,6 @@ WaitCounts = dict[tuple[str, str], WaitCount]
 
 _MUTEX_STATUS = re.compile(r"\b(spins|os_waits|waits)=(\d{1,20})", re.ASCII)
 _PICOSECONDS_PER_S = 1e12
-"""Picoseconds per second: the Performance Schema counts in picoseconds."""
 _LOCKS = {
     "row locks": ("status.Innodb_row_lock_waits", "status.Innodb_row_lock_time"),
     "table locks": ("status.Table_locks_waited", ""),

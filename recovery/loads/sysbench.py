@@ -97,7 +97,6 @@ def duration_options(load: Load) -> list[str]:
 
 
 def base_command(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
-    """Returns the beginning of every sysbench command line."""
     return [
         str(program), script, f"--threads={threads}", "--events=0", "--report-interval=1", "--histogram=on",
         "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", "--mysql-user=root", "--mysql-password=",
@@ -263,8 +262,6 @@ _SERVER_ERROR = re.compile(r"\berr(?:or|no)\b\W{0,3}\d+")
 
 @dataclass(frozen=True)
 class ClientResult:
-    """The result of a client program that has ended."""
-
     text: str
     """The standard output; empty if it was only counted."""
     code: int
@@ -318,7 +315,6 @@ class Client:
         return procfs.process_cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
 
     def has_ended(self, timeout_s: float = 0) -> bool:
-        """Returns whether the program ends within that time."""
         return self._ended is not None or (self._running is not None and self._running.has_ended(timeout_s))
 
     def has_said(self, words: str, timeout_s: float) -> bool:

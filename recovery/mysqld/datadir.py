@@ -268,7 +268,6 @@ class DataDir:
 
     @property
     def writable_folder(self) -> WritableFolder:
-        """The directory, as the checks of its storage need it."""
         return WritableFolder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
@@ -503,18 +502,17 @@ def lock_path(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
-    """Raises HostUnfitError if the directory does not hold what was built; with `fingerprint`, also if another build
-    made it."""
+def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str) -> None:
+    """Raises HostUnfitError if the directory does not hold what was built, or if another build made it."""
     if damage := _find_damage(dd, schema, fingerprint):
         raise HostUnfitError(f"the data directory {dd.path.name} is damaged: {damage}", removal_hint(dd.path))
 
 
-def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
+def _find_damage(dd: DataDir, schema: Schema, fingerprint: str) -> str | None:
     stored = dd.state
     if not stored.is_complete:
         return f"it was never finished ({stored.status})"
-    if fingerprint is not None and stored.fingerprint != fingerprint:
+    if stored.fingerprint != fingerprint:
         return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
     if not (dd.mysql / "ibdata1").is_file():
         return "it has no ibdata1"

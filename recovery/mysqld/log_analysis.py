@@ -84,7 +84,6 @@ class _OpenStart:
     end: Stamp | None = None
 
     def add(self, milestone: Milestone | None, text: str) -> None:
-        """Records a line of the start."""
         stamp = parse_stamp(text)
         if stamp is not None and self.first is None:
             self.first, self.tracker.started_s = stamp, stamp.at_s

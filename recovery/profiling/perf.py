@@ -40,7 +40,6 @@ def recording_path(folder: Path) -> Path:
 
 
 def script_command(folder: Path) -> list[str]:
-    """Returns the perf script command that prints a recording."""
     return [
         PROGRAM, "--buildid-dir", str(folder), "script", "--no-inline", "--fields", "tid,time,ip,sym,dso",
         "--input", str(recording_path(folder)),

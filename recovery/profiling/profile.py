@@ -194,7 +194,6 @@ class StackSampler:
             self._complaint = last_line(complaints)
 
     def _record_with_perf(self, pid: int) -> None:
-        """Records the process with perf until the start is over."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700)
         with self._running(perf.record_command(pid, self._folder)) as recording:

@@ -91,13 +91,6 @@ def execute_inserts(conn: Connection, statements: Sequence[str]) -> dict[str, in
     return acknowledged
 
 
-def write_heartbeat(conn: Connection) -> dict[str, int]:
-    """Executes HEARTBEAT, and returns that no rows of the schema were written."""
-    conn.autocommit(True)
-    conn.query(HEARTBEAT)
-    return {}
-
-
 def count_rows(conn: Connection, tables: Iterable[str]) -> dict[str, int]:
     """Returns the number of rows of each table, by `database.table`."""
     counts: dict[str, int] = {}

@@ -32,7 +32,6 @@ _UNQUOTED_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\
 
 
 def template_variables(schema: Schema) -> dict[str, object]:
-    """Returns the variables that are available in every template."""
     return {
         "databases": [quote_identifier(name) for name in schema.database_names],
         "tables": schema.tables,
@@ -256,7 +255,6 @@ class ScriptSize:
 
 
 def template_path(schema: Schema) -> Path:
-    """Returns the path of the user's template, or of the tool's template for this layout."""
     if schema.template is not None:
         return schema.template
     return template_dir() / ("schema.sql.j2" if schema.layout is Layout.FILES else "layouts.sql.j2")
@@ -303,7 +301,6 @@ def sysbench_tables(schema: Schema) -> tuple[str, ...]:
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
-    """Returns the size of the script, counted in the rendered text."""
     count = tables = indexes = 0
     compressed: set[int | None] = set()
     for statement in script_statements(schema):
@@ -318,7 +315,6 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
 
 
 def disk_need(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> DiskSpace:
-    """Returns the disk space and inodes that the tables of a script need."""
     return estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
 
 

@@ -98,7 +98,7 @@ def execute_script(
     open_connection: Callable[[], Connection],
     connections: int,
     batch: int,
-    done: int = 0,
+    done: int,
     progress: Callable[[int], None],
     stop: threading.Event,
     give_up: Callable[[], None],
@@ -170,7 +170,6 @@ class _ConnectionPool:
         self.drain()
 
     def run_on_all(self, packet: Packet) -> None:
-        """Runs the packet on every connection, one after the other."""
         for connection in self._connections:
             run_packet(connection, packet)
         self._count(max(0, packet.end - self._answered))
