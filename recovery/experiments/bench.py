@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,7 @@ from recovery.mysqld.options import (
     timed_only_settings,
     wait_counting_settings,
 )
-from recovery.mysqld.server import Server, StartCompanion, no_companion
+from recovery.mysqld.server import Server, StartCompanion
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
@@ -343,7 +344,7 @@ class Bench:
         sampling = self.stack_sampler()
 
         def start() -> Startup:
-            return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else no_companion)
+            return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else nullcontext)
 
         tracer = self._tracer
         self.on_step("timed start")
@@ -397,7 +398,7 @@ class Bench:
             self._tracer.on_ended()
 
     def _start(
-        self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = no_companion
+        self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = nullcontext
     ) -> Startup:
         self.stopped_cleanly = False
         if self._tracer is not None:

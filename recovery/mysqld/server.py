@@ -46,12 +46,8 @@ _KILL_LIMIT_S = 120.0
 """How long to wait for a killed process. It frees its memory and waits for pending requests; if that takes longer, the
 storage hangs."""
 
-StartCompanion = Callable[[int], AbstractContextManager[None]]
+StartCompanion = Callable[[int], AbstractContextManager[object]]
 """Returns, for a pid, a context that is active from the exec of the process to its first answer."""
-
-
-def no_companion(_: int) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 class Server:
@@ -113,7 +109,7 @@ class Server:
         *,
         log_name: str | None = None,
         settings: Mapping[str, str] | None = None,
-        companion: StartCompanion = no_companion,
+        companion: StartCompanion = nullcontext,
     ) -> Startup:
         """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
         ServerFailedError with the reason."""
