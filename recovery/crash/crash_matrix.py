@@ -170,7 +170,7 @@ def _check_recovered(
 
 def _kill_metrics(kills: Sequence[_Kill]) -> dict[str, float]:
     recoveries = kills[1:]
-    cut = {"cut_short": float(sum(not one.is_late for one in recoveries))} if recoveries else {}
+    cut = {"cut_short": float(sum(not kill.is_late for kill in recoveries))} if recoveries else {}
     return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
 
 

@@ -120,12 +120,12 @@ def _apply_fault(
 
 def _pick_index_page(file: BinaryIO, pages: int, rng: Random, *, page_bytes: int) -> int:
     """Returns a random index page, or any page if there is none: damage to a page that is never read shows nothing."""
-    found = []
+    index_pages = []
     for page in range(pages):
         file.seek(page * page_bytes + _TYPE_AT)
         if file.read(2) == _INDEX_PAGE:
-            found.append(page)
-    return rng.choice(found or list(range(pages)))
+            index_pages.append(page)
+    return rng.choice(index_pages or list(range(pages)))
 
 
 def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
@@ -150,7 +150,7 @@ def _check_tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Ite
     yield TABLE, _query_or_error(bench, lambda connection: f"{scalar(connection, counted):,} rows")
 
     def others(connection: pymysql.Connection) -> str:
-        wrong = [one for one in failing_tables(connection, databases) if not one.startswith(f"{damaged}:")]
+        wrong = [table for table in failing_tables(connection, databases) if not table.startswith(f"{damaged}:")]
         return "; ".join(wrong[:2]) or "all of them pass CHECK TABLE"
 
     yield OTHERS, _query_or_error(bench, others)

@@ -393,12 +393,12 @@ class _ChildProcess:
     def has_written(self, words: bytes, timeout_s: float) -> bool:
         """Returns whether the words appear in the output within that time, or before the output ends."""
 
-        def found() -> bool:
+        def has_words() -> bool:
             return words in b"".join(self._chunks)
 
         with self._news:
-            self._news.wait_for(lambda: found() or self._has_written_all, timeout_s)
-            return found()
+            self._news.wait_for(lambda: has_words() or self._has_written_all, timeout_s)
+            return has_words()
 
     def end(self) -> ClientResult:
         """Ends the process and its children, reaps it, and returns its result."""

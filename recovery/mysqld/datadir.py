@@ -193,8 +193,8 @@ def load_state(folder: Path) -> State:
     damaged or was written by a newer version of this tool."""
     hint = removal_hint(folder)
     try:
-        found = read_untrusted(folder / _FILE, _MAX_STATE_BYTES)
-        stored = parse_json(found[0] if found is not None else b"")
+        content = read_untrusted(folder / _FILE, _MAX_STATE_BYTES)
+        stored = parse_json(content[0] if content is not None else b"")
     except FileNotFoundError:
         return NEW
     except (ValueError, OSError) as error:

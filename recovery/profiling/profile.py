@@ -53,14 +53,14 @@ def top_chains(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[
     snapshot_counts = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
     # Several threads with the same call chain count once per sample.
     seen = Counter(names for snapshot in snapshots for names in fold_stacks((snapshot,), phases))
-    found: dict[tuple[str, str], list[CallChain]] = {
+    by_thread: dict[tuple[str, str], list[CallChain]] = {
         (phase.name, who): [] for phase in phases for who in (MAIN_THREAD, OTHER_THREADS)
     }
     for (phase, who, *frames), count in seen.most_common():
-        found.setdefault((phase, who), []).append(
+        by_thread.setdefault((phase, who), []).append(
             CallChain(phase, who, tuple(frames), count, snapshot_counts[phase], waits=is_waiting(frames))
         )
-    return tuple(chain for chains in found.values() for chain in chains[:MAX_CHAINS])
+    return tuple(chain for chains in by_thread.values() for chain in chains[:MAX_CHAINS])
 
 
 def _phase_at(at_s: float, phases: Sequence[Phase]) -> str:

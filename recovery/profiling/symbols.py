@@ -47,7 +47,7 @@ def unknown_function(file: str) -> str:
 
 def plain_name(name: str) -> str:
     """Returns the name of a C++ function without parameters, return type and template arguments."""
-    text = _OPERATOR.sub(lambda found: found[0].translate(_HIDDEN), _SYMBOL_SUFFIX.split(name, maxsplit=1)[0])
+    text = _OPERATOR.sub(lambda match: match[0].translate(_HIDDEN), _SYMBOL_SUFFIX.split(name, maxsplit=1)[0])
     text = text.replace(_ANONYMOUS, _ANONYMOUS.translate(_HIDDEN).replace(" ", "\x05"))
     kept, depth = list[str](), 0
     for letter in text:
@@ -100,7 +100,7 @@ def same_files_on_host(pid: int, executable: str) -> bool | None:
     """Returns whether the server's files have the same content at their paths on this host, or do not exist there.
 
     Returns None if the process has not executed the server yet, or has not loaded its libraries yet."""
-    files = {one.file: one.path(pid) for one in mapped_files(pid) if one.code}
+    files = {mapped.file: mapped.path(pid) for mapped in mapped_files(pid) if mapped.code}
     if not any(PurePath(file).name == executable for file in files) or not any(map(_C_LIBRARY.search, files)):
         return None
     return all(_same_content(Path(file), inside) for file, inside in files.items() if Path(file).is_file())
