@@ -318,13 +318,18 @@ def parse_version(text: str) -> Version:
     return Version(flavor, numbers, text.strip(), match["build"] or "")
 
 
+_Range = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+"""From the first version (included) to the last (excluded); None is an open end."""
+
+
 @dataclass(frozen=True)
 class _VersionRanges:
-    """The versions that have a capability, from the first (included) to the last (excluded) of a pair. A None inside a
-    pair is an open end; None instead of a pair means no version. MySQL's numbers also apply to Percona."""
+    """The versions that have a capability; None means no version. MySQL's numbers also apply to Percona."""
 
-    mysql: tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None
-    mariadb: tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None
+    mysql: _Range | None
+    mariadb: _Range | None
+    backported: tuple[_Range, ...] = ()
+    """Older versions of MariaDB that have it too, because a fix was applied to their series."""
 
 
 _ALWAYS = (None, None)
@@ -391,6 +396,10 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     "data_dictionary": _VersionRanges(((8, 0, 0), None), None),
     # recovery reads every file although the redo log names the modified ones (MDEV-18733, corrected in 10.3 by default)
     "recovery_reads_all_files": _VersionRanges(None, (None, (10, 3, 0))),
+    # recovery opens only the files that the redo log names, and reads no other after it (MDEV-18733 again)
+    "opens_only_named_files": _VersionRanges(
+        None, ((10, 4, 4), None), (((10, 2, 23), (10, 3, 0)), ((10, 3, 14), (10, 4, 0)))
+    ),
     # size of a new table's file
     "files_of_four_pages": _VersionRanges(None, ((10, 4, 0), None)),
     "files_with_holes": _VersionRanges(((8, 0, 0), (8, 0, 16)), None),
@@ -405,11 +414,11 @@ def can(version: Version, capability: str) -> bool:
     """Returns whether this server has the capability. Raises KeyError for an unknown name, which is a bug of the
     caller."""
     span = CAPABILITIES[capability]
-    range_ = span.mariadb if version.flavor is Flavor.MARIADB else span.mysql
-    if range_ is None:
-        return False
-    since, until = range_
-    return (since is None or version.numbers >= since) and (until is None or version.numbers < until)
+    ranges = (span.mariadb, *span.backported) if version.flavor is Flavor.MARIADB else (span.mysql,)
+    return any(
+        (since is None or version.numbers >= since) and (until is None or version.numbers < until)
+        for since, until in filter(None, ranges)
+    )
 
 
 def capability_versions(capability: str) -> str:

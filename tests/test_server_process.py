@@ -190,7 +190,7 @@ def test_a_clean_start_has_no_proof_and_an_old_server_no_lag(tmp_path: Path) -> 
 
 
 def test_a_ready_line_without_its_end_counts_at_once(tmp_path: Path) -> None:
-    assert watched(tmp_path, "InnoDB: Progress in percent: 1 2", 0.02, " 3\n", READY_57.strip()).line
+    assert watched(tmp_path, "InnoDB: Progress in percent: 1 2", 0.02, " 3\n", READY_57.strip()).at_s
 
 
 def test_a_failed_start_has_the_first_error_and_the_last_lines(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_waiting_is_not_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return read(tail)
 
     monkeypatch.setattr(LogTail, "read", counted)
-    assert watched(tmp_path, 0.3, READY_57).line
+    assert watched(tmp_path, 0.3, READY_57).at_s
     assert reads < 200
 
 

@@ -80,14 +80,14 @@ def _is_detailed_error(line: str) -> bool:
 def _message_at(lines: Sequence[str], number: int) -> str:
     """Returns the message that begins in this line, with the following lines that continue its sentence."""
     line = lines[number][:MAX_SEARCHED_CHARS].strip()
-    begun = _BEGINS.search(line)
-    found = line if begun is None else begun[0]
+    beginning = _BEGINS.search(line)
+    message = line if beginning is None else beginning[0]
     if line.startswith("InnoDB: "):
         for more in lines[number + 1 : number + _MAX_LINES]:
-            if found.endswith(_ENDS) or not more.startswith("InnoDB: "):
+            if message.endswith(_ENDS) or not more.startswith("InnoDB: "):
                 break
-            found = f"{found} {more[:MAX_SEARCHED_CHARS].removeprefix('InnoDB: ').strip()}"
-    return found
+            message = f"{message} {more[:MAX_SEARCHED_CHARS].removeprefix('InnoDB: ').strip()}"
+    return message
 
 
 # --- Dictionary and tables
@@ -147,15 +147,15 @@ def read_catalogue(connection: Connection[Cursor], database: str) -> dict[str, T
 def _rows(connection: Connection[Cursor], database: str, table: str) -> int:
     """Returns the number of rows, or UNREADABLE_ROWS if the table cannot be read; raises if the connection is lost."""
     try:
-        found = scalar(connection, f"select count(*) from {quote_identifier(database)}.{quote_identifier(table)}")  # noqa: S608 - quoted
+        count = scalar(connection, f"select count(*) from {quote_identifier(database)}.{quote_identifier(table)}")  # noqa: S608 - quoted
     except pymysql.err.OperationalError as error:
         if connection.open:
             return UNREADABLE_ROWS
         raise error
     except pymysql.err.MySQLError:
         return UNREADABLE_ROWS
-    assert isinstance(found, int)
-    return found
+    assert isinstance(count, int)
+    return count
 
 
 def failing_tables(connection: Connection[Cursor], databases: Iterable[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ The original is never started, so that no crash can damage it, and every run beg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,20 +15,10 @@ from recovery.crash.tasks import Crash, Damage
 from recovery.crash.writers import JournalWriter, Writer
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
-from recovery.experiments.experiment import (
-    STANDARD,
-    Experiment,
-    ExperimentOptions,
-    HostCapacity,
-    Judgement,
-    Measurement,
-    Sizes,
-    VariantPlanner,
-    selected_parts,
-)
+from recovery.experiments.experiment import ExperimentOptions, HostCapacity, selected_parts
 from recovery.linux.privileges import RootStep
 from recovery.linux.storage import device_of
-from recovery.model import RECOVERY_METRIC, Schema, Startup, Variant
+from recovery.model import Schema, Startup, Variant
 from recovery.mysqld.datadir import Copy, disposable_copy
 from recovery.mysqld.server import Server
 
@@ -41,7 +31,7 @@ def random_source(bench: Bench, variant: Variant, task: Crash | Damage) -> Rando
 
 
 @contextmanager
-def running_on_copy(bench: Bench, *, on_a_disk: bool = False) -> Iterator[tuple[Copy, Startup]]:
+def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, Startup]]:
     """Starts the server of the bench over a copy of its data directory; yields the copy and the start."""
     server, original, device = bench.server, bench.server.datadir, bench.server.device
     bench.on_step("copying the data directory")
@@ -79,6 +69,8 @@ def log_lines(*logs: Path) -> list[str]:
 
 # --- The experiments
 
+SCHEMA = Schema(tables=20, columns=1)
+
 
 @dataclass(frozen=True)
 class CrashParts:
@@ -90,19 +82,20 @@ class CrashParts:
     why_no_disk: Callable[[HostCapacity], str | None]
 
     def selected(self, requested: ExperimentOptions, host: HostCapacity) -> tuple[str, ...]:
-        """Returns the parts to run.
+        """Returns the parts to run, in the order of `names`.
 
         Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
-        found = selected_parts(requested, self.names, self.experiment)
-        if self.with_disk not in found or (why := self.why_no_disk(host)) is None:
-            return found
+        chosen = selected_parts(requested, self.names, self.experiment)
+        parts = tuple(name for name in self.names if name in chosen)
+        if self.with_disk not in parts or (why := self.why_no_disk(host)) is None:
+            return parts
         if self.with_disk in requested.parts:
             raise HostUnfitError(
                 f"{self.with_disk} needs a separate disk, and this host cannot provide one: {why}",
                 f"root, loop devices, mkfs.ext4 and the step `{RootStep.MOUNT}` are needed; "
                 f"otherwise leave {self.with_disk} out of QUESTION=",
             )
-        return tuple(one for one in found if one != self.with_disk)
+        return tuple(name for name in parts if name != self.with_disk)
 
     def skipped_notes(self, requested: ExperimentOptions, host: HostCapacity) -> tuple[str, ...]:
         """Returns a note for the report if the part is skipped by default on this host."""
@@ -110,38 +103,3 @@ class CrashParts:
         if why is None:
             return ()
         return (f"{self.with_disk} is skipped: it needs a separate disk, and this host cannot provide one: {why}",)
-
-
-def crash_experiment(
-    name: str,
-    question: str,
-    title: str,
-    measure: Callable[[Bench, Variant], Measurement],
-    judge: Callable[[Measurement], Judgement],
-    variant_specs: VariantPlanner,
-    parts: CrashParts,
-    settings: Mapping[str, str],
-    *,
-    runs: int,
-    sizes: Sizes | None = None,
-    bases: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
-) -> Experiment:
-    return Experiment(
-        name,
-        question,
-        title,
-        measure,
-        judge,
-        variant_specs,
-        metric=RECOVERY_METRIC,
-        settings=lambda *_: settings,
-        schema=Schema(tables=20, columns=1),
-        programs=(SYSBENCH,),
-        bases=bases or {},
-        runs=runs,
-        sizes=sizes or {},
-        scale=STANDARD,
-        unavailable=parts.skipped_notes,
-        defaults={"parts": "all of them", **(defaults or {})},
-    )

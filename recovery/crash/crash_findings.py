@@ -68,7 +68,6 @@ class CrashFindings:
 
 
 def crash_metrics(back: CrashFindings) -> dict[str, float]:
-    """Returns the metrics of what was found after the crash, by name."""
     found = back.found
     counts = {
         "acknowledged": found.acknowledged,

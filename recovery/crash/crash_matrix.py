@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
+from recovery.builds.packages import SYSBENCH
 from recovery.crash.consistency import compare_dictionary, damage_lines, failing_tables
 from recovery.crash.crash import (
+    SCHEMA,
     CrashParts,
     background_writer,
-    crash_experiment,
     create_journal_writer,
     log_lines,
     random_source,
@@ -33,6 +34,7 @@ from recovery.experiments.experiment import (
     QUICK,
     STANDARD,
     TIMED_LOG,
+    Experiment,
     ExperimentOptions,
     HostCapacity,
     Measurement,
@@ -167,9 +169,8 @@ def _check_recovered(
 
 
 def _kill_metrics(kills: Sequence[_Kill]) -> dict[str, float]:
-    """Returns the metrics of the kills: how many, and when they came."""
     recoveries = kills[1:]
-    cut = {"cut_short": float(sum(not one.is_late for one in recoveries))} if recoveries else {}
+    cut = {"cut_short": float(sum(not kill.is_late for kill in recoveries))} if recoveries else {}
     return {"kills": float(len(kills)), "killed_after_s": kills[-1].into_s, **cut}
 
 
@@ -281,7 +282,6 @@ PARTS = CrashParts(
 
 
 def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    moments = PARTS.selected(requested, host)
     return tuple(
         VariantSpec(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
@@ -291,23 +291,27 @@ def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -
             settings=options,
         )
         for moment, options in product(
-            (one for one in CrashMoment if one in moments), option_combinations(requested, _VALUES)
+            map(CrashMoment, PARTS.selected(requested, host)), option_combinations(requested, _VALUES)
         )
     )
 
 
-CRASH_MATRIX = crash_experiment(
+CRASH_MATRIX = Experiment(
     "crash-matrix",
     "Does this server keep its promises when it is killed at a random moment?",
     "What survives a crash",
     measure,
     judge_recovery,
     variant_specs,
-    PARTS,
+    metric=RECOVERY_METRIC,
     # Small, so that within seconds pages are written back and the log wraps around.
-    {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
+    settings=lambda *_: {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
+    schema=SCHEMA,
     runs=20,
-    sizes={QUICK: {"runs": 1}, STANDARD: {"runs": 6}},
+    programs=(SYSBENCH,),
     bases={_FLUSH: "1", _DOUBLEWRITE: "1"},
-    defaults={"options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
+    sizes={QUICK: {"runs": 1}, STANDARD: {"runs": 6}},
+    scale=STANDARD,
+    unavailable=PARTS.skipped_notes,
+    defaults={"parts": "all of them", "options": f"{_FLUSH} 1, 2, 0 and {_DOUBLEWRITE} 1, 0"},
 )

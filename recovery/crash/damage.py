@@ -14,11 +14,12 @@ from typing import BinaryIO
 
 import pymysql
 
+from recovery.builds.packages import SYSBENCH
 from recovery.crash.consistency import failing_tables, first_damage_message
 from recovery.crash.crash import (
+    SCHEMA,
     CrashParts,
     background_writer,
-    crash_experiment,
     create_journal_writer,
     log_lines,
     random_source,
@@ -28,7 +29,15 @@ from recovery.crash.tasks import Damage, FileFault
 from recovery.crash.writers import LOAD_DATABASE, Writer
 from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.experiment import TIMED_LOG, ExperimentOptions, HostCapacity, Measurement, accept
+from recovery.experiments.experiment import (
+    STANDARD,
+    TIMED_LOG,
+    Experiment,
+    ExperimentOptions,
+    HostCapacity,
+    Measurement,
+    accept,
+)
 from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
@@ -111,12 +120,12 @@ def _apply_fault(
 
 def _pick_index_page(file: BinaryIO, pages: int, rng: Random, *, page_bytes: int) -> int:
     """Returns a random index page, or any page if there is none: damage to a page that is never read shows nothing."""
-    found = []
+    index_pages = []
     for page in range(pages):
         file.seek(page * page_bytes + _TYPE_AT)
         if file.read(2) == _INDEX_PAGE:
-            found.append(page)
-    return rng.choice(found or list(range(pages)))
+            index_pages.append(page)
+    return rng.choice(index_pages or list(range(pages)))
 
 
 def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
@@ -141,7 +150,7 @@ def _check_tables(bench: Bench, damaged: str, databases: tuple[str, ...]) -> Ite
     yield TABLE, _query_or_error(bench, lambda connection: f"{scalar(connection, counted):,} rows")
 
     def others(connection: pymysql.Connection) -> str:
-        wrong = [one for one in failing_tables(connection, databases) if not one.startswith(f"{damaged}:")]
+        wrong = [table for table in failing_tables(connection, databases) if not table.startswith(f"{damaged}:")]
         return "; ".join(wrong[:2]) or "all of them pass CHECK TABLE"
 
     yield OTHERS, _query_or_error(bench, others)
@@ -195,8 +204,8 @@ PARTS = CrashParts(
 
 
 def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-    faults = PARTS.selected(requested, host)
-    return tuple(spec for fault in FileFault if fault in faults for spec in _specs_for_fault(fault, requested))
+    faults = map(FileFault, PARTS.selected(requested, host))
+    return tuple(spec for fault in faults for spec in _specs_for_fault(fault, requested))
 
 
 def _specs_for_fault(fault: FileFault, requested: ExperimentOptions) -> Iterator[VariantSpec]:
@@ -210,15 +219,20 @@ def _specs_for_fault(fault: FileFault, requested: ExperimentOptions) -> Iterator
         yield VariantSpec(f"{fault}-{name.replace(' ', '-')}", Cache.WARM, Damage(fault, written, requested.seed), axes)
 
 
-DAMAGE = crash_experiment(
+DAMAGE = Experiment(
     "damage",
     "What does this server do and log when it starts after a crash with a full disk or a damaged file?",
     "Damaged files after a SIGKILL",
     measure,
     accept,
     variant_specs,
-    PARTS,
+    metric=RECOVERY_METRIC,
     # The redo log holds all changes of the load when the server is killed.
-    {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
+    settings=lambda *_: {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
+    schema=SCHEMA,
     runs=1,
+    programs=(SYSBENCH,),
+    scale=STANDARD,
+    unavailable=PARTS.skipped_notes,
+    defaults={"parts": "all of them"},
 )

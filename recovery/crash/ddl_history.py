@@ -68,18 +68,15 @@ def generate_steps(rng: RandomSource) -> Iterator[Step]:
         free = [name for name in map("table_{}".format, range(1, TABLE_COUNT + 1)) if name not in before]
         if len(before) < 3 or (free and rng.random() < 0.3):
             name = rng.choice(free)
-            statement, after = _create_statement(name), {**before, name: Table(("id", "filler"))}
+            statement = (
+                f"create table {DDL_DATABASE}.{name} (id int primary key auto_increment, "
+                "filler varchar(100) not null) engine=innodb row_format=dynamic"
+            )
+            after = {**before, name: Table(("id", "filler"))}
         else:
             statement, after = _change_statement(rng, before, free=free, number=number)
         yield Step(statement, dict(before), after)
         before = after
-
-
-def _create_statement(name: str) -> str:
-    return (
-        f"create table {DDL_DATABASE}.{name} (id int primary key auto_increment, filler varchar(100) not null) "
-        "engine=innodb row_format=dynamic"
-    )
 
 
 def _change_statement(
@@ -130,7 +127,7 @@ def compare_catalogues(
     there: Catalogue,
     *,
     killed_at_s: float,
-    atomic: bool = True,
+    atomic: bool,
 ) -> Violations:
     """Compares the tables that are `there` with the history of statements.
 
@@ -157,13 +154,16 @@ def compare_catalogues(
         )
     # Each table is in the old or the new state, but not all in the same one: one half of the statement was executed.
     mixed = 0 if odd else 1
-    partial = (f"half of: {under_way.statement[:80]}",) if under_way and (half or mixed) else ()
+    examples = [f"half of: {under_way.statement[:80]}"] if under_way and (half or mixed) else []
+    examples += [
+        f"{name} is {_describe_table(there.get(name))}, and was {_describe_table(now.get(name))}" for name in others
+    ]
     return replace(
         found,
         lost=len(others),
         half_done=len(half) or mixed,
         some_dropped=bool(mixed and under_way and under_way.drops_several),
-        examples=first_examples((*partial, *(_describe_difference(name, now, there) for name in others))),
+        examples=first_examples(examples),
     )
 
 
@@ -174,10 +174,6 @@ def _lost_step_count(answered: Sequence[tuple[Step, float]], there: Catalogue) -
         if answered[-back][0].before == there:
             return back
     return 0
-
-
-def _describe_difference(name: str, now: Catalogue, there: Catalogue) -> str:
-    return f"{name} is {_describe_table(there.get(name))}, and was {_describe_table(now.get(name))}"
 
 
 def _describe_table(table: Table | None) -> str:

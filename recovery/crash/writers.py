@@ -57,13 +57,13 @@ class Journal:
     @property
     def under_way(self) -> int:
         """Number of the transaction that may have been sent, but was not answered, when the server was killed."""
-        return max((one.number for one in (*self.committed, *self.rolled_back)), default=0) + 1
+        return max((answer.number for answer in (*self.committed, *self.rolled_back)), default=0) + 1
 
     @property
     def may_be_there(self) -> frozenset[int]:
         """Transactions that may be in the tables: the committed ones, and the unanswered one unless it rolls back."""
-        found = {one.number for one in self.committed}
-        return frozenset(found | ({self.under_way} if self.under_way % ROLLED_BACK_EVERY else set()))
+        committed = {answer.number for answer in self.committed}
+        return frozenset(committed | ({self.under_way} if self.under_way % ROLLED_BACK_EVERY else set()))
 
 
 @dataclass(frozen=True)
@@ -89,19 +89,19 @@ def read_journal(client: int, text: str) -> Journal:
     """Reads the journal of a client; raises TrialVoidError if a line is malformed.
 
     A last line without a line end was being written when the client was ended: its transaction counts as unanswered."""
-    found: dict[str, list[Answer]] = {COMMITTED: [], ROLLED_BACK: []}
+    answers: dict[str, list[Answer]] = {COMMITTED: [], ROLLED_BACK: []}
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
             break
         try:
             what, number, at_s = line.split()
-            found[what].append(Answer(int(number), float(at_s)))
+            answers[what].append(Answer(int(number), float(at_s)))
         except (ValueError, KeyError) as error:
             raise TrialVoidError(
                 f"the journal of client {client} has an invalid line: {line.strip()[:60]}",
                 "its disk may be full; without the journal the acknowledged writes are unknown",
             ) from error
-    return Journal(client, tuple(found[COMMITTED]), tuple(found[ROLLED_BACK]))
+    return Journal(client, tuple(answers[COMMITTED]), tuple(answers[ROLLED_BACK]))
 
 
 def compare_journals(journals: Sequence[Journal], held: Sequence[ServerContents], *, killed_at_s: float) -> Violations:
@@ -128,7 +128,7 @@ def compare_journals(journals: Sequence[Journal], held: Sequence[ServerContents]
 
 
 def _lost(journal: Journal, there: ServerContents) -> Iterator[Answer]:
-    return (one for one in journal.committed if one.number not in there.whole)
+    return (answer for answer in journal.committed if answer.number not in there.whole)
 
 
 def _torn(there: ServerContents) -> Iterator[int]:
@@ -137,14 +137,13 @@ def _torn(there: ServerContents) -> Iterator[int]:
         yield there.balance
 
 
-def _describe_transactions(found: Iterable[tuple[int, int]], what: str) -> Iterator[str]:
-    return (f"transaction {number:,} of client {client} is {what}" for client, number in found)
+def _describe_transactions(transactions: Iterable[tuple[int, int]], what: str) -> Iterator[str]:
+    return (f"transaction {number:,} of client {client} is {what}" for client, number in transactions)
 
 
 # --- The writers
 
 LOAD_DATABASE = "crash_load"
-"""Schema for the tables of the load."""
 CLIENTS = 4
 _TABLES = 3
 _PREPARING_S = 30.0
@@ -318,7 +317,6 @@ class JournalWriter:
 
 
 def _read_contents(server: Server) -> list[ServerContents]:
-    """Reads the tables of the load and returns their contents by client."""
     with server.session() as connection, connection.cursor() as cursor:
         tables = []
         for number in range(1, _TABLES + 1):

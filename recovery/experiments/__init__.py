@@ -77,9 +77,8 @@ EXPERIMENTS = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """Imports and returns the experiment of this name."""
     if name not in EXPERIMENTS:
         raise UsageError(f"there is no experiment '{name}'", f"there are: {', '.join(EXPERIMENTS)}")
     module, _, attribute = EXPERIMENTS[name].location.partition(":")
-    found: Experiment = getattr(import_module(module), attribute)
-    return found
+    experiment: Experiment = getattr(import_module(module), attribute)
+    return experiment

@@ -6,7 +6,9 @@ server for the report. It also measures the storage floor over the server's file
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,8 +42,8 @@ from recovery.mysqld.options import (
     timed_only_settings,
     wait_counting_settings,
 )
-from recovery.mysqld.server import Server, StartCompanion, no_companion
-from recovery.workload.inserts import InsertsFailedError, count_rows, execute_inserts, tables_of, write_heartbeat
+from recovery.mysqld.server import Server, StartCompanion
+from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
     from recovery.linux.file_opens import TracedOpens
@@ -63,8 +65,6 @@ class Contents:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions that hold for every trial of a session."""
-
     statements: tuple[str, ...]
     """Statements of the rendered insert script."""
     as_published: bool = False
@@ -165,7 +165,6 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
 # --- The schema of timed table creation, and its cleanup after a killed run
 
 SCRATCH_SCHEMA = "published_build"
-"""Schema for the tables of a timed creation."""
 
 
 def has_scratch_schema(datadir: DataDir, schema: Schema) -> bool:
@@ -210,7 +209,6 @@ class OpenedFilesTracer:
         self._resident_bytes: int | None = None
 
     def on_start(self) -> None:
-        """Records that the server is about to start."""
         self._began_s = time.time() - _TIMESTAMP_TOLERANCE_S
 
     def on_ended(self) -> None:
@@ -298,12 +296,12 @@ class Bench:
         self.can_recover = True
         """False if the server failed at the timed start of this trial, other than by a kill from outside."""
         self._untimed = 0
-        self._acknowledged: dict[str, int] = {}
+        self._acknowledged = Counter[str]()
         """Acknowledged rows by table that are not yet in the ledger."""
 
     # -- the server
 
-    def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
+    def configure(self, variant: Variant, *, extra: ExtraRun | None, repeat: int) -> None:
         """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
         known = adapt_redo_capacity(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
@@ -313,7 +311,6 @@ class Bench:
 
     @property
     def description(self) -> dict[str, str]:
-        """Description of the server, its tables and the current settings, for the report."""
         return describe_build(self.server.build, self.schema, self.datadir.state) | self._described.get(
             self._variant.label, {}
         )
@@ -347,7 +344,7 @@ class Bench:
         sampling = self.stack_sampler()
 
         def start() -> Startup:
-            return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else no_companion)
+            return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else nullcontext)
 
         tracer = self._tracer
         self.on_step("timed start")
@@ -368,7 +365,6 @@ class Bench:
         return None if self._collect_samples is None else self._collect_samples()
 
     def stack_sampler(self) -> StackSampler | None:
-        """Returns a stack sampler if this run is one for stacks, otherwise None."""
         if self._extra is not ExtraRun.STACKS:
             return None
         from recovery.profiling.profile import StackSampler
@@ -402,7 +398,7 @@ class Bench:
             self._tracer.on_ended()
 
     def _start(
-        self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = no_companion
+        self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = nullcontext
     ) -> Startup:
         self.stopped_cleanly = False
         if self._tracer is not None:
@@ -462,14 +458,16 @@ class Bench:
         self.on_step("inserting")
         with self.server.session() as connection:
             try:
-                acknowledged = execute_inserts(connection, self.conditions.statements) or write_heartbeat(connection)
+                acknowledged = execute_inserts(connection, self.conditions.statements)
+                if not acknowledged:
+                    connection.query(HEARTBEAT)
             except InsertsFailedError as error:
-                self._acknowledge(error.acknowledged)
+                self._acknowledged.update(error.acknowledged)
                 failure = self.server.failure(error.message)
                 if self.server.alive:
                     raise  # the server rejects the script, and would do so in every trial
                 raise failure from error
-        self._acknowledge(acknowledged)
+        self._acknowledged.update(acknowledged)
 
     def describe(self) -> None:
         """Reads the description of the running server, once for each variant."""
@@ -480,16 +478,15 @@ class Bench:
     def count_contents(self) -> Contents:
         self.on_step("counting rows and tables")
         state = self.datadir.state
-        tables = tuple(state.rows)
         self.describe()
         with self.server.session() as connection:
-            found = count_rows(connection, tables)
+            rows_found = count_rows(connection, tuple(state.rows))
             return Contents(
                 tables_expected=state.tables or self.schema.total_tables,
                 tables_found=count_tables(connection, self.schema.database_names),
                 rows_expected=sum(state.rows.values()),
-                rows_found=sum(found.values()),
-                rows_lost=sum(max(0, rows - found[table]) for table, rows in state.rows.items()),
+                rows_found=sum(rows_found.values()),
+                rows_lost=sum(max(0, rows - rows_found[table]) for table, rows in state.rows.items()),
             )
 
     def claim_and_recount(self) -> bool:
@@ -531,7 +528,7 @@ class Bench:
     def _recount(self, tables: tuple[str, ...]) -> None:
         """Starts the server, drops the scratch schema if there is one, counts tables and rows, and saves the ledger."""
         self.last_read_bytes = None
-        self._acknowledged = {}
+        self._acknowledged.clear()
         self.start()
         self.on_step("counting rows and tables")
         with self.server.session() as connection:
@@ -539,10 +536,10 @@ class Bench:
                 self.on_step("dropping tables that a killed run left")
                 drop_scratch_schema(self.datadir, connection)
                 self.on_step("counting rows and tables")
-            found = count_tables(connection, self.schema.database_names)
-            if found != self.datadir.state.tables:
+            count = count_tables(connection, self.schema.database_names)
+            if count != self.datadir.state.tables:
                 raise RecoveryError(
-                    f"the data directory {self.datadir.path} holds {found} tables instead of "
+                    f"the data directory {self.datadir.path} holds {count} tables instead of "
                     f"{self.datadir.state.tables}",
                     removal_hint(self.datadir.path),
                 )
@@ -556,17 +553,12 @@ class Bench:
         self.stop()
         self.datadir.save(replace(self.datadir.state, rows=rows))
 
-    def _acknowledge(self, acknowledged: Mapping[str, int]) -> None:
-        for table, count in acknowledged.items():
-            self._acknowledged[table] = self._acknowledged.get(table, 0) + count
-
     def _write_ledger(self) -> None:
         if self._acknowledged:
-            rows = dict(self.datadir.state.rows)
-            for table, count in self._acknowledged.items():
-                rows[table] = rows.get(table, 0) + count
-            self.datadir.save(replace(self.datadir.state, rows=rows))
-            self._acknowledged = {}
+            rows = Counter(self.datadir.state.rows)
+            rows.update(self._acknowledged)
+            self.datadir.save(replace(self.datadir.state, rows=dict(rows)))
+            self._acknowledged.clear()
 
 
 # --- Storage floor

@@ -101,9 +101,9 @@ MAX_COMBINATIONS = 10_000
 
 def option_combinations(requested: ExperimentOptions, defaults: OptionValues) -> tuple[Pairs, ...]:
     """Returns every combination of the options' values. Values that the user gives replace the default ones."""
-    wanted = dict(defaults) | dict(requested.options)
-    check_combination_count(math.prod(map(len, wanted.values())))
-    return tuple(tuple(zip(wanted, values, strict=True)) for values in product(*wanted.values()))
+    options = dict(defaults) | dict(requested.options)
+    check_combination_count(math.prod(map(len, options.values())))
+    return tuple(tuple(zip(options, values, strict=True)) for values in product(*options.values()))
 
 
 def check_combination_count(count: int) -> None:
@@ -244,7 +244,6 @@ def start_experiment(
     sizes: Sizes = _SIZES_OF_STARTS,
     points: tuple[int, ...] = (),
 ) -> Experiment:
-    """Returns an experiment that times starts with these states of the cache."""
     specs = startup_specs(caches)
     how = f"Measured with {' and '.join(f'a {cache}' for cache in caches)} cache. "
     return Experiment(name, question, title, measure, judge, lambda *_: specs, points=points, sizes=sizes, how=how)

@@ -33,8 +33,6 @@ def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tu
 
 @dataclass(frozen=True)
 class _CacheLimits:
-    """Limits on the size of a table cache."""
-
     files: int
     """Number of files that a server may open."""
     instances: tuple[int, ...]
@@ -92,17 +90,13 @@ def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, st
     if needed <= limit:
         return str(room.too_few(tables, threads)), str(min(limit, int(_CACHE_HEADROOM * needed)))
     fit = limit // room.needed(1, threads)
-    fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={_max_threads(threads, room)} at most"
+    most = next(filter(room.fits, range(threads, 1, -1)), 1)
+    fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={most} at most"
     raise UsageError(
         f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
         f"table cache; the files that a server may open here (ulimit -n) allow {limit:,}",
         f"give {fewer}, or the values to measure at: OPTION={_CACHE}={limit // 4},{limit}",
     )
-
-
-def _max_threads(threads: int, room: _CacheLimits) -> int:
-    """Returns the largest possible number of clients over one table, up to `threads`."""
-    return next(filter(room.fits, range(threads, 1, -1)), 1)
 
 
 INTERFERENCE = load_experiment(

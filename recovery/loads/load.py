@@ -10,11 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypedDict
+from typing import Any
 
 import pymysql
 from pymysql.cursors import SSCursor
@@ -82,8 +82,8 @@ def read_tables(bench: Bench, task: Load) -> None:
     with bench.server.watched(), ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="read") as threads:
         running = [threads.submit(_run_statements, bench, share) for share in shares]
         try:
-            for one in running:
-                one.result()
+            for reading in running:
+                reading.result()
         except (pymysql.Error, OSError) as error:
             raise bench.server.failure(f"the tables cannot be read: {message_of(error)}") from error
         except BaseException:
@@ -125,7 +125,7 @@ class TaskResult:
     """Result of one task as its clients report it, without the samples of the server."""
 
     metrics: Mapping[str, float]
-    clients: Mapping[str, str] = field(default_factory=dict)
+    clients: Mapping[str, str]
     """Versions and commands of the client programs."""
     queries: int = 0
     """Number of queries answered to the clients of the load in the measured interval."""
@@ -213,7 +213,6 @@ class TaskMonitor:
 
     @property
     def raw(self) -> Path:
-        """The file of all samples, next to the server's log."""
         return self._server.logdir / SAMPLES_FILE
 
 
@@ -235,12 +234,6 @@ _PREPARING_S = 60.0
 """Timeout for preparing all statements; sysbench itself gives up after half of it."""
 _POLLER_END_S, _POLLER_KILLED_END_S = 0.5, 5.0
 """Seconds that a poller gets to end after its load: by itself, and after its running query was killed."""
-
-
-class _ConnectionArgs(TypedDict):
-    program: Path
-    socket: Path
-    database: str
 
 
 def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
@@ -289,16 +282,18 @@ def _pin_apart(bench: Bench) -> frozenset[int] | None:
 
 
 def _client_commands(bench: Bench, task: Load) -> dict[str, list[str]]:
-    """Returns the commands of the load and of its poller, if it has one."""
-    server, schema = bench.server, bench.schema
-    where: _ConnectionArgs = {
-        "program": bench.conditions.programs[SYSBENCH].path, "socket": server.socket, "database": schema.database,
-    }  # fmt: skip
-    commands = {_LOAD: sysbench.sysbench_command(task, **where)}
+    server, schema, program = bench.server, bench.schema, bench.conditions.programs[SYSBENCH].path
+    commands = {_LOAD: sysbench.sysbench_command(task, program=program, socket=server.socket, database=schema.database)}
     if task.poll is not None and task.poll.clients:
-        statements = polling.write_statements(task.poll, server.logdir)
         commands[_POLLS] = polling.poller_command(
-            task.poll, task, statements=statements, tables=schema.tables, version=server.build.version, **where
+            task.poll,
+            task,
+            program=program,
+            statements=polling.write_statements(task.poll, server.logdir),
+            socket=server.socket,
+            database=schema.database,
+            tables=schema.tables,
+            version=server.build.version,
         )
     return commands
 
@@ -394,7 +389,7 @@ def create_tables(bench: Bench, task: CreateTask, watch: TaskMonitor) -> TaskRes
         bench.on_step("dropping the tables")
         cursor.execute(f"drop schema {SCRATCH_SCHEMA}")
     per_s = task.tables / watch.seconds
-    return TaskResult({"elapsed_s": watch.seconds, "tables_made": float(task.tables), "tables_per_s": per_s})
+    return TaskResult({"elapsed_s": watch.seconds, "tables_made": float(task.tables), "tables_per_s": per_s}, {})
 
 
 # --- One trial: start the server, run its task, stop it
@@ -450,8 +445,8 @@ def _total_usage(watch: TaskMonitor, done: TaskResult) -> dict[str, float]:
     if done.queries:
         return {}
     usage = watch.usage
-    found = {"read_bytes": usage.read_bytes, "read_requests": usage.read_requests, "server_cpu_s": usage.cpu_s}
-    return {name: float(value) for name, value in found.items() if value is not None}
+    totals = {"read_bytes": usage.read_bytes, "read_requests": usage.read_requests, "server_cpu_s": usage.cpu_s}
+    return {name: float(value) for name, value in totals.items() if value is not None}
 
 
 def with_client_rates(timeline: Timeline, seen: Sequence[tuple[float, float]]) -> Timeline:
@@ -460,12 +455,12 @@ def with_client_rates(timeline: Timeline, seen: Sequence[tuple[float, float]]) -
     A sample that is more than half a second away gets no value; a second without a sample near it is dropped."""
     if not seen:
         return timeline
-    found: dict[float, float] = {}
+    rates: dict[float, float] = {}
     for second, qps in seen:
         nearest = min(timeline.at_s, key=lambda at_s: abs(at_s - second), default=None)
         if nearest is not None and abs(nearest - second) <= _MAX_SAMPLE_DISTANCE_S:
-            found[nearest] = qps
-    values = tuple(found.get(at_s) for at_s in timeline.at_s)
+            rates[nearest] = qps
+    values = tuple(rates.get(at_s) for at_s in timeline.at_s)
     return replace(timeline, columns={"qps": values, **timeline.columns})
 
 
@@ -473,10 +468,10 @@ def with_poll_rates(timeline: Timeline, polled: Sequence[tuple[float, float]]) -
     """Adds the pollers' answers per second, averaged between each sample and the one before.
 
     No answers are lost where samples are far apart. There are no values before the poller's start and after its end."""
-    found: dict[int, list[float]] = {}
+    rates: dict[int, list[float]] = {}
     for second, per_s in polled:
-        found.setdefault(bisect_left(timeline.at_s, second - _MAX_SAMPLE_DISTANCE_S), []).append(per_s)
-    values = tuple(fmean(found[number]) if number in found else None for number in range(len(timeline.at_s)))
+        rates.setdefault(bisect_left(timeline.at_s, second - _MAX_SAMPLE_DISTANCE_S), []).append(per_s)
+    values = tuple(fmean(rates[number]) if number in rates else None for number in range(len(timeline.at_s)))
     if all(value is None for value in values):
         return timeline
     return replace(timeline, columns={**timeline.columns, "polls_per_s": values})

@@ -41,8 +41,11 @@ _CHUNK, _LARGE_CHUNK = 16 * _MIB, 128 * _MIB
 def pool_bytes(schema: Schema, host: HostCapacity, *, ratio: float | None) -> int:
     """Returns a pool size that holds all data or, with a `ratio`, one that the data exceeds by this factor; never more
     than half of the host's memory."""
-    wanted = _wanted_pool_bytes(schema, ratio)
-    return _round_to_chunks(min(max(wanted, _MIN_SERVER_POOL_BYTES), _max_pool_bytes(host)))
+    size = min(max(_needed_pool_bytes(schema, ratio), _MIN_SERVER_POOL_BYTES), _max_pool_bytes(host))
+    # The nearest size, up or down, that servers do not round: so the requested ratio is kept.
+    instances, chunk = _pool_geometry(size)
+    unit = _MIB if size < chunk else instances * chunk
+    return max(1, round(size / unit)) * unit
 
 
 def pool_options(size: int) -> dict[str, str]:
@@ -51,11 +54,10 @@ def pool_options(size: int) -> dict[str, str]:
     Since 5.7 a pool consists of chunks, equally many in each instance, and the server rounds any other size up, by
     default to the next gigabyte; 5.6 accepts any size. Sizes from `pool_bytes()` are not rounded."""
     instances, chunk = _pool_geometry(size)
-    chunk = min(chunk, size)
     return {
         POOL: str(size),
         "loose_innodb_buffer_pool_instances": str(instances),
-        "loose_innodb_buffer_pool_chunk_size": str(chunk),
+        "loose_innodb_buffer_pool_chunk_size": str(min(chunk, size)),
     }
 
 
@@ -72,11 +74,11 @@ def check_memory(
 
 
 def _check_ratio(ratio: float, schema: Schema, host: HostCapacity) -> None:
-    wanted, limit = _wanted_pool_bytes(schema, ratio), _max_pool_bytes(host)
-    if wanted > limit:
+    needed, limit = _needed_pool_bytes(schema, ratio), _max_pool_bytes(host)
+    if needed > limit:
         min_ratio = data_bytes(schema.total_tables, schema.rows) / limit
         raise UsageError(
-            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(wanted)}: {_over_memory_text(limit)}",
+            f"MEMORY_RATIO={ratio:g} asks for a buffer pool of {_gib(needed)}: {_over_memory_text(limit)}",
             f"give MEMORY_RATIO={min_ratio + 0.05:.1f} or more",
         )
 
@@ -93,20 +95,13 @@ def _check_load_fits(load: Load, host: HostCapacity) -> None:
         )
 
 
-def _wanted_pool_bytes(schema: Schema, ratio: float | None) -> float:
+def _needed_pool_bytes(schema: Schema, ratio: float | None) -> float:
     data = data_bytes(schema.total_tables, schema.rows)
     return data / ratio if ratio else max(_DEFAULT_POOL_FACTOR * data, _MIN_DEFAULT_POOL_BYTES)
 
 
 def _max_pool_bytes(host: HostCapacity) -> float:
     return _MAX_MEMORY_SHARE * host.memory_bytes
-
-
-def _round_to_chunks(wanted: float) -> int:
-    """Returns the nearest size, up or down, that servers do not round: so the requested ratio is kept."""
-    instances, chunk = _pool_geometry(wanted)
-    unit = _MIB if wanted < chunk else instances * chunk
-    return max(1, round(wanted / unit)) * unit
 
 
 def _pool_geometry(size: float) -> tuple[int, int]:
@@ -142,7 +137,6 @@ QUICK_LOAD = {"seconds": 5, "warmup": 2, "runs": 1}
 STANDARD_LOAD = {"seconds": 8, "warmup": 2}
 """Sizes by SCALE that several loads share."""
 DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
-"""The default numbers of threads, in words."""
 
 
 def make_load(
@@ -162,7 +156,7 @@ def make_load(
     )
 
 
-def load_variant(load: Load, axes: Pairs, options: Pairs = ()) -> VariantSpec:
+def load_variant(load: Load, axes: Pairs, options: Pairs) -> VariantSpec:
     """Returns a variant that measures this load with these server options; `name_variants()` gives it its name."""
     return VariantSpec("", Cache.WARM, load, axes, options)
 
@@ -171,14 +165,14 @@ def name_variants(variants: Iterable[VariantSpec]) -> tuple[VariantSpec, ...]:
     """Names each variant by the axes in which the variants differ.
 
     Raises UsageError if there are too many, if two get the same name, or if a name is too long for a file."""
-    found = _with_same_protocol(tuple(islice(variants, MAX_COMBINATIONS + 1)))
-    check_combination_count(len(found))
+    unnamed = _with_same_protocol(tuple(islice(variants, MAX_COMBINATIONS + 1)))
+    check_combination_count(len(unnamed))
     values: dict[str, set[str]] = {}
-    for variant in found:
+    for variant in unnamed:
         for axis, value in variant.axes:
             values.setdefault(axis, set()).add(value)
     differing = {axis for axis, known in values.items() if len(known) > 1 or axis in _SELF_EXPLANATORY_AXES}
-    named = tuple(replace(variant, name=_name(variant.axes, differing)) for variant in found)
+    named = tuple(replace(variant, name=_name(variant.axes, differing)) for variant in unnamed)
     for name, times in Counter(variant.name for variant in named).items():
         if times > 1:
             raise UsageError(f"two of the loads are called {name}", "give scripts and values that differ by name")
@@ -250,5 +244,6 @@ def check_clients(variants: Iterable[VariantSpec], host: HostCapacity) -> None:
         )
 
 
-def powers_of_two(limit: int) -> tuple[int, ...]:
-    return tuple(1 << exponent for exponent in range(limit.bit_length()))
+def default_threads(host: HostCapacity) -> tuple[int, ...]:
+    """Returns the powers of two up to THREADS_PER_CPU times the CPUs."""
+    return tuple(1 << exponent for exponent in range((THREADS_PER_CPU * host.cpus).bit_length()))

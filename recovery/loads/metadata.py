@@ -25,20 +25,12 @@ def variant_specs(requested: ExperimentOptions, schema: Schema, _: HostCapacity)
 
 
 def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, Task]]:
-    one = schema.database_names[0]
-    yield (
-        SIZES,
-        StatementTask("select table_schema, sum(data_length) from information_schema.tables group by table_schema"),
-    )
+    first = schema.database_names[0]
+    sizes = "select table_schema, sum(data_length) from information_schema.tables group by table_schema"
     # The tool itself has chosen the name of the schema.
-    yield SIZE, StatementTask(f"select sum(data_length) from information_schema.tables where table_schema = '{one}'")  # noqa: S608
-    yield (
-        ENGINES,
-        StatementTask(
-            "select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"
-        ),
-    )
-    for name, statement in requested.queries:
+    size = f"select sum(data_length) from information_schema.tables where table_schema = '{first}'"  # noqa: S608
+    engines = "select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"
+    for name, statement in ((SIZES, sizes), (SIZE, size), (ENGINES, engines), *requested.queries):
         yield name, StatementTask(statement)
     yield PLAIN_DUMP, DumpTask()
     yield UNLOCKED_DUMP, DumpTask(("--skip-lock-tables",))

@@ -74,13 +74,13 @@ def parse_counter_reports(text: str) -> tuple[CounterReport, ...]:
     """Parses the reports of the pollers in the output of sysbench, even if it was stopped before its final report."""
     return tuple(
         CounterReport(
-            float(found["at"]),
-            int(found["poller"]),
-            own=(int(found["own_hits"]), int(found["own_misses"])),
-            all=(int(found["hits"]), int(found["misses"])),
-            is_last=found["last"] is not None,
+            float(match["at"]),
+            int(match["poller"]),
+            own=(int(match["own_hits"]), int(match["own_misses"])),
+            all=(int(match["hits"]), int(match["misses"])),
+            is_last=match["last"] is not None,
         )
-        for found in _COUNTER_REPORT.finditer(text)
+        for match in _COUNTER_REPORT.finditer(text)
     )
 
 
@@ -88,18 +88,21 @@ def add_load_counters(samples: Sequence[Sample], counters: PollerCounters, *, be
     """Returns the samples with the counters of the load's own sessions added, as far as they can be determined.
 
     `began_s` is the start of the measurement on the monotonic clock."""
-    found = tuple(samples)
+    counted = tuple(samples)
     for number, name in enumerate(TABLE_CACHE_COUNTERS):
         points = [
-            (one.at_s + began_s, value) for one in found if (value := one.figures.get(f"status.{name}")) is not None
+            (sample.at_s + began_s, value)
+            for sample in counted
+            if (value := sample.figures.get(f"status.{name}")) is not None
         ]
         values = dict(_running_maximum(tuple(_load_counter(points, counters, number))) if counters.pollers else points)
-        found = tuple(_with_value(one, f"{LOAD_PREFIX}{name}", values.get(one.at_s + began_s)) for one in found)
-    return found
+        counted = tuple(
+            _with_value(sample, f"{LOAD_PREFIX}{name}", values.get(sample.at_s + began_s)) for sample in counted
+        )
+    return counted
 
 
 def _with_value(sample: Sample, name: str, value: float | None) -> Sample:
-    """Returns the sample with one value added; unchanged if it is None."""
     return sample if value is None else replace(sample, figures={**sample.figures, name: round(value, 1)})
 
 

@@ -73,7 +73,9 @@ def sample_series(samples: Sequence[Sample]) -> Timeline:
     """Returns the time series for a report. Columns without any value are left out."""
     shown = _drop_close_samples(tuple(samples))
     columns = {name: tuple(_rates(sums, shown)) for name, sums in COUNTER_SUMS.items()}
-    columns |= {name: tuple(_gauges(sums, shown)) for name, sums in GAUGE_SUMS.items()}
+    for name, sums in GAUGE_SUMS.items():
+        gauges = (first_available_sum(sums, sample) for sample in shown)
+        columns[name] = tuple(None if value is None else round_significant(value) for value in gauges)
     known = {name: values for name, values in columns.items() if any(value is not None for value in values)}
     return Timeline(tuple(sample.at_s for sample in shown), known)
 
@@ -117,12 +119,6 @@ def _rates(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
     for before, after in pairwise(samples):
         grown = growth(sums, before, after)
         yield None if grown is None else round_significant(grown / (after.at_s - before.at_s))
-
-
-def _gauges(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
-    for sample in samples:
-        value = first_available_sum(sums, sample)
-        yield None if value is None else round_significant(value)
 
 
 def _drop_close_samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
@@ -200,20 +196,20 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[s
     if seen < _MIN_COVERAGE:
         return {}
 
-    found: dict[str, float | None] = {}
+    results: dict[str, float | None] = {}
     for name, sums in _RATES.items():
-        found[name] = _divide(_maintained_growth(name, sums, (began, ended)), seconds)
+        results[name] = _divide(_maintained_growth(name, sums, (began, ended)), seconds)
     for name, sums in GAUGE_SUMS.items():
         # The last sample is left out, because the load has ended by then.
         values = [value for one in measured[:-1] if (value := first_available_sum(sums, one)) is not None]
-        found[name] = fmean(values) if values else None
+        results[name] = fmean(values) if values else None
     for name, (sums, factor) in _PER_QUERY.items():
-        found[name] = _divide(_maintained_growth(name, sums, (began, ended)), queries * seen / factor)
+        results[name] = _divide(_maintained_growth(name, sums, (began, ended)), queries * seen / factor)
     for name, sums in _PER_COMMIT.items():
-        found[name] = _divide(growth(sums, began, ended), commits * seen)
+        results[name] = _divide(growth(sums, began, ended), commits * seen)
     for name, (what, of) in _RATIOS.items():
-        found[name] = _divide(growth(what, began, ended), growth(of, began, ended))
-    return {name: round_significant(value) for name, value in found.items() if value is not None}
+        results[name] = _divide(growth(what, began, ended), growth(of, began, ended))
+    return {name: round_significant(value) for name, value in results.items() if value is not None}
 
 
 def _maintained_growth(name: str, sums: Sums, ends: tuple[Sample, Sample]) -> float | None:

@@ -84,7 +84,6 @@ WaitCounts = dict[tuple[str, str], WaitCount]
 
 _MUTEX_STATUS = re.compile(r"\b(spins|os_waits|waits)=(\d{1,20})", re.ASCII)
 _PICOSECONDS_PER_S = 1e12
-"""Picoseconds per second: the Performance Schema counts in picoseconds."""
 _LOCKS = {
     "row locks": ("status.Innodb_row_lock_waits", "status.Innodb_row_lock_time"),
     "table locks": ("status.Table_locks_waited", ""),
@@ -96,14 +95,14 @@ def parse_mutexes(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
 
     The status is `os_waits=3` in 5.6. In 5.7 and later it is `waits=3` for a read-write lock, and
     `spins=9,waits=3,calls=90` for a mutex, if mutexes are monitored. Rows with the same name are added up."""
-    found: WaitCounts = {}
+    totals: WaitCounts = {}
     for _, name, status, *_ in rows:
         counts = {what.removeprefix("os_"): int(count) for what, count in _MUTEX_STATUS.findall(str(status))}
         if "waits" in counts:
-            before = found.get((MUTEX, str(name)), WaitCount(0))
+            before = totals.get((MUTEX, str(name)), WaitCount(0))
             spins = counts["spins"] + (before.spins or 0) if "spins" in counts else before.spins
-            found[MUTEX, str(name)] = WaitCount(before.waits + counts["waits"], None, spins)
-    return found
+            totals[MUTEX, str(name)] = WaitCount(before.waits + counts["waits"], None, spins)
+    return totals
 
 
 def parse_events(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
@@ -113,12 +112,12 @@ def parse_events(rows: Iterable[tuple[Any, ...]]) -> WaitCounts:
 
 def lock_counts(figures: Mapping[str, float]) -> WaitCounts:
     """Returns the counts of waits for row locks and table locks in the status counters of a sample."""
-    found: WaitCounts = {}
+    counts: WaitCounts = {}
     for name, (count, milliseconds) in _LOCKS.items():
         if count in figures:
             waited_s = figures[milliseconds] / 1000 if milliseconds in figures else None
-            found[STATUS, name] = WaitCount(int(figures[count]), waited_s)
-    return found
+            counts[STATUS, name] = WaitCount(int(figures[count]), waited_s)
+    return counts
 
 
 def mutex_totals(counted: WaitCounts) -> dict[str, float]:
@@ -128,12 +127,12 @@ def mutex_totals(counted: WaitCounts) -> dict[str, float]:
     left out then."""
     mutex = [count for (source, _), count in counted.items() if source == MUTEX]
     spins = [count.spins for count in mutex if count.spins is not None]
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     if mutex:
-        found[MUTEX_WAITS] = sum(count.waits for count in mutex)
+        totals[MUTEX_WAITS] = sum(count.waits for count in mutex)
     if spins:
-        found[MUTEX_SPINS] = sum(spins)
-    return found
+        totals[MUTEX_SPINS] = sum(spins)
+    return totals
 
 
 def waits_between(before: WaitCounts, after: WaitCounts) -> tuple[ThreadWait, ...]:
@@ -204,14 +203,14 @@ class CounterReader:
 
     def waits(self) -> WaitCounts:
         """Returns the counts of waits. Sources that the server rejects are left out."""
-        found: WaitCounts = {}
+        counts: WaitCounts = {}
         for statement, parsed in ((_MUTEXES, parse_mutexes), (_EVENTS, parse_events)):
             try:
-                found |= parsed(self._rows(statement))
+                counts |= parsed(self._rows(statement))
             except pymysql.MySQLError as error:
                 if not _is_server_error(error):
                     raise
-        return found
+        return counts
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -97,7 +97,6 @@ def duration_options(load: Load) -> list[str]:
 
 
 def base_command(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
-    """Returns the beginning of every sysbench command line."""
     return [
         str(program), script, f"--threads={threads}", "--events=0", "--report-interval=1", "--histogram=on",
         "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", "--mysql-user=root", "--mysql-password=",
@@ -206,21 +205,21 @@ def percentile(bars: Sequence[tuple[float, int]], share: float) -> float | None:
     """Returns a percentile of the histogram, computed as sysbench does it; None if the histogram is empty.
 
     It is the first bucket at which the cumulative count reaches `share` percent of all events."""
-    wanted = int(sum(count for _, count in bars) * share / 100 + 0.5)
+    rank = int(sum(count for _, count in bars) * share / 100 + 0.5)
     counted = 0
     for value, count in bars:
         counted += count
-        if counted >= wanted:
+        if counted >= rank:
             return value
     return None
 
 
 def _last_match(pattern: re.Pattern[str], text: str) -> str:
     """Returns the last match, which is from the final report; earlier ones are from the checkpoint."""
-    found = pattern.findall(text)
-    if not found:
+    matches = pattern.findall(text)
+    if not matches:
         raise _missing_report(text)
-    return str(found[-1])
+    return str(matches[-1])
 
 
 def _missing_report(text: str) -> RecoveryError:
@@ -263,8 +262,6 @@ _SERVER_ERROR = re.compile(r"\berr(?:or|no)\b\W{0,3}\d+")
 
 @dataclass(frozen=True)
 class ClientResult:
-    """The result of a client program that has ended."""
-
     text: str
     """The standard output; empty if it was only counted."""
     code: int
@@ -294,10 +291,12 @@ class Client:
         self._ended: ClientResult | None = None
 
     def __enter__(self) -> Self:
+        cpus = ",".join(map(str, sorted(self._cpus or ())))
+        wrapper = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), cpus]
         try:
             # A signal that arrives meanwhile raises here, inside the try block: __exit__ would not be called for it.
             with defer_signals():
-                self._running = _ChildProcess(_wrapped_command(self.command, self._cpus), only_count=self._only_count)
+                self._running = _ChildProcess([*wrapper, *self.command], only_count=self._only_count)
         except BaseException:
             self._end()
             raise
@@ -316,7 +315,6 @@ class Client:
         return procfs.process_cpu_s(self.pid) if self._ended is None else self._ended.cpu_s
 
     def has_ended(self, timeout_s: float = 0) -> bool:
-        """Returns whether the program ends within that time."""
         return self._ended is not None or (self._running is not None and self._running.has_ended(timeout_s))
 
     def has_said(self, words: str, timeout_s: float) -> bool:
@@ -353,12 +351,6 @@ class Client:
         with defer_signals():
             if self._running is not None and self._ended is None:
                 self._ended = self._running.end()
-
-
-def _wrapped_command(command: Sequence[str], cpus: frozenset[int] | None) -> list[str]:
-    """Returns the command, wrapped so that it runs on these CPUs and the kernel ends it together with this process."""
-    chosen = ",".join(map(str, sorted(cpus or ())))
-    return [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()), chosen, *command]
 
 
 class _ChildProcess:
@@ -401,12 +393,12 @@ class _ChildProcess:
     def has_written(self, words: bytes, timeout_s: float) -> bool:
         """Returns whether the words appear in the output within that time, or before the output ends."""
 
-        def found() -> bool:
+        def has_words() -> bool:
             return words in b"".join(self._chunks)
 
         with self._news:
-            self._news.wait_for(lambda: found() or self._has_written_all, timeout_s)
-            return found()
+            self._news.wait_for(lambda: has_words() or self._has_written_all, timeout_s)
+            return has_words()
 
     def end(self) -> ClientResult:
         """Ends the process and its children, reaps it, and returns its result."""

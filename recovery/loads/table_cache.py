@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.experiments.experiment import (
-    QUICK,
-    STANDARD,
-    THREADS_PER_CPU,
-    ExperimentOptions,
-    HostCapacity,
-    option_combinations,
-)
+from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
 from recovery.loads.load import load_experiment
 from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
@@ -21,10 +14,10 @@ from recovery.loads.load_plan import (
     TABLES,
     THREADS,
     WORKLOAD,
+    default_threads,
     load_variant,
     make_load,
     name_variants,
-    powers_of_two,
 )
 from recovery.model import Schema, VariantSpec
 from recovery.mysqld.options import CACHE_INSTANCES
@@ -43,7 +36,7 @@ def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) 
         requested.workloads or _WORKLOADS,
         option_combinations(requested, _OPTIONS),
         requested.load_tables or tuple(range(1, min(_MAX_TABLES, schema.tables) + 1)),
-        requested.threads or powers_of_two(THREADS_PER_CPU * host.cpus),
+        requested.threads or default_threads(host),
     )
     for workload, options, tables, threads in crossed:
         load = make_load(requested, workload, threads=threads, tables=tables, rows=schema.rows)

@@ -66,15 +66,13 @@ class Load(Task):
         return f"loads of {self.seconds:,} s after {self.warmup_s:,} s"
 
     def estimated_s(self, _: Schema, settings: Mapping[str, str], read_iops: int | None, /) -> float:
-        return self.seconds + self.warmup_s + self._reading_s(settings.get(POOL, ""), read_iops)
-
-    def _reading_s(self, pool: str, read_iops: int | None) -> float:
-        """Returns the seconds to read its tables into the buffer pool; 0 if they do not fit."""
+        load_s, pool = self.seconds + self.warmup_s, settings.get(POOL, "")
         if pool.isdecimal() and data_bytes(self.tables, self.rows) > int(pool):
-            return 0.0
+            return load_s
+        # Its tables fit into the buffer pool, and are read before.
         rows = self.tables * self.rows
         limited_s = 0.0 if read_iops is None else rows * ROW_BYTES / _PAGE_BYTES / read_iops
-        return max(rows / _ROWS_INTO_MEMORY_PER_S, limited_s)
+        return load_s + max(rows / _ROWS_INTO_MEMORY_PER_S, limited_s)
 
 
 @dataclass(frozen=True)

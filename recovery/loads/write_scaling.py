@@ -13,7 +13,6 @@ from recovery.errors import UsageError
 from recovery.experiments.experiment import (
     QUICK,
     STANDARD,
-    THREADS_PER_CPU,
     ExperimentOptions,
     HostCapacity,
     OptionValues,
@@ -32,12 +31,12 @@ from recovery.loads.load_plan import (
     THREADS,
     UNIFORM,
     WORKLOAD,
+    default_threads,
     load_variant,
     make_load,
     name_variants,
     pool_bytes,
     pool_options,
-    powers_of_two,
 )
 from recovery.model import QUESTION_AXIS, Layout, Schema, VariantSpec
 from recovery.mysqld.options import POOL, POOL_OPTIONS
@@ -189,8 +188,8 @@ def _smaller_pool(requested: ExperimentOptions, schema: Schema, host: HostCapaci
             f"give more than 1, or QUESTION= without {' and '.join(LARGER_PARTS)}",
         )
     usual = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio))
-    found = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio or _DATA_TO_POOL_RATIO))
-    return tuple((name, value) for name, value in found.items() if name == POOL or value != usual[name])
+    smaller = pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio or _DATA_TO_POOL_RATIO))
+    return tuple((name, value) for name, value in smaller.items() if name == POOL or value != usual[name])
 
 
 def _workloads(part: Part, requested: ExperimentOptions) -> tuple[str, ...]:
@@ -200,7 +199,7 @@ def _workloads(part: Part, requested: ExperimentOptions) -> tuple[str, ...]:
 
 
 def _threads(part: Part, requested: ExperimentOptions, host: HostCapacity) -> tuple[int, ...]:
-    every = requested.threads or powers_of_two(THREADS_PER_CPU * host.cpus)
+    every = requested.threads or default_threads(host)
     ends = tuple(dict.fromkeys((1, max(every))))
     return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]
 

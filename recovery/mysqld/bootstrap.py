@@ -58,7 +58,9 @@ def initialise(
     else:
         statements = rundir.with_name(rundir.name + ".sql")
         _write_statements(build, statements)
-        chosen |= _bootstrap_settings(build)
+        chosen |= {"bootstrap": FLAG, "max_allowed_packet": str(8 << 20)}
+        if can(version, "install_db"):
+            chosen["log_warnings"] = "0"
     process: ServerProcess | None = None
     try:
         with defer_signals():
@@ -86,13 +88,6 @@ def _ensure_empty(datadir: Path) -> None:
         raise RecoveryError(f"the data directory is not empty: {datadir}", "remove it first")
 
 
-def _bootstrap_settings(build: Build) -> Settings:
-    settings = {"bootstrap": FLAG, "max_allowed_packet": str(8 << 20)}
-    if can(build.version, "install_db"):
-        settings["log_warnings"] = "0"
-    return settings
-
-
 def _write_statements(build: Build, target: Path) -> None:
     """Writes the statements of all scripts into one file, in the order of the vendors' install scripts."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,20 +104,20 @@ def _write_statements(build: Build, target: Path) -> None:
 
 
 def _scripts(build: Build) -> Iterator[Path]:
-    tables, data = (_find(build, name) for name in _MYSQL_SCRIPTS)
+    tables, data = (_find_script(build, name) for name in _MYSQL_SCRIPTS)
     if tables is None or data is None:
         raise RecoveryError(
             f"{build.basedir} lacks {_MYSQL_SCRIPTS[0]} or {_MYSQL_SCRIPTS[1]}: no data directory can be made with it",
             "take the vendor's whole archive of this version",
         )
     yield tables
-    more = [_find(build, name) for name in _MARIADB_SCRIPTS] if can(build.version, "install_db") else []
+    more = [_find_script(build, name) for name in _MARIADB_SCRIPTS] if can(build.version, "install_db") else []
     yield from [script for script in more[:1] if script is not None]
     yield data
     yield from [script for script in more[1:] if script is not None]
 
 
-def _find(build: Build, name: str) -> Path | None:
+def _find_script(build: Build, name: str) -> Path | None:
     # MariaDB has renamed its scripts.
     names = (name, name.replace("mysql_", "mariadb_", 1))
     candidates = (folder / known for known in names for folder in build.scripts)

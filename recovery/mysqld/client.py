@@ -86,22 +86,21 @@ def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[obje
 def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> int:
     """Returns the number of tables in the databases. The statement uses only names, for which no server generation
     opens a table."""
+    statement = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s"
     total = 0
     for database in databases:
-        found = scalar(
-            connection, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (database,)
-        )
-        assert isinstance(found, int)
-        total += found
+        count = scalar(connection, statement, (database,))
+        assert isinstance(count, int)
+        total += count
     return total
 
 
 def variables(connection: Connection[Cursor], names: Iterable[str]) -> dict[str, str]:
     """Returns the effective values of variables, without those that this server does not know."""
-    wanted = sorted(set(names))
-    if not wanted:
+    requested = sorted(set(names))
+    if not requested:
         return {}
-    marks = ", ".join(["%s"] * len(wanted))
+    marks = ", ".join(["%s"] * len(requested))
     with connection.cursor() as cursor:
-        cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", wanted)
+        cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", requested)
         return {str(name): str(value) for name, value in cursor.fetchall()}

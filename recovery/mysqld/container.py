@@ -138,7 +138,10 @@ class ContainerProcess(ServerProcess):
 
     def wait(self, timeout_s: float) -> Exit | None:
         if self._was_killed and timeout_s > _KILL_GRACE_S and not self.has_ended(_KILL_GRACE_S):
-            self._unpause()
+            with suppress(DockerException, requests.RequestException):
+                self._container.reload()
+                if self._container.status == "paused":
+                    self._container.unpause()
         return super().wait(timeout_s)
 
     def signal(self, number: int) -> None:
@@ -150,13 +153,6 @@ class ContainerProcess(ServerProcess):
             with docker_engine.engine_errors(), suppress(NotFound):
                 self._container.kill(signal=number)
         self._was_killed = number == signal.SIGKILL
-
-    def _unpause(self) -> None:
-        """Unpauses the container if somebody has paused it: a killed process dies only after that."""
-        with suppress(DockerException, requests.RequestException):
-            self._container.reload()
-            if self._container.status == "paused":
-                self._container.unpause()
 
     def _was_paused(self) -> bool:
         """Returns whether somebody paused the container. After it was unpaused only the engine knows that, from its

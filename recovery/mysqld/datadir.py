@@ -22,12 +22,13 @@ from typing import Any, Literal, Self
 from pydantic import TypeAdapter, ValidationError
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux import files, locks, loop_device
+from recovery.linux import locks
 from recovery.linux.cleanup import SERVER_NAMES, kill_servers_in, sweep_drafts
 from recovery.linux.files import (
     allocated_bytes,
     create_private_folder,
     default_data_dir,
+    empty_folder,
     expand_path,
     open_descriptor,
     parse_json,
@@ -40,7 +41,7 @@ from recovery.linux.files import (
     why_not_trusted,
     write_atomically,
 )
-from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk
+from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk, remove_loop_disk
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
 from recovery.model import Build, Layout, Schema, Version
 
@@ -71,15 +72,15 @@ def remove_copy(parent: Path) -> None:
     """Removes the copy in the folder `parent`, also one left by a killed run; does nothing if there is none."""
     copy = parent / _COPY
     if copy.is_dir() and not os.path.ismount(copy):
-        files.empty_folder(copy)
-    loop_device.remove_loop_disk(copy)
+        empty_folder(copy)
+    remove_loop_disk(copy)
 
 
 def remove_temporary(datadir: Path) -> None:
     """Removes the temporary tablespaces, which the server recreates, and allocates space for, at each start."""
-    for found in datadir.iterdir():
-        if found.name.startswith(_TEMPORARY_PREFIXES):
-            shutil.rmtree(found) if found.is_dir() else found.unlink()
+    for path in datadir.iterdir():
+        if path.name.startswith(_TEMPORARY_PREFIXES):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def move_copy_out(mysql: Path, to: Path) -> None:
@@ -108,7 +109,7 @@ def disposable_copy(
         try:
             disk = None
             if on_a_disk:
-                room = files.allocated_bytes(original) + _SPARE_BYTES
+                room = allocated_bytes(original) + _SPARE_BYTES
                 disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
             copy = Copy(copy_mysql_dir(parent), disk)
             copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
@@ -192,8 +193,8 @@ def load_state(folder: Path) -> State:
     damaged or was written by a newer version of this tool."""
     hint = removal_hint(folder)
     try:
-        found = read_untrusted(folder / _FILE, _MAX_STATE_BYTES)
-        stored = parse_json(found[0] if found is not None else b"")
+        content = read_untrusted(folder / _FILE, _MAX_STATE_BYTES)
+        stored = parse_json(content[0] if content is not None else b"")
     except FileNotFoundError:
         return NEW
     except (ValueError, OSError) as error:
@@ -267,7 +268,6 @@ class DataDir:
 
     @property
     def writable_folder(self) -> WritableFolder:
-        """The directory, as the checks of its storage need it."""
         return WritableFolder(DATA, self.path, self.mysql)
 
     def keys_for(self, schema: Schema) -> Path | None:
@@ -282,7 +282,7 @@ class DataDir:
         """Removes everything but the folder itself and its lock, so that it can be built again."""
         with _os_errors_as_unfit(self.path, "cannot be emptied"):
             delete_state(self.path)
-            files.empty_folder(self.path)
+            empty_folder(self.path)
         self.state = NEW
 
     def release(self) -> None:
@@ -426,7 +426,7 @@ class DataDirs:
                     kill_servers_in(folder, *SERVER_NAMES)
                 remove_copy(path)
                 delete_state(path)
-                files.empty_folder(path)
+                empty_folder(path)
                 path.rmdir()
             except BaseException:
                 lock.release()
@@ -438,14 +438,11 @@ class DataDirs:
             raise UsageError(f"'{key}' is not the name of a data directory", "`recovery datadirs` lists them")
         return self.root / key
 
-    def _lock_path(self, key: str) -> Path:
-        return lock_path(self.root / key)
-
     def _lock(self, key: str) -> locks.Lock:
-        path = self._lock_path(key)
-        for one in (path, self.root / key):
+        path = lock_path(self.root / key)
+        for place in (path, self.root / key):
             with suppress(FileNotFoundError):
-                _refuse_other_users(key, one.lstat().st_uid)
+                _refuse_other_users(key, place.lstat().st_uid)
         lock = locks.take_lock(path, mode=0o644)  # readable, so that other users see who holds it
         if lock is None:
             who = locks.lock_holder(path) or "another process"
@@ -456,11 +453,11 @@ class DataDirs:
 
     def _ours(self, key: str) -> bool:
         """Returns whether this tool made the folder. Others can be in DATA, such as lost+found on a mounted volume."""
-        return self._lock_path(key).exists()
+        return lock_path(self.root / key).exists()
 
     def _info(self, key: str) -> DataDirInfo:
         path = self.root / key
-        busy_by = locks.lock_holder(self._lock_path(key))
+        busy_by = locks.lock_holder(lock_path(path))
         if not os.access(path, os.R_OK | os.X_OK):
             return DataDirInfo(key, "another user's", None, None, busy_by)
         try:
@@ -505,25 +502,23 @@ def lock_path(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str | None = None) -> None:
-    """Raises HostUnfitError if the directory does not hold what was built; with `fingerprint`, also if another build
-    made it."""
-    wrong = _find_damage(dd, schema, fingerprint)
-    if wrong:
-        raise HostUnfitError(f"the data directory {dd.path.name} is damaged: {wrong}", removal_hint(dd.path))
+def check_intact(dd: DataDir, schema: Schema, *, fingerprint: str) -> None:
+    """Raises HostUnfitError if the directory does not hold what was built, or if another build made it."""
+    if damage := _find_damage(dd, schema, fingerprint):
+        raise HostUnfitError(f"the data directory {dd.path.name} is damaged: {damage}", removal_hint(dd.path))
 
 
-def _find_damage(dd: DataDir, schema: Schema, fingerprint: str | None) -> str | None:
+def _find_damage(dd: DataDir, schema: Schema, fingerprint: str) -> str | None:
     stored = dd.state
     if not stored.is_complete:
         return f"it was never finished ({stored.status})"
-    if fingerprint is not None and stored.fingerprint != fingerprint:
+    if stored.fingerprint != fingerprint:
         return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
     if not (dd.mysql / "ibdata1").is_file():
         return "it has no ibdata1"
-    found = table_files(dd.mysql, schema).count()
-    if stored.ibd_files is not None and found != stored.ibd_files:
-        return f"found {found:,} table files, expected {stored.ibd_files:,}"
+    count = table_files(dd.mysql, schema).count()
+    if stored.ibd_files is not None and count != stored.ibd_files:
+        return f"found {count:,} table files, expected {stored.ibd_files:,}"
     return None
 
 
@@ -536,7 +531,7 @@ def remove_leftover_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
     A run is dead if the lock of its data directory is free. Yields each directory, and either the reason why its copy
     could not be removed or None."""
     names = (_COPY, image_path(Path(_COPY)).name)
-    here = {found.parent for name in names for found in data.glob(f"*/{name}")}
+    here = {path.parent for name in names for path in data.glob(f"*/{name}")}
     for folder in sorted({*here, *_folders_with_mounted_copy()}):
         if why_not_trusted(folder) is not None or not locks.is_own_lock(lock_path(folder)):
             continue

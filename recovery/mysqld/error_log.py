@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import Enum, StrEnum
 
 
@@ -88,9 +88,8 @@ def microsecond_stamp(line: str) -> float | None:
     match = _MICROSECONDS.match(line)
     if match is None:
         return None
-    zone = "+00:00" if match[2] == "Z" else match[2]
     try:
-        return datetime.fromisoformat(match[1] + zone).timestamp()
+        return datetime.fromisoformat(match[1] + match[2]).timestamp()
     except ValueError:
         return None
 
@@ -145,8 +144,8 @@ def progress_of(line: str) -> str | None:
     match = _PROGRESS.search(text) if any(hint in text for hint in _PROGRESS_HINTS) else None
     if match is None:
         return None
-    found = match.group().strip()
-    return f"{found.split()[-1]} %" if found.startswith("Progress") else found
+    progress = match.group().strip()
+    return f"{progress.split()[-1]} %" if progress.startswith("Progress") else progress
 
 
 # --- Milestones: the messages that bound the phases of a start
@@ -265,10 +264,7 @@ _ANY_MILESTONE = re.compile("|".join(f"(?P<{one.name}>{spelling})" for one, spel
 def milestone_of(line: str) -> Milestone | None:
     """Returns the milestone in a line, or None for the many lines that bound no phase."""
     text = line[:MAX_SEARCHED_CHARS]
-    for hint in _MILESTONE_HINTS:
-        if hint in text:
-            break
-    else:
+    if not any(hint in text for hint in _MILESTONE_HINTS):
         return None
     match = _ANY_MILESTONE.search(text.rstrip())
     return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
@@ -304,15 +300,8 @@ def parse_stamp(line: str) -> Stamp | None:
     date = f"20{short[:2]}-{short[2:4]}-{short[4:]}" if short else f"{match['year']}-{match['month']}-{match['day']}"
     try:
         time = f"{match['hour']:0>2}:{match['minute']}:{match['second']}"
-        moment = datetime.fromisoformat(f"{date}T{time}").replace(tzinfo=UTC) - _offset(match["zone"])
+        moment = datetime.fromisoformat(f"{date}T{time}{match['zone'] or 'Z'}")
         seconds = moment.timestamp() + float(match["fraction"] or 0)
     except (ValueError, OverflowError):
         return None
     return Stamp(seconds, match.group().strip(), match["fraction"] is None)
-
-
-def _offset(zone: str | None) -> timedelta:
-    if zone is None or zone == "Z":
-        return timedelta()
-    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
-    return timedelta(minutes=-minutes if zone[0] == "-" else minutes)

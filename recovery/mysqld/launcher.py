@@ -89,7 +89,6 @@ class ServerProcess(ABC):
         return self._pidfd
 
     def has_ended(self, timeout_s: float = 0) -> bool:
-        """Returns whether the process ends within that time."""
         return has_process_ended(self._pidfd, timeout_s)
 
     def exited(self) -> Exit | None:

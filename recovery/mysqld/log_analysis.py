@@ -84,7 +84,6 @@ class _OpenStart:
     end: Stamp | None = None
 
     def add(self, milestone: Milestone | None, text: str) -> None:
-        """Records a line of the start."""
         stamp = parse_stamp(text)
         if stamp is not None and self.first is None:
             self.first, self.tracker.started_s = stamp, stamp.at_s
@@ -110,7 +109,10 @@ class StartParser:
         return self._open is None
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
-        milestone = milestone_of(text) or self._ready_in_any_language(text)
+        milestone = milestone_of(text)
+        if milestone is None and self._open is not None and text.startswith("Version: '"):
+            # This line follows the ready line, which is translated up to 5.7 and in MariaDB.
+            milestone = Milestone.READY
         given = self._begin(number, milestone) if milestone is not None else []
         start = self._open
         if start is None:
@@ -123,29 +125,22 @@ class StartParser:
         self._judge(start, milestone, text)
         return given
 
-    def _ready_in_any_language(self, text: str) -> Milestone | None:
-        """Returns READY for the line after the ready line: up to 5.7 and in MariaDB the ready line is translated, and
-        this one is not."""
-        return Milestone.READY if self._open is not None and text.startswith("Version: '") else None
-
     def finish(self) -> list[LoggedStart]:
         """Returns the starts that are still open at the end of the log."""
         return [*self._close(), *self._give()]
 
     def _begin(self, number: int, milestone: Milestone) -> list[LoggedStart]:
         """Begins a new start if this line belongs to one, and returns the starts that are complete with that."""
-        start = self._open
-        if start is None:
-            begins = milestone in _START_MILESTONES or milestone in _EARLY or milestone in _ONLY_DURING_START
-            headless = milestone in _ONLY_DURING_START
+        headless = self._open is None and milestone in _ONLY_DURING_START
+        if self._open is None:
+            begins = headless or milestone in _START_MILESTONES or milestone in _EARLY
         else:
-            seen = start.tracker.seen
+            seen = self._open.tracker.seen
             begins = milestone in _START_MILESTONES and (milestone in seen or not seen <= _BEFORE)
             begins = begins or (milestone is Milestone.POOL and milestone in seen)
-            headless = False
         if not begins:
             return []
-        given = [*self._close(), *self._give()]
+        given = self.finish()
         self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE)
         return given
 
@@ -193,13 +188,15 @@ def _version_of(text: str) -> Version | None:
     if not any(hint in text for hint in _VERSION_HINTS):
         return None
     match = _VERSION.search(text[:_MAX_TEXT])
+    if match is None:
+        return None
     try:
-        found = parse_version(next(filter(None, match.groups()))) if match is not None else None
+        version = parse_version(next(filter(None, match.groups())))
     except ValueError:
         return None
-    if found is not None and found.flavor is Flavor.PERCONA and _DEBIAN in text:
-        return replace(found, flavor=Flavor.MYSQL)  # Debian numbers its builds of MySQL as Percona does
-    return found
+    if version.flavor is Flavor.PERCONA and _DEBIAN in text:
+        return replace(version, flavor=Flavor.MYSQL)  # Debian numbers its builds of MySQL as Percona does
+    return version
 
 
 def _start_of(start: _OpenStart) -> LoggedStart:
@@ -261,7 +258,8 @@ def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
     point and then raises UsageError."""
     starts, number, rest = StartParser(), 0, b""
     try:
-        for chunk in _chunks(_decompressed(log)):
+        unpacked = _decompressed(log)
+        while chunk := unpacked.read(_CHUNK_BYTES):
             piece = rest + chunk
             if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
                 number += piece.count(b"\n")
@@ -310,11 +308,6 @@ def _decompressed(log: BinaryIO) -> io.BufferedIOBase:
             "the log is compressed by zstd, which cannot be unpacked here", "zstdcat FILE | recovery analyze -"
         )
     return buffered
-
-
-def _chunks(log: io.BufferedIOBase) -> Iterator[bytes]:
-    while chunk := log.read(_CHUNK_BYTES):
-        yield chunk
 
 
 def _text(line: bytes) -> str:

@@ -56,7 +56,7 @@ class LogTail:
     def read(self) -> list[LogLine]:
         """Returns the lines that arrived since the last call, at most some megabytes. Does not wait: without new lines
         the result is empty."""
-        self._discard_events()
+        self._inotify.read(timeout=0)  # the events report only that the file was modified
         lines: list[LogLine] = []
         self.behind = False
         for number in range(_MAX_CHUNKS):
@@ -77,25 +77,12 @@ class LogTail:
         self.behind = True
         return lines
 
-    def close(self) -> None:
-        self._inotify.close()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
     def __enter__(self) -> LogTail:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _discard_events(self) -> None:
-        """Discards the inotify events: they report only that the file was modified."""
-        try:
-            while os.read(self.fd, 4096):
-                pass
-        except BlockingIOError:
-            pass
+        self._inotify.close()
+        os.close(self._file)
 
 
 def _text(raw: bytes) -> str:

@@ -210,16 +210,16 @@ def canonical_name(name: str) -> str:
 def base_name(name: str) -> str:
     """Returns the option name without prefixes, and with its present name: `loose_skip_innodb_doublewrite` becomes
     `innodb_doublewrite`."""
-    found = canonical_name(name)
-    while found.startswith(_PREFIXES):
-        found = found.partition("_")[2]
-    return _FORMER_NAMES.get(found, found)
+    base = canonical_name(name)
+    while base.startswith(_PREFIXES):
+        base = base.partition("_")[2]
+    return _FORMER_NAMES.get(base, base)
 
 
 def datadir_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Returns the settings that shape the data files. They are needed from the first initialisation on, and a data
     directory made with other values is a different data directory."""
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in DATADIR_OPTIONS}
+    return {name: value for name, value in settings.items() if name.removeprefix(_LOOSE) in DATADIR_OPTIONS}
 
 
 def first_start_settings(settings: Mapping[str, str]) -> Settings:
@@ -228,19 +228,19 @@ def first_start_settings(settings: Mapping[str, str]) -> Settings:
 
 
 def timed_only_settings(settings: Mapping[str, str]) -> Settings:
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") in TIMED_ONLY_OPTIONS}
+    return {name: value for name, value in settings.items() if name.removeprefix(_LOOSE) in TIMED_ONLY_OPTIONS}
 
 
 def every_start_settings(settings: Mapping[str, str]) -> Settings:
     """Returns the settings for every start, without those that are used in timed starts only."""
-    return {name: value for name, value in settings.items() if name.removeprefix("loose_") not in TIMED_ONLY_OPTIONS}
+    return {name: value for name, value in settings.items() if name.removeprefix(_LOOSE) not in TIMED_ONLY_OPTIONS}
 
 
 def check_user_settings(settings: Mapping[str, str]) -> Settings:
     """Returns the user's options in normal spelling. Raises UsageError for invalid ones and for those that the tool
     decides, however they are spelled. Whether a server knows them is checked by `hint_if_unknown`."""
-    wanted = merge(settings)
-    for name, value in wanted.items():
+    checked = merge(settings)
+    for name, value in checked.items():
         # A dot is refused: servers ignore the text before it, so that `x.port` means `port`.
         if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name) or not base_name(name):
             raise UsageError(
@@ -258,7 +258,7 @@ def check_user_settings(settings: Mapping[str, str]) -> Settings:
                 f"the value of '{name}' has {len(value):,} characters", f"give {_MAX_VALUE_CHARS:,} at most"
             )
         quoted_value(name, value)
-    return wanted
+    return checked
 
 
 def _refuse_reserved(name: str) -> None:

@@ -32,7 +32,7 @@ from recovery.analysis.phase_names import (
     UPGRADE,
     VALIDATION,
 )
-from recovery.model import Flavor, Phase, Version, can
+from recovery.model import Phase, Version, can
 from recovery.mysqld.error_log import Milestone, log_counters, microsecond_stamp, milestone_of, progress_of
 
 
@@ -152,12 +152,9 @@ def file_access_of(version: Version | None, milestones: Iterable[Milestone] = ()
         return FileAccess.BEFORE_REDO if Milestone.DISCOVER in seen else FileAccess.NAMED_IN_REDO
     if not can(version, "redo_names_files"):
         return FileAccess.BEFORE_REDO
-    if version.flavor is Flavor.MARIADB:
-        major, minor, patch = version.numbers
-        # Since MDEV-18733 only the files named in the redo log are opened.
-        fixed = {(10, 2): 23, (10, 3): 14, (10, 4): 4}.get((major, minor))
-        return FileAccess.UNLOGGED_AFTER_REDO if fixed is not None and patch < fixed else FileAccess.NAMED_IN_REDO
-    return FileAccess.SCAN_AND_VALIDATE if can(version, "data_dictionary") else FileAccess.UNLOGGED_AFTER_REDO
+    if can(version, "data_dictionary"):
+        return FileAccess.SCAN_AND_VALIDATE
+    return FileAccess.NAMED_IN_REDO if can(version, "opens_only_named_files") else FileAccess.UNLOGGED_AFTER_REDO
 
 
 def phases_of(
@@ -166,7 +163,7 @@ def phases_of(
     """Returns the phases from the beginning to the end of the span, without gaps. A time that goes backwards is
     replaced by the latest time before it. If the start is not `ready` at the end, the last phase is the one that it is
     still in."""
-    (at_s, end_s), found = span_s, []
+    (at_s, end_s), phases = span_s, list[Phase]()
     opener, unstamped = Milestone.STARTING, list[Milestone]()
     for sighting in (*_bounding_sightings(sightings), Sighting(Milestone.READY, end_s)):
         if sighting.at_s is None:
@@ -174,12 +171,12 @@ def phases_of(
             continue
         next_s = min(max(sighting.at_s, at_s), end_s)
         chain = [opener, *unstamped, sighting.milestone]
-        names = [_phase_name(one, other, server) for one, other in pairwise(chain)]
-        found.append(Phase(_join_names(names), at_s, next_s))
+        names = [_phase_name(begin, end, server) for begin, end in pairwise(chain)]
+        phases.append(Phase(_join_names(names), at_s, next_s))
         opener, at_s, unstamped = sighting.milestone, next_s, []
     if not ready:
-        found[-1] = replace(found[-1], name=current_phase(sightings, server))
-    return _merge_phases(found)
+        phases[-1] = replace(phases[-1], name=current_phase(sightings, server))
+    return _merge_phases(phases)
 
 
 def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
@@ -350,7 +347,7 @@ class PhaseTracker:
         """Returns the phases of background threads. One without an end in the log ends at `until_s`, or is left out if
         that is None."""
         begun: dict[str, float] = {}
-        found = []
+        phases = []
         for sighting in self._since_start():
             name, begins = BACKGROUND_MILESTONES.get(sighting.milestone, ("", False))
             if sighting.at_s is None:
@@ -359,10 +356,10 @@ class PhaseTracker:
                 begun[name] = max(0.0, sighting.at_s)
             elif name in begun:
                 since_s = begun.pop(name)
-                found.append(Phase(name, since_s, max(since_s, sighting.at_s)))
+                phases.append(Phase(name, since_s, max(since_s, sighting.at_s)))
         if until_s is not None:
-            found += [Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()]
-        return tuple(found)
+            phases += [Phase(name, at_s, max(at_s, until_s)) for name, at_s in begun.items()]
+        return tuple(phases)
 
     def _since_start(self) -> list[Sighting]:
         """Returns the milestones with their times since the start: by arrival, or by the server's own stamps if it held
@@ -375,7 +372,6 @@ class PhaseTracker:
 
     @property
     def last_phase(self) -> str:
-        """The phase that the server is in after the lines so far."""
         return current_phase(self._sightings, self.context)
 
     def current(self, now_s: float) -> CurrentPhase:

@@ -47,16 +47,16 @@ def measure_read_floor(
     """Measures the read floor. Every measurement begins with cold files and is made twice. The shorter time counts,
     because other users of a disk can make it slower, but never faster."""
 
-    def one(threads: int, read_bytes: int) -> tuple[int, float]:
-        found = []
+    def shortest(threads: int, read_bytes: int) -> tuple[int, float]:
+        results = []
         for _ in range(_REPEATS):
             make_cold()
-            found.append(_measure_in_subprocess(files, threads, read_bytes, group))
-        return min(found, key=lambda one: one[1])
+            results.append(_measure_in_subprocess(files, threads, read_bytes, group))
+        return min(results, key=lambda result: result[1])
 
-    count, one_thread_s = one(1, page_bytes)
-    _, many_threads_s = one(MANY_THREADS, page_bytes)
-    _, open_s = one(1, 0)
+    count, one_thread_s = shortest(1, page_bytes)
+    _, many_threads_s = shortest(MANY_THREADS, page_bytes)
+    _, open_s = shortest(1, 0)
     return FloorTimes(count, one_thread_s, many_threads_s, MANY_THREADS, open_s, _REPEATS)
 
 

@@ -76,15 +76,13 @@ _CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
 def checkpoint_lsn(data: Path) -> int:
     """Returns the LSN of the last checkpoint. All changes up to it are in the data files; later ones must be
     recovered."""
-    found = [lsn for file in _log_files(data) for lsn in _checkpoints_in(file)]
-    if not found:
+    files = [file for file in (data / _REDO_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
+    if not files and (data / _REDO_FILE).is_file():
+        files = [data / _REDO_FILE]
+    checkpoints = [lsn for file in files for lsn in _checkpoints_in(file)]
+    if not checkpoints:
         raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")
-    return max(found)
-
-
-def _log_files(data: Path) -> list[Path]:
-    in_folder = [file for file in (data / _REDO_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
-    return in_folder or [file for file in (data / _REDO_FILE,) if file.is_file()]
+    return max(checkpoints)
 
 
 def _checkpoints_in(file: Path) -> Iterator[int]:

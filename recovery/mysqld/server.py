@@ -46,12 +46,8 @@ _KILL_LIMIT_S = 120.0
 """How long to wait for a killed process. It frees its memory and waits for pending requests; if that takes longer, the
 storage hangs."""
 
-StartCompanion = Callable[[int], AbstractContextManager[None]]
+StartCompanion = Callable[[int], AbstractContextManager[object]]
 """Returns, for a pid, a context that is active from the exec of the process to its first answer."""
-
-
-def no_companion(_: int) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 class Server:
@@ -113,7 +109,7 @@ class Server:
         *,
         log_name: str | None = None,
         settings: Mapping[str, str] | None = None,
-        companion: StartCompanion = no_companion,
+        companion: StartCompanion = nullcontext,
     ) -> Startup:
         """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
         ServerFailedError with the reason."""
@@ -127,8 +123,7 @@ class Server:
             launch = Launch(
                 self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys
             )
-            process = self._launcher.launch(launch)
-            self._process = process
+            process = self._process = self._launcher.launch(launch)
         sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=self.group)
         try:
             with companion(process.pid), sampler:
@@ -178,7 +173,6 @@ class Server:
         return time.monotonic()
 
     def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
-        assert self._process is not None, "there is no server to connect to"
         try:
             return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
@@ -192,8 +186,7 @@ class Server:
             try:
                 yield connection
             except (pymysql.Error, OSError) as error:
-                what = f"the server does not answer as it should: {client.message_of(error)}"
-                raise self.failure(what) from error
+                raise self.failure(f"the server does not answer as it should: {client.message_of(error)}") from error
             finally:
                 with suppress(pymysql.Error, OSError):
                     connection.close()
@@ -255,7 +248,8 @@ class Server:
             raise hung
         if exited != Exit(code=0, signal=None):
             raise self._failed(f"the shutdown was not clean: {describe_exit(process, exited)}")
-        if not any(_is_shutdown_line(line) for line in last_lines(process.launch.log, 50)):
+        events = filter(None, map(classify, last_lines(process.launch.log, 50)))
+        if not any(event.kind is EventKind.SHUTDOWN for event in events):
             raise self._failed("the server ended without a shutdown message in its log")
         return exited
 
@@ -295,8 +289,3 @@ class Server:
 
     def _failed(self, what: str) -> ServerFailedError:
         return server_failure(self.process, what)
-
-
-def _is_shutdown_line(line: str) -> bool:
-    event = classify(line)
-    return event is not None and event.kind is EventKind.SHUTDOWN

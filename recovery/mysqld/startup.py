@@ -40,7 +40,6 @@ _FAILURE_LINES_S = 0.5
 class Ready:
     at_s: float
     """Arrival of the ready line, on the monotonic clock."""
-    line: str
     crash_proof: str | None
     lag_s: float | None
     tracker: PhaseTracker
@@ -122,12 +121,9 @@ class _LogState:
             elif event.kind is EventKind.FAILURE and self.failure is None:
                 self.failure = event.text
             elif event.kind is EventKind.READY and self.ready is None:
-                self.ready = self._ready(line)
-
-    def _ready(self, line: LogLine) -> Ready:
-        stamp = microsecond_stamp(line.text) if self._stamped else None
-        lag_s = None if stamp is None else line.wall_s - stamp
-        return Ready(line.arrived_s, line.text, self.crash_proof, lag_s, self.tracker)
+                stamp = microsecond_stamp(line.text) if self._stamped else None
+                lag_s = None if stamp is None else line.wall_s - stamp
+                self.ready = Ready(line.arrived_s, self.crash_proof, lag_s, self.tracker)
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure

@@ -194,11 +194,9 @@ class StartupSampler:
         self._thread = threading.Thread(target=self._run, name="startup-sampler", daemon=True)
 
     def sample(self) -> StartupSample:
-        server_s, moved, requests = (
-            procfs.process_cpu_s(self._pid),
-            procfs.process_io_bytes(self._pid),
-            completed_reads(self._device),
-        )
+        server_s = procfs.process_cpu_s(self._pid)
+        moved = procfs.process_io_bytes(self._pid)
+        requests = completed_reads(self._device)
         now = time.monotonic()
         tool_s = time.process_time() - self._tool_cpu_s
         return StartupSample(

@@ -42,8 +42,8 @@ def _threads(text: str) -> dict[int, list[int]]:
     threads: dict[int, list[int]] = {}
     frames: list[int] | None = None
     for line in text.splitlines():
-        if found := _THREAD.match(line):
-            frames = threads.setdefault(int(found[1]), [])
-        elif frames is not None and (found := _FRAME.match(line)):
-            frames.append(int(found[1], 16) - bool(frames))
+        if match := _THREAD.match(line):
+            frames = threads.setdefault(int(match[1]), [])
+        elif frames is not None and (match := _FRAME.match(line)):
+            frames.append(int(match[1], 16) - bool(frames))
     return threads

@@ -40,7 +40,6 @@ def recording_path(folder: Path) -> Path:
 
 
 def script_command(folder: Path) -> list[str]:
-    """Returns the perf script command that prints a recording."""
     return [
         PROGRAM, "--buildid-dir", str(folder), "script", "--no-inline", "--fields", "tid,time,ip,sym,dso",
         "--input", str(recording_path(folder)),
@@ -53,11 +52,11 @@ def parse_snapshots(printed: str, *, pid: int, since: float) -> Iterator[Snapsho
     Kernel frames are left out, as in other programs."""
     for block in printed.split("\n\n"):
         head, *frames = block.strip("\n").split("\n")
-        if found := _SAMPLE_HEADER.match(head):
+        if match := _SAMPLE_HEADER.match(head):
             names = [_name(parts[1], parts[2]) for frame in frames if (parts := _FRAME.match(frame))]
-            stack = Stack(int(found[1]) == pid, tuple(name for name in reversed(names) if name))
+            stack = Stack(int(match[1]) == pid, tuple(name for name in reversed(names) if name))
             if stack.frames:
-                yield Snapshot(float(found[2]) - since, (stack,))
+                yield Snapshot(float(match[2]) - since, (stack,))
 
 
 def _name(name: str, file: str) -> str | None:

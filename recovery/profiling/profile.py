@@ -53,22 +53,22 @@ def top_chains(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[
     snapshot_counts = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
     # Several threads with the same call chain count once per sample.
     seen = Counter(names for snapshot in snapshots for names in fold_stacks((snapshot,), phases))
-    found: dict[tuple[str, str], list[CallChain]] = {
+    by_thread: dict[tuple[str, str], list[CallChain]] = {
         (phase.name, who): [] for phase in phases for who in (MAIN_THREAD, OTHER_THREADS)
     }
     for (phase, who, *frames), count in seen.most_common():
-        found.setdefault((phase, who), []).append(
+        by_thread.setdefault((phase, who), []).append(
             CallChain(phase, who, tuple(frames), count, snapshot_counts[phase], waits=is_waiting(frames))
         )
-    return tuple(chain for chains in found.values() for chain in chains[:MAX_CHAINS])
+    return tuple(chain for chains in by_thread.values() for chain in chains[:MAX_CHAINS])
 
 
 def _phase_at(at_s: float, phases: Sequence[Phase]) -> str:
     """Returns the name of the phase at a time.
 
     A sample after the last phase belongs to that phase, because it was started before the phase ended."""
-    found = next((phase for phase in reversed(phases) if phase.start_s <= at_s), None)
-    return found.name if found is not None else phases[0].name if phases else UNNAMED
+    begun = (phase.name for phase in reversed(phases) if phase.start_s <= at_s)
+    return next(begun, phases[0].name if phases else UNNAMED)
 
 
 _PAUSE_S = 0.05
@@ -86,9 +86,9 @@ _PERF_EXIT_TIMEOUT_S = 30.0
 class StackSampler:
     """Samples the stack traces of one start in a thread; the results are read once the start is over."""
 
-    def __init__(self, found: Sequence[str], executable: str, folder: Path) -> None:
-        self.program = found[0]
-        self._found = found
+    def __init__(self, programs: Sequence[str], executable: str, folder: Path) -> None:
+        self.program = programs[0]
+        self._programs = programs
         self._executable = executable
         """Name of the server's executable. Until the process has mapped it, the server has not been executed yet."""
         self._folder = folder
@@ -130,19 +130,19 @@ class StackSampler:
                 f"{self.program} took no stack trace of the server{': ' if self._complaint else ''}{self._complaint}",
                 "a start of some hundredths of a second is too short for it; else see docs/causes.md",
             )
-        note = self._full_note(max(one.at_s for one in snapshots)) if self._is_full else ""
+        note = ""
+        if self._is_full:
+            note = (
+                f"{self.program} had recorded {perf.MAX_RECORDING_SIZE} after "
+                f"{max(snapshot.at_s for snapshot in snapshots):.0f} s, which is its limit: "
+                "what the server did later is not in these stacks"
+            )
         return StackSamples(
             self.program,
             len(snapshots),
             top_chains(snapshots, phases),
             folded_text(fold_stacks(snapshots, phases)),
             note,
-        )
-
-    def _full_note(self, last_s: float) -> str:
-        return (
-            f"{self.program} had recorded {perf.MAX_RECORDING_SIZE} after {last_s:.0f} s, which is its limit: "
-            "what the server did later is not in these stacks"
         )
 
     def _run(self, pid: int) -> None:
@@ -160,17 +160,17 @@ class StackSampler:
 
         eu-stack opens the server's files by their paths on this host. In a container, the server may have different
         files at these paths; then perf is used, or TrialVoidError raised if perf is not available."""
-        if self._found[0] != EU_STACK:
-            return self._found[0]
+        if self._programs[0] != EU_STACK:
+            return self._programs[0]
         until = time.monotonic() + _EXEC_TIMEOUT_S
         while (same := same_files_on_host(pid, self._executable)) is None and time.monotonic() < until:
             if self._over.wait(_PAUSE_S / 10):
                 break
         if same is not False:
             return EU_STACK
-        if len(self._found) == 1:
+        if len(self._programs) == 1:
             raise TrialVoidError("it would read this host's libraries for those of the image", "install perf")
-        return self._found[1]
+        return self._programs[1]
 
     def _sample_with_eu_stack(self, pid: int) -> None:
         """Takes samples with eu-stack until the start is over.
@@ -194,7 +194,6 @@ class StackSampler:
             self._complaint = last_line(complaints)
 
     def _record_with_perf(self, pid: int) -> None:
-        """Records the process with perf until the start is over."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700)
         with self._running(perf.record_command(pid, self._folder)) as recording:

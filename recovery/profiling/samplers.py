@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,21 +27,20 @@ _TRIAL_RECORDING_S = "0.1"
 """Duration of a trial recording with perf."""
 
 
-def usable_programs(wanted: str) -> tuple[str, ...]:
-    """Returns the wanted programs that can take stack traces, best first; raises HostUnfitError if there are none."""
-    requested = PROGRAMS if wanted == AUTO else (wanted,)
-    here = [name for name in requested if all(map(shutil.which, _NEEDS[name]))]
-    if not here:
+def usable_programs(choice: str) -> tuple[str, ...]:
+    """Returns the chosen programs that can take stack traces, best first; raises HostUnfitError if there are none."""
+    requested = PROGRAMS if choice == AUTO else (choice,)
+    errors = _trial_errors(requested)
+    if not errors:
         raise HostUnfitError(
             f"stacks cannot be taken: there is no {', no '.join(requested)}",
             f"{install_advice(_PACKAGES[requested[0]])}; or leave --stacks out",
         )
-    with _idle_process() as pid:
-        complaints = {name: _trial_error(name, pid) for name in here}
-    able = tuple(name for name in here if complaints[name] is None)
+    able = tuple(name for name, error in errors.items() if error is None)
     if not able:
+        best, error = next(iter(errors.items()))
         raise HostUnfitError(
-            f"{here[0]} may not trace a process here: {complaints[here[0]]}",
+            f"{best} may not trace a process here: {error}",
             "run as root, or see kernel.yama.ptrace_scope and kernel.perf_event_paranoid in `sysctl -a`",
         )
     return able
@@ -49,10 +48,14 @@ def usable_programs(wanted: str) -> tuple[str, ...]:
 
 def why_unusable() -> dict[str, str | None]:
     """Returns for each program, best first, why it cannot take stack traces; None if it can."""
-    here = [name for name in PROGRAMS if all(map(shutil.which, _NEEDS[name]))]
+    errors = _trial_errors(PROGRAMS)
+    return {name: errors.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
+
+
+def _trial_errors(programs: Sequence[str]) -> dict[str, str | None]:
+    """Tries each of the programs that are installed, and returns its error message; None if it works."""
     with _idle_process() as pid:
-        found = {name: _trial_error(name, pid) for name in here}
-    return {name: found.get(name, f"not there (package {_PACKAGES[name]})") for name in PROGRAMS}
+        return {name: _trial_error(name, pid) for name in programs if all(map(shutil.which, _NEEDS[name]))}
 
 
 @contextmanager
@@ -74,16 +77,12 @@ def _trial_error(name: str, pid: int) -> str | None:
     try:
         if name == PERF:
             with tempfile.TemporaryDirectory() as folder:
-                done = run_tool(
-                    [*perf.record_command(pid, Path(folder)), "--", "sleep", _TRIAL_RECORDING_S],
-                    limit_s=_TRIAL_TIMEOUT_S,
-                )
-            return None if done.returncode == 0 else last_line(done.stderr)
-        done = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
-        return (
-            None
-            if any(eu_stack.resolve_stacks(pid, [done.stdout.decode(errors="replace")]))
-            else last_line(done.stderr)
-        )
+                command = [*perf.record_command(pid, Path(folder)), "--", "sleep", _TRIAL_RECORDING_S]
+                done = run_tool(command, limit_s=_TRIAL_TIMEOUT_S)
+            works = done.returncode == 0
+        else:
+            done = run_tool(eu_stack.command(pid), limit_s=_TRIAL_TIMEOUT_S)
+            works = any(eu_stack.resolve_stacks(pid, [done.stdout.decode(errors="replace")]))
+        return None if works else last_line(done.stderr)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

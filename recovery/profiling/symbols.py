@@ -25,8 +25,6 @@ _SHOWN = str.maketrans("\x01\x02\x03\x04", "()<>")
 
 @dataclass(frozen=True)
 class Stack:
-    """The stack trace of one thread."""
-
     main: bool
     """Whether this is the initial thread of the process, which starts the server."""
     frames: tuple[str, ...]
@@ -49,7 +47,7 @@ def unknown_function(file: str) -> str:
 
 def plain_name(name: str) -> str:
     """Returns the name of a C++ function without parameters, return type and template arguments."""
-    text = _OPERATOR.sub(lambda found: found[0].translate(_HIDDEN), _SYMBOL_SUFFIX.split(name, maxsplit=1)[0])
+    text = _OPERATOR.sub(lambda match: match[0].translate(_HIDDEN), _SYMBOL_SUFFIX.split(name, maxsplit=1)[0])
     text = text.replace(_ANONYMOUS, _ANONYMOUS.translate(_HIDDEN).replace(" ", "\x05"))
     kept, depth = list[str](), 0
     for letter in text:
@@ -89,20 +87,20 @@ class MappedFile:
 
 def mapped_files(pid: int) -> list[MappedFile]:
     """Returns the mapped files of a process, in the kernel's order: lowest address first."""
-    found = []
+    mapped = []
     for line in os.fsdecode(Path(f"/proc/{pid}/maps").read_bytes()).splitlines():
         columns = line.split(maxsplit=5)
         if len(columns) == 6 and columns[5].startswith("/"):
             start, end = (int(number, 16) for number in columns[0].split("-"))
-            found.append(MappedFile(start, end, columns[5].removesuffix(" (deleted)"), "x" in columns[1]))
-    return found
+            mapped.append(MappedFile(start, end, columns[5].removesuffix(" (deleted)"), "x" in columns[1]))
+    return mapped
 
 
 def same_files_on_host(pid: int, executable: str) -> bool | None:
     """Returns whether the server's files have the same content at their paths on this host, or do not exist there.
 
     Returns None if the process has not executed the server yet, or has not loaded its libraries yet."""
-    files = {one.file: one.path(pid) for one in mapped_files(pid) if one.code}
+    files = {mapped.file: mapped.path(pid) for mapped in mapped_files(pid) if mapped.code}
     if not any(PurePath(file).name == executable for file in files) or not any(map(_C_LIBRARY.search, files)):
         return None
     return all(_same_content(Path(file), inside) for file, inside in files.items() if Path(file).is_file())
@@ -129,10 +127,10 @@ def profiler_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "DEBUGINFOD_URLS"} | {"LC_ALL": "C"}
 
 
-def run_tool(command: list[str], *, limit_s: float, given: str | None = None) -> subprocess.CompletedProcess[bytes]:
+def run_tool(command: list[str], *, limit_s: float, given: str = "") -> subprocess.CompletedProcess[bytes]:
     """Runs a command detached from the terminal, with `given` as its standard input."""
     return subprocess.run(
-        command, input=(given or "").encode(), capture_output=True, timeout=limit_s, env=profiler_environment(),
+        command, input=given.encode(), capture_output=True, timeout=limit_s, env=profiler_environment(),
         start_new_session=True, check=False,
     )  # fmt: skip
 
@@ -161,13 +159,13 @@ def resolve_addresses(pid: int, addresses: Iterable[int]) -> dict[int, str]:
         file = next((one.file for one in mapped if one.start <= address < one.end), None)
         if file is not None:
             inside.setdefault(file, []).append(address)
-    found: dict[int, str] = {}
+    functions: dict[int, str] = {}
     for file, here in inside.items():
         path = first[file].path(pid)
         base = first[file].start if _is_position_independent(path) else 0
         names = _addr2line_names(path, [address - base for address in here])
-        found |= {address: name or unknown_function(file) for address, name in zip(here, names, strict=True)}
-    return found
+        functions |= {address: name or unknown_function(file) for address, name in zip(here, names, strict=True)}
+    return functions
 
 
 def _is_position_independent(path: Path) -> bool:

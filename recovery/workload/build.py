@@ -41,12 +41,12 @@ from recovery.linux.storage import (
     temporary_folder,
     used_space,
 )
-from recovery.model import Build, Layout, Schema, Version, can
+from recovery.model import Build, Layout, Schema, can
 from recovery.mysqld.bootstrap import create_key_folder, initialise
 from recovery.mysqld.client import count_tables, scalar
 from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
-from recovery.mysqld.options import Settings, build_settings, compressed_settings, experiment_settings, merge
+from recovery.mysqld.options import build_settings, compressed_settings, experiment_settings, merge
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.workload.inserts import count_rows, insert_statements, tables_of
@@ -144,7 +144,7 @@ class DatadirBuilder:
         """Starts the server once with each of the `settings_to_check`; raises UsageError if it rejects one.
 
         This is done on the data directory without tables, where a start takes a second."""
-        found: list[dict[str, str]] = []
+        effective: list[dict[str, str]] = []
         try:
             for number, settings in enumerate(filter(None, self.settings_to_check), 1):
                 with (
@@ -152,7 +152,7 @@ class DatadirBuilder:
                     self.server(merge(experiment_settings(self.build.version), settings)) as server,
                 ):
                     server.start(log_name=f"settings-{number}.log")
-                    found.append(_effective_settings(server, settings))
+                    effective.append(_effective_settings(server, settings))
                     server.stop()
         except ServerFailedError as error:
             self.target.wipe()
@@ -160,13 +160,13 @@ class DatadirBuilder:
                 f"with the requested options, {error.message}",
                 "see --set and --variant, and the server's manual of this version",
             ) from error
-        self._compare(found)
+        self._compare(effective)
 
-    def _compare(self, found: Sequence[Mapping[str, str]]) -> None:
+    def _compare(self, effective: Sequence[Mapping[str, str]]) -> None:
         """Raises UsageError if two settings have the same effect, because they would be measured as if they differed.
 
         Also reports values that the server lowered, for options in which the settings differ."""
-        for one, other in combinations(found, 2):
+        for one, other in combinations(effective, 2):
             if alike := same_effective_options(one, other):
                 self.target.wipe()
                 values = " and ".join(map(str, alike))
@@ -176,10 +176,13 @@ class DatadirBuilder:
                     "(ulimit -n)",
                 )
         vary = {
-            name for one, other in combinations(map(given_options, found), 2) for name, _ in one.items() ^ other.items()
+            name
+            for one, other in combinations(map(given_options, effective), 2)
+            for name, _ in one.items() ^ other.items()
         }
-        for less in dict.fromkeys(less for known in found for less in changed_options(known) if less.option in vary):
-            self.say(f"{self.build.version}: {less}")
+        lowered = (change for settings in effective for change in changed_options(settings) if change.option in vary)
+        for change in dict.fromkeys(lowered):
+            self.say(f"{self.build.version}: {change}")
 
 
 def _effective_settings(server: Server, settings: Mapping[str, str]) -> dict[str, str]:
@@ -193,38 +196,10 @@ def _effective_settings(server: Server, settings: Mapping[str, str]) -> dict[str
 def _missing_plugin(log: Path) -> str | None:
     """Returns the path of the plugin library that the server could not open, by its log; None if there is none."""
     try:
-        found = _MISSING_LIBRARY.search(log.read_text(encoding="utf-8", errors="replace"))
+        match = _MISSING_LIBRARY.search(log.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:  # the server was never started
         return None
-    return found and found[1]
-
-
-# --- Build parameters by version, measured on two cores
-
-
-@dataclass(frozen=True)
-class BuildProfile:
-    """The parameters of a fast build."""
-
-    connections: int
-    batch: int
-    """Statements in one packet."""
-    disable_redo: bool
-    """Whether the redo log is disabled during the build."""
-
-
-def build_profile(version: Version) -> BuildProfile:
-    """Returns the fastest measured build parameters for a version.
-
-    Before MySQL 8.0 and MariaDB 10.6 a lock on the data dictionary makes more than two connections useless. Without the
-    preloaded libeatmydata the build takes at least twice as long. Larger packets gain nothing, and an interruption has
-    to wait for the packets already sent."""
-    scales = can(version, "ddl_scales_with_connections")
-    return BuildProfile(
-        connections=4 if scales else 2,
-        batch=100 if scales else 200,
-        disable_redo=can(version, "disable_redo"),
-    )
+    return match and match[1]
 
 
 # --- The whole preparation: initialise, build, restart with test settings, count
@@ -318,27 +293,32 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
 
     Raises BuildInterruptedError after Ctrl-C."""
     version, total, stop = builder.build.version, size.statements, threading.Event()
-    profile = build_profile(version)
+    # The fastest on two cores. Before MySQL 8.0 and MariaDB 10.6 a lock on the data dictionary makes more connections
+    # useless. Larger packets gain nothing, and an interruption has to wait for the packets already sent.
+    connections, batch = (4, 100) if can(version, "ddl_scales_with_connections") else (2, 200)
+    settings = build_settings(version, statistics=builder.schema.statistics)
+    if builder.schema.layout is Layout.COMPRESSED:
+        settings |= compressed_settings(version)
     library = builder.build.eatmydata if builder.build.image else find_eatmydata()
     if library is None:
         builder.say(f"{version}: building without libeatmydata, which is not installed: several times slower")
-    builder.say(f"{version}: building {builder.schema.total_tables:,} tables, {profile.connections} connections")
+    builder.say(f"{version}: building {builder.schema.total_tables:,} tables, {connections} connections")
     # From here on Ctrl-C only sets `stop`: an exception between two lines would leave an inconsistent state.
     with _stop_on_interrupt(stop):
         # libeatmydata ignores every fsync, but statements recorded as done must be on the disk.
         with (
             sync_on_exit(builder.target.path),
-            builder.server(_build_settings(builder), (library,) if library else ()) as server,
+            builder.server(settings, (library,) if library else ()) as server,
         ):
             server.start(log_name="build.log")
-            with _redo_log_disabled(server, profile), server.watched():
+            with _redo_log_disabled(server), server.watched():
                 progress(done, total)
                 began_s, clock = time.monotonic(), ClockGuard()
                 reached = execute_script(
                     script_statements(builder.schema),
                     open_connection=lambda: server.connect(multi=True),
-                    connections=profile.connections,
-                    batch=profile.batch,
+                    connections=connections,
+                    batch=batch,
                     done=done,
                     progress=_progress_with_space_check(builder, total, progress),
                     stop=stop,
@@ -390,27 +370,20 @@ def _check_remaining_space(builder: DatadirBuilder, made: int) -> None:
         )
 
 
-def _build_settings(builder: DatadirBuilder) -> Settings:
-    version, compressed = builder.build.version, builder.schema.layout is Layout.COMPRESSED
-    settings = build_settings(version, statistics=builder.schema.statistics)
-    return settings | (compressed_settings(version) if compressed else {})
-
-
 @contextmanager
-def _redo_log_disabled(server: Server, profile: BuildProfile) -> Iterator[None]:
-    """Disables the redo log of the server in the `with` block, if the profile says so.
+def _redo_log_disabled(server: Server) -> Iterator[None]:
+    """Disables the redo log of the server in the `with` block, if it can.
 
     After an exception it is not enabled again, because nothing of the build is kept then."""
-    if profile.disable_redo:
-        _execute(server, "ALTER INSTANCE DISABLE INNODB REDO_LOG")
+
+    def switch(way: str) -> None:
+        if can(server.build.version, "disable_redo"):
+            with server.session() as connection, connection.cursor() as cursor:
+                cursor.execute(f"ALTER INSTANCE {way} INNODB REDO_LOG")
+
+    switch("DISABLE")
     yield
-    if profile.disable_redo:
-        _execute(server, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
-
-
-def _execute(server: Server, statement: str) -> None:
-    with server.session() as connection, connection.cursor() as cursor:
-        cursor.execute(statement)
+    switch("ENABLE")
 
 
 def _stop_on_interrupt(stop: threading.Event) -> AbstractContextManager[None]:
@@ -455,8 +428,7 @@ def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:
     A table with too few rows would be fast, and nobody would see why."""
     if schema.template is None or schema.template.parent != template_dir() or not schema.rows:
         return
-    found = count_rows(connection, sysbench_tables(schema))
-    for table, rows in found.items():
+    for table, rows in count_rows(connection, sysbench_tables(schema)).items():
         if rows != schema.rows:
             raise DatadirMismatchError(
                 f"{table} has {rows:,} rows instead of {schema.rows:,}", "run it again: it is rebuilt then"
@@ -471,10 +443,11 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
         return
     table = sysbench_tables(schema)[0]
     requested = "SELECT row_format FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-    found = scalar(connection, requested, tuple(table.split(".")))
-    if str(found).lower() != "compressed":
+    row_format = scalar(connection, requested, tuple(table.split(".")))
+    if str(row_format).lower() != "compressed":
         raise DatadirMismatchError(
-            f"{table} is of row format {found} instead of compressed", "leave out QUESTION=compression for this server"
+            f"{table} is of row format {row_format} instead of compressed",
+            "leave out QUESTION=compression for this server",
         )
 
 

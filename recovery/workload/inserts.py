@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -76,26 +77,18 @@ def execute_inserts(conn: Connection, statements: Sequence[str]) -> dict[str, in
     Each statement is committed separately. Raises InsertsFailedError if the server rejects one or the connection is
     lost."""
     work = [(table_of(statement), statement) for statement in statements]
-    acknowledged: dict[str, int] = {}
+    acknowledged = Counter[str]()
     try:
         conn.autocommit(True)
         for table, statement in work:
-            acknowledged[table] = acknowledged.get(table, 0) + conn.query(statement)
+            acknowledged[table] += conn.query(statement)
     except (pymysql.Error, OSError) as error:
-        done = sum(acknowledged.values())
         raise InsertsFailedError(
-            f"the insert script failed after {done} rows: {message_of(error)}",
+            f"the insert script failed after {acknowledged.total()} rows: {message_of(error)}",
             "see the server's error log, and the insert template if it is your own",
             acknowledged=acknowledged,
         ) from error
     return acknowledged
-
-
-def write_heartbeat(conn: Connection) -> dict[str, int]:
-    """Executes the HEARTBEAT statement and returns an empty dict, because no rows of the schema were written."""
-    conn.autocommit(True)
-    conn.query(HEARTBEAT)
-    return {}
 
 
 def count_rows(conn: Connection, tables: Iterable[str]) -> dict[str, int]:

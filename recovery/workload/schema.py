@@ -32,7 +32,6 @@ _UNQUOTED_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\
 
 
 def template_variables(schema: Schema) -> dict[str, object]:
-    """Returns the variables that are available in every template."""
     return {
         "databases": [quote_identifier(name) for name in schema.database_names],
         "tables": schema.tables,
@@ -104,7 +103,6 @@ def _template_line(error: BaseException) -> int | None:
 
 
 def _template_error(name: str, line: int | None, what: str) -> UsageError:
-    """Returns the error to raise for a mistake in a template."""
     where = name if line is None else f"{name}, line {line}"
     return UsageError(
         f"the template {where}: {what}",
@@ -205,7 +203,7 @@ def creates_table(statement: str) -> bool:
 
 def count_indexes(definition: str) -> int:
     """Returns the number of indexes in a table definition, without the primary key."""
-    return sum(bool(found[1]) for found in _INDEX.finditer(_QUOTED.sub("", definition)))
+    return sum(bool(match[1]) for match in _INDEX.finditer(_QUOTED.sub("", definition)))
 
 
 def compressed_kib(definition: str) -> int | None:
@@ -215,8 +213,8 @@ def compressed_kib(definition: str) -> int | None:
     plain = _QUOTED.sub("", definition)
     if _COMPRESSED.search(plain) is None:
         return None
-    asked = _KEY_BLOCK_SIZE.search(plain)
-    return int(asked[1]) if asked else 0
+    size = _KEY_BLOCK_SIZE.search(plain)
+    return int(size[1]) if size else 0
 
 
 def _collect_chunks(source: Iterator[str], min_chars: int) -> tuple[str, bool]:
@@ -257,7 +255,6 @@ class ScriptSize:
 
 
 def template_path(schema: Schema) -> Path:
-    """Returns the path of the user's template, or of the tool's template for this layout."""
     if schema.template is not None:
         return schema.template
     return template_dir() / ("schema.sql.j2" if schema.layout is Layout.FILES else "layouts.sql.j2")
@@ -286,8 +283,8 @@ def script_size(schema: Schema) -> ScriptSize:
         return ScriptSize(spaces + schema.databases + schema.total_tables + inserts, schema.total_tables)
     state = None
     with suppress(OSError):  # rendering tells what is wrong with the file
-        found = schema.template.stat()
-        state = (found.st_mtime_ns, found.st_size)
+        status = schema.template.stat()
+        state = (status.st_mtime_ns, status.st_size)
     return _rendered_size(schema, state)
 
 
@@ -304,7 +301,6 @@ def sysbench_tables(schema: Schema) -> tuple[str, ...]:
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
-    """Returns the size of the script, counted in the rendered text."""
     count = tables = indexes = 0
     compressed: set[int | None] = set()
     for statement in script_statements(schema):
@@ -319,7 +315,6 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
 
 
 def disk_need(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> DiskSpace:
-    """Returns the disk space and inodes that the tables of a script need."""
     return estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
 
 
@@ -328,7 +323,7 @@ def can_extend(smaller: Schema, larger: Schema) -> bool:
 
     If so, a data directory built for `smaller` can be extended to `larger`."""
     rest = script_statements(larger)
-    return all(one == next(rest, None) for one in script_statements(smaller))
+    return all(statement == next(rest, None) for statement in script_statements(smaller))
 
 
 def checked_script_size(schema: Schema) -> ScriptSize:

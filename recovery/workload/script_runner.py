@@ -6,10 +6,10 @@ The script is sent in packets of many statements. Statements that depend on othe
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Protocol
 
 import pymysql
 from pymysql.connections import Connection
@@ -88,10 +88,6 @@ _DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
 """Error numbers for a full disk: ENOSPC (28), and the server's ER_DISK_FULL (1021) and ER_RECORD_FILE_FULL (1114)."""
 
 
-class StopFlag(Protocol):
-    def is_set(self) -> bool: ...
-
-
 class StatementFailedError(UsageError):
     """The server rejected a statement of the script."""
 
@@ -102,9 +98,9 @@ def execute_script(
     open_connection: Callable[[], Connection],
     connections: int,
     batch: int,
-    done: int = 0,
+    done: int,
     progress: Callable[[int], None],
-    stop: StopFlag,
+    stop: threading.Event,
     give_up: Callable[[], None],
 ) -> int:
     """Executes the script from statement number `done` on and returns how many statements, from its start, are done.
@@ -174,7 +170,6 @@ class _ConnectionPool:
         self.drain()
 
     def run_on_all(self, packet: Packet) -> None:
-        """Runs the packet on every connection, one after the other."""
         for connection in self._connections:
             run_packet(connection, packet)
         self._count(max(0, packet.end - self._answered))
@@ -236,7 +231,6 @@ def run_packet(connection: Connection, packet: Packet) -> int:
 
 
 def _packet_error(packet: Packet, answered: int, error: BaseException) -> RecoveryError:
-    """Returns the exception to raise for a packet that failed after `answered` answers."""
     number = error.args[0] if error.args else None
     if isinstance(error, OSError) or number in _CONNECTION_LOST_ERRORS:
         return ServerFailedError(

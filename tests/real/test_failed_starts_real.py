@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import TIMED_LOG
 from recovery.model import Startup
 from recovery.mysqld.datadir import DataDirs
-from recovery.mysqld.server import Server, StartCompanion, no_companion
+from recovery.mysqld.server import Server, StartCompanion
 
 pytestmark = pytest.mark.real
 VERSION, TABLES = "mariadb-10.11.5", 5
@@ -79,7 +80,7 @@ def test_a_crash_that_is_not_survived_keeps_the_copy(
         *,
         log_name: str = "",
         settings: Mapping[str, str] | None = None,
-        companion: StartCompanion = no_companion,
+        companion: StartCompanion = nullcontext,
     ) -> Startup:
         if log_name == TIMED_LOG:
             only_first(lambda: cut_short(server.datadir), calls)
