@@ -28,7 +28,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, default_clients
 from recovery.linux import procfs
-from recovery.linux.files import default_data_dir, expand_path, read_limited, template_dir, why_not_trusted
+from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.model import NO_LIMITS, Limits, Schema
 from recovery.mysqld.options import (
@@ -134,9 +134,7 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
 
 
 def _command_value(request: Request, option: Option, given: Any) -> Any:
-    if option.kind is Kind.PATH:
-        return None if given is None or given == option.default else absolute_path(given)
-    if not option.field or option.kind is Kind.FLAG:
+    if not option.field or option.kind in (Kind.FLAG, Kind.PATH):
         return given
     value, is_given = _value_in(request, option), given not in (None, False, ())
     if not is_given and value == _default_of(option):
@@ -200,7 +198,7 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
     given take precedence. Raises UsageError if the session cannot be read, or if another user can change its report."""
     if given["versions"] or given["mysqld"] or given["image"]:
         return given
-    folder = newest_session_folder(expand_path(Path(given["results"])).absolute())
+    folder = newest_session_folder(absolute_path(given["results"]))
     if folder is None:
         return given
     # The report names the server to run, so it must be trusted.
@@ -286,7 +284,7 @@ def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, .
     if path is None:
         return given, ()
     try:
-        text = read_limited(expand_path(path), _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
+        text = read_limited(path, _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
     settings, left_out = parse_defaults_file(text)
