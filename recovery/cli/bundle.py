@@ -42,7 +42,7 @@ from recovery.cli.options import PATH_TYPE, Choice, table_option
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cleanup, locks
-from recovery.linux.files import STORED_FORMAT, expand_path, write_atomically
+from recovery.linux.files import STORED_FORMAT, write_atomically
 from recovery.model import Flavor, Session, parse_version
 from recovery.report.stored_session import (
     LOCK_FILE,
@@ -511,8 +511,8 @@ def _by_folder(files: Sequence[BundledFile]) -> list[BundledFile]:
 def bundle(session: str | None, results: Path, product: str | None, output: Path | None, *, dry_run: bool) -> int:
     """Make a bug report of a stored session: a text for the tracker, a script that repeats the test, and an archive to
     attach. Known private texts are replaced."""
-    made = make_bundle(find_session(expand_path(results), session), product)
-    packed, text, script = output_paths(made, output and expand_path(output))
+    made = make_bundle(find_session(results, session), product)
+    packed, text, script = output_paths(made, output)
     for line in list_files(made.files if dry_run else _by_folder(made.files)):
         print_line(line)
     if dry_run:

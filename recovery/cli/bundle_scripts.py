@@ -10,13 +10,15 @@ import shlex
 from collections import deque
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 import jinja2
 
 from recovery.analysis.summary import Summary
 from recovery.cli.mask import PLACEHOLDER, split_options, split_words
-from recovery.cli.values import MAX_COLUMNS, MAX_INSERTS, MAX_TABLES, parse_layout, parse_variants
+from recovery.cli.options import BY_NAME, OPTIONS, repeat_command
+from recovery.cli.parse import field_values
+from recovery.cli.values import parse_variants
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments.clean_start import CLEAN_START
 from recovery.linux.files import template_dir
@@ -36,6 +38,7 @@ _MAX_SHOWN_INSERTS = 10_000
 """Maximum number of inserts in inserts.sql."""
 _SHOWN_STATEMENTS = 100
 """Number of statements shown from each end of a longer script."""
+_SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith("schema."))
 
 
 def sql_scripts(session: Session) -> dict[str, str]:
@@ -47,7 +50,7 @@ def sql_scripts(session: Session) -> dict[str, str]:
     except RecoveryError as error:
         found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
     try:
-        count = _requested_inserts(session)
+        count = _setting(session, "inserts", Request.inserts)
         head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {count:,}.\n" if count > _MAX_SHOWN_INSERTS else ""
         found["inserts.sql"] = head + "".join(f"{one};\n" for one in _session_inserts(session))
     except RecoveryError:
@@ -58,33 +61,29 @@ def sql_scripts(session: Session) -> dict[str, str]:
 
 def _session_schema(session: Session) -> Schema:
     """Returns the schema that the settings describe, with defaults for settings that older versions did not store."""
-    settings = session.settings
-    template = settings.get("template")
-    return Schema(
-        tables=_int_setting(session, "tables", 1),
-        databases=_int_setting(session, "schemas", 1),
-        columns=_int_setting(session, "columns", 0, most=MAX_COLUMNS),
-        rows=_int_setting(session, "rows", 0),
-        database=str(settings.get("database") or Schema.database),
-        template=Path(str(template)) if template else None,
-        layout=parse_layout(str(settings.get("layout") or Layout.FILES)),
-    )
+    stored = {option.key: session.settings.get(option.stored) or None for option in _SCHEMA_OPTIONS}
+    database = str(stored.pop("database") or Schema.database)  # a masked name is not a plain one
+    return Schema(**{"tables": 1, **field_values("schema", stored), "database": database})
 
 
 def _session_inserts(session: Session) -> tuple[str, ...]:
     """Returns the insert statements of the session, at most `_MAX_SHOWN_INSERTS`.
 
     Raises RecoveryError if they can no longer be rendered."""
-    template = session.settings.get("insert_template")
     return insert_statements(
         _session_schema(session),
-        count=min(_MAX_SHOWN_INSERTS, _requested_inserts(session)),
-        template=Path(str(template)) if template else None,
+        count=min(_MAX_SHOWN_INSERTS, _setting(session, "inserts", Request.inserts)),
+        template=_setting(session, "insert_template"),
     )
 
 
-def _requested_inserts(session: Session) -> int:
-    return _int_setting(session, "inserts", Request.inserts, most=MAX_INSERTS)
+def _setting(session: Session, name: str, usual: Any = None) -> Any:
+    """Returns the value of an option as the session was measured with it, or `usual` if it is not stored.
+
+    Raises UsageError if the stored value is not valid."""
+    stored = session.settings.get(BY_NAME[name].stored)
+    value = None if stored == "" else BY_NAME[name].value_of(stored)
+    return usual if value is None else value
 
 
 def options_file(name: str, options: str) -> str:
@@ -168,27 +167,12 @@ def _script_text(schema: Schema) -> str:
 
 def _schema_command(schema: Schema) -> str:
     """Returns the command that prints the whole script of a schema."""
-    words = ["recovery", "schema", "--tables", str(schema.tables)]
-    for option, value, usual in (
-        ("--schemas", schema.databases, 1),
-        ("--layout", schema.layout.value, Layout.FILES.value),
-        ("--columns", schema.columns, 0),
-        ("--rows", schema.rows, 0),
-        ("--database", schema.database, Schema.database),
-        ("--template", schema.template, None),
-    ):
-        words += [] if value == usual else [option, str(value)]
-    return shlex.join(words)
-
-
-def _int_setting(session: Session, name: str, usual: int, *, most: int = MAX_TABLES) -> int:
-    """Returns a setting as a number, or `usual` if it is not set. Raises UsageError if it is not from 0 to `most`."""
-    value = session.settings.get(name, usual)
-    if value is None or value == "":
-        return usual
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise UsageError(f"the session has an invalid setting {name}: expected a number from 0 to {most:,}")
-    return value
+    given = {}
+    for option in _SCHEMA_OPTIONS:
+        name = option.field.removeprefix("schema.")
+        value = getattr(schema, name)
+        given[option.key] = None if value == getattr(Schema, name, None) else value
+    return repeat_command("schema", given, _SCHEMA_OPTIONS)
 
 
 # --- repro.sh
@@ -211,7 +195,8 @@ def repro_script(session: Session, name: str, slow: Summary) -> str | None:
     try:
         found = _schemas(session)
         schema = next((one for label, one in found.items() if label and slow.variant.endswith(f"-{label}")), found[""])
-        inserts, runs = _requested_inserts(session), _int_setting(session, "runs", _DEFAULT_RUNS)
+        inserts = _setting(session, "inserts", Request.inserts)
+        runs = _setting(session, "runs", _DEFAULT_RUNS)
     except RecoveryError:
         return None
     if schema.layout in _NEED_OPTIONS:

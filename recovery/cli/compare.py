@@ -17,7 +17,6 @@ from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
 from recovery.cli.values import parse_share
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
-from recovery.linux.files import expand_path
 from recovery.model import Session, Status, Verdict, metric
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
@@ -41,8 +40,8 @@ def compare_command(
     if first is None or second is None:
         if first is not None:
             raise UsageError(f"{first} is one session, and two are compared", "name both, or none: the newest two")
-        first, second = _newest_two(expand_path(results))
-    folders = [_session_folders(expand_path(results), names) for names in (first, second)]
+        first, second = _newest_two(results)
+    folders = [_session_folders(results, names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
     traced = {bool(session.settings.get("trace")) for session in (*one, *other)}
     if len(traced) > 1:

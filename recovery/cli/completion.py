@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
+from recovery.cli.values import layout_names
+
 # Most of what completes needs none of the modules that the functions import.
 
 COMPLETE_VARIABLE = "_RECOVERY_COMPLETE"
@@ -48,12 +50,6 @@ def _sessions(context: click.Context, _: str) -> Iterable[str]:
         results = load_config().get("results", results)
     names = (path.parent.name for path in Path(results or "results").expanduser().glob("*/report.json"))
     return sorted((name for name in names if name != "latest"), reverse=True)  # the newest first
-
-
-def _layouts(_: click.Context, __: str) -> Iterable[str]:
-    from recovery.model import Layout
-
-    return (layout for layout in Layout if layout is not Layout.COMPRESSED)
 
 
 def _server_options(_: click.Context, incomplete: str) -> Iterable[str]:
@@ -101,7 +97,7 @@ complete_version, complete_session = _completer(_versions), _completer(_sessions
 OF_OPTIONS = {
     "version": complete_version,
     "baseline": complete_version,
-    "layout": _completer(_layouts),
+    "layout": _completer(lambda _, __: layout_names()),
     "set": _completer(_server_options),
     "option": _completer(_server_options),
     "variant": _completer(_variant_options),

@@ -26,7 +26,7 @@ from recovery.cli.values import MAX_TABLES, parse_count, split_versions
 from recovery.errors import HostUnfitError, escape_control
 from recovery.linux import docker_engine, host_facts, procfs
 from recovery.linux.cgroups import controller_settings
-from recovery.linux.files import default_data_dir, expand_path, why_not_trusted
+from recovery.linux.files import default_data_dir, why_not_trusted
 from recovery.linux.host_facts import (
     FANOTIFY,
     INOTIFY,
@@ -434,7 +434,7 @@ def doctor(
     count = parse_count("TABLES", tables or DEFAULT_TABLES, MAX_TABLES)
     likes = [parse_version_option(version).like for version in split_versions(versions)] or [_REFERENCE_VERSION]
     largest = max(likes, key=lambda version: estimate_space(version, Schema(count)).bytes)
-    folder = expand_path(data or default_data_dir()).absolute()
+    folder = (data or default_data_dir()).absolute()
     with refuse_steps(refused_steps(unprivileged=unprivileged)):
         tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
         found = examine(folder, tables=count, version=largest, stackers=why_unusable(), tried=tried)

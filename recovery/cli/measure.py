@@ -29,7 +29,6 @@ from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
 from recovery.experiments.experiment import PUBLISHED
-from recovery.linux.files import expand_path
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
@@ -252,7 +251,7 @@ def resume(session: str | None, results: Path, **given: Any) -> int:
     that are void because the storage failed or something was paused. A session is not resumed if the servers, the
     settings or the host have changed."""
     shown = Shown(**given)
-    results = expand_path(results).absolute()
+    results = results.absolute()
     sweep_results(results)
     unfinished = find_unfinished(results, session)
     check_not_running(unfinished)

@@ -30,17 +30,16 @@ AUTO = "auto"
 
 
 class _PathType(click.Path):
-    """The type of path options. Most is checked later, where the error message can say what to do."""
+    """The type of path options, which expands `~`. Most is checked later, where the error can say what to do."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from recovery.linux.files import expand_path
 
-        path = super().convert(value, param, ctx)
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
         try:
-            expand_path(Path(os.fsdecode(path)))
+            return expand_path(path)
         except UsageError as error:
             self.fail(error.message, param, ctx)
-        return path
 
 
 PATH_TYPE = _PathType(path_type=Path, readable=False)
@@ -113,7 +112,7 @@ class Option:
         return PREFIX + self.name.upper()
 
     def value_of(self, given: Any) -> Any:
-        """Returns the value of the field for what the user gave; None if nothing was given."""
+        """Returns the value of the field for what the user gave, or what is stored; None if that is nothing."""
         if given is None or given is False or given == ():
             return None
         called = self.flag if self.line_only else self.name.upper()
@@ -126,7 +125,7 @@ def _value_only(parse: Callable[[Any], Any]) -> Converter:
 
 
 def _texts(text: Callable[[Any], str]) -> Callable[[Iterable[Any]], tuple[str, ...]]:
-    return lambda found: tuple(map(text, found))
+    return lambda parsed: tuple(map(text, parsed))
 
 
 OPTIONS = (
@@ -417,7 +416,6 @@ OPTIONS = (
     ),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
-_JSON_FLAG = BY_NAME["json"].flag
 SETTINGS = tuple(option for option in OPTIONS if not option.line_only)
 SETTING_NAMES = tuple(option.name.upper() for option in SETTINGS)
 
@@ -499,15 +497,10 @@ def click_option(option: Option, *, environment: bool = True, text: str | None =
     elif option.kind in _TYPES:
         given["type"] = _TYPES[option.kind]
     elif option.name == "json":
-        given["callback"] = _checked_json_target
+        given["callback"] = lambda _, __, target: check_json_target(target)
     if option.default is not None:
         given |= {"default": option.default, "show_default": True}
     return click.Option(names, **given)
-
-
-def _checked_json_target(_: click.Context, __: click.Parameter, target: str | None) -> str | None:
-    check_json_target(target)
-    return target
 
 
 def mark_json_without_file(words: Sequence[str]) -> list[str]:
@@ -515,11 +508,11 @@ def mark_json_without_file(words: Sequence[str]) -> list[str]:
 
     It is for commands with arguments: in `recovery compare --json A B` the word A is a session. After `--json` only `-`
     and names that end in .json are files; `--json=FILE` can name any file."""
-    found: list[str] = []
+    marked: list[str] = []
     for word, after in pairwise((*words, "")):
         is_file = after == STANDARD_OUTPUT or after.endswith(".json")
-        found.append(f"{word}={STANDARD_OUTPUT}" if word == _JSON_FLAG and not is_file else word)
-    return found
+        marked.append(f"{word}={STANDARD_OUTPUT}" if word == "--json" and not is_file else word)
+    return marked
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -538,27 +531,29 @@ def table_option(name: str, text: str | None = None) -> Callable[[_Command], _Co
 def repeat_command(name: str, given: Mapping[str, Any], options: Iterable[Option]) -> str:
     """Returns the command that repeats these values, regardless of the layer of settings that each came from."""
     words = ["recovery", *name.split()]
-    for one in options:
-        value = given.get(one.key)
-        if value in (None, False, ()) or value == one.default:
+    for option in options:
+        value = given.get(option.key)
+        if value in (None, False, ()) or value == option.default:
             continue
         for each in value if isinstance(value, tuple) else (value,):
             if each is True:
-                words.append(one.flag)
-            elif one.alone is not None:
-                words.append(f"{one.flag}={each}")
+                words.append(option.flag)
+            elif option.alone is not None:
+                words.append(f"{option.flag}={each}")
+            elif option.kind is Kind.PATH:
+                words += [option.flag, str(values.absolute_path(each))]
             else:
-                words += [one.flag, str(each).removesuffix(".0") if isinstance(each, float) else str(each)]
+                words += [option.flag, str(each).removesuffix(".0") if isinstance(each, float) else str(each)]
     return shlex.join(words)
 
 
 def refuse_unused_variables(environment: Mapping[str, str], command: click.Command) -> None:
     """Raises UsageError for a variable that this command would silently ignore."""
     known = {parameter.envvar for parameter in command.params}
-    for one in SETTINGS:
-        if one.variable in environment and one.variable not in known:
-            name = one.name.upper()
+    for option in SETTINGS:
+        if option.variable in environment and option.variable not in known:
+            name = option.name.upper()
             raise UsageError(
-                f"{name}={environment[one.variable]} has no effect on {command.name}",
+                f"{name}={environment[option.variable]} has no effect on {command.name}",
                 f"leave {name} out; `recovery {command.name} --help` has what it takes",
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from recovery.cli.values import absolute_path
 from recovery.errors import RecoveryError, UsageError, escape_control
 
 if TYPE_CHECKING:
@@ -30,15 +31,16 @@ def escaped_text(text: str) -> Text:
     return Text(escape_control(text))
 
 
-def check_json_target(target: str | None) -> None:
-    """Raises UsageError, before hours of measuring, if JSON could not be written to this file."""
+def check_json_target(target: str | None) -> str | None:
+    """Returns the target. Raises UsageError, before hours of measuring, if JSON could not be written to this file."""
     if target in (None, STANDARD_OUTPUT):
-        return
-    path = _json_path(target)
+        return target
+    path = absolute_path(target)
     needed = [path] if path.exists() or not _is_replaced(path) else []
     needed += [path.resolve().parent] if _is_replaced(path) else []
     if path.is_dir() or not all(os.access(one, os.W_OK) for one in needed):
         raise UsageError(f"--json={target} cannot be written", "name a file that you may write, in an existing folder")
+    return target
 
 
 def write_json(target: str | None, content: str | Any) -> bool:
@@ -56,7 +58,7 @@ def write_json(target: str | None, content: str | Any) -> bool:
         return True
     from recovery.linux.files import write_atomically
 
-    path = _json_path(target)
+    path = absolute_path(target)
     try:
         if _is_replaced(path):
             write_atomically(path.resolve(), data)
@@ -68,12 +70,6 @@ def write_json(target: str | None, content: str | Any) -> bool:
             "name another file; a session that was measured is stored all the same",
         ) from error
     return False
-
-
-def _json_path(target: str) -> Path:
-    from recovery.linux.files import expand_path
-
-    return expand_path(Path(target)).absolute()
 
 
 def _is_replaced(path: Path) -> bool:

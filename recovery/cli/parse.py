@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, default_clients
 from recovery.linux import procfs
-from recovery.linux.files import default_data_dir, expand_path, read_limited, template_dir, why_not_trusted
+from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.model import NO_LIMITS, Limits, Schema
 from recovery.mysqld.options import (
@@ -72,11 +72,11 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         "queries": tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
         **({"tables": points[-1]} if points else {}),
     }
-    own, limits = _field_values("", wanted), Limits(**_field_values("limits", wanted))
+    own, limits = field_values("", wanted), Limits(**field_values("limits", wanted))
     options = ExperimentOptions(
-        **{**_reserved_cpus(), **_field_values("experiment_options", wanted), "more": _field_values("more", wanted)}
+        **{**_reserved_cpus(), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
     )
-    schema = requested_schema(experiment, _field_values("schema", wanted), options)
+    schema = requested_schema(experiment, field_values("schema", wanted), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
         instances = possible_cache_instances(options, versions, dict(own.get("server_options", ())))
@@ -113,7 +113,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
 # --- The option table: from the options to fields of the request, and back
 
 
-def _field_values(owner: str, given: GivenOptions) -> dict[str, Any]:
+def field_values(owner: str, given: GivenOptions) -> dict[str, Any]:
     """Returns the values of the given options for the fields of one owner, by the field's name."""
     found: dict[str, Any] = {}
     for option in OPTIONS:
@@ -134,9 +134,7 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
 
 
 def _command_value(request: Request, option: Option, given: Any) -> Any:
-    if option.kind is Kind.PATH:
-        return None if given is None or given == option.default else absolute_path(given)
-    if not option.field or option.kind is Kind.FLAG:
+    if not option.field or option.kind in (Kind.FLAG, Kind.PATH):
         return given
     value, is_given = _value_in(request, option), given not in (None, False, ())
     if not is_given and value == _default_of(option):
@@ -158,10 +156,7 @@ def _value_in(request: Request, option: Option) -> Any:
 def _default_of(option: Option) -> object:
     """Returns the default of the option's field, whatever the experiment."""
     owner, _, name = option.field.rpartition(".")
-    if owner == "more":
-        return None
-    field = next(field for field in fields(_OWNERS[owner]) if field.name == name)
-    return None if field.default is MISSING else field.default
+    return getattr(_OWNERS.get(owner), name, None)
 
 
 def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float | bool | None]]:
@@ -200,7 +195,7 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
     given take precedence. Raises UsageError if the session cannot be read, or if another user can change its report."""
     if given["versions"] or given["mysqld"] or given["image"]:
         return given
-    folder = newest_session_folder(expand_path(Path(given["results"])).absolute())
+    folder = newest_session_folder(absolute_path(given["results"]))
     if folder is None:
         return given
     # The report names the server to run, so it must be trusted.
@@ -251,7 +246,7 @@ def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
     scale = given.get("scale") or experiment.scale
     if scale is None:
         return given
-    sizes = scale_sizes(experiment, scale, cpus=host_capacity(Limits(**_field_values("limits", given))).cpus)
+    sizes = scale_sizes(experiment, scale, cpus=host_capacity(Limits(**field_values("limits", given))).cpus)
     if given.get("precision"):
         sizes.pop("runs", None)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
@@ -286,7 +281,7 @@ def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, .
     if path is None:
         return given, ()
     try:
-        text = read_limited(expand_path(path), _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
+        text = read_limited(path, _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
     settings, left_out = parse_defaults_file(text)
@@ -374,7 +369,7 @@ def requested_schema(experiment: Experiment, given: Mapping[str, Any], options: 
 def schema_of_options(given: GivenOptions) -> Schema:
     """Returns the schema of these options of timed starts."""
     experiment = find_experiment("cold-recovery")
-    return requested_schema(experiment, _field_values("schema", given), ExperimentOptions())
+    return requested_schema(experiment, field_values("schema", given), ExperimentOptions())
 
 
 # --- The host

@@ -20,7 +20,7 @@ from recovery.cli.options import Choice, table_option
 from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
 from recovery.cli.parse import schema_of_options
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import default_data_dir, expand_path
+from recovery.linux.files import default_data_dir
 from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
@@ -102,7 +102,7 @@ def versions(json_to: str | None) -> int:
 @click.pass_context
 def datadirs(context: click.Context, data: Path | None, json_to: str | None) -> int:
     """List the data directories that are kept for the next run, with their sizes."""
-    context.obj = DataDirs(expand_path(data or default_data_dir()).absolute())
+    context.obj = DataDirs((data or default_data_dir()).absolute())
     if context.invoked_subcommand is None:
         return _list_datadirs(context.obj, json_to)
     refuse_json_before_subcommand(context, json_to)
@@ -143,7 +143,7 @@ def datadirs_list(directories: DataDirs, json_to: str | None) -> int:
 @click.pass_obj
 def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bool, data: Path | None) -> int:
     """Remove data directories by key."""
-    directories = DataDirs(expand_path(data).absolute()) if data else directories
+    directories = DataDirs(data.absolute()) if data else directories
     if bool(keys) == everything:
         raise UsageError("give either keys or --all", "`recovery datadirs` lists the keys")
     found = directories.list() if everything else ()
@@ -188,7 +188,7 @@ def report(
     flags = {"--json": json_to == STANDARD_OUTPUT and wanted != "json", "--html": as_html, "--open": opened}
     if wanted and (other := next((flag for flag, given in flags.items() if given), None)):
         raise UsageError(f"{other} and --format {wanted} cannot be combined", "leave one of them out")
-    folder = find_session(expand_path(results), session)
+    folder = find_session(results, session)
     if write:
         _rewrite_reports(folder)
     if json_to not in (None, STANDARD_OUTPUT):
@@ -213,11 +213,10 @@ def report(
 def sessions(results: Path, json_to: str | None) -> int:
     """List the stored sessions, the newest last: name, status, runs and versions."""
     grid = make_grid("session", "status", "runs", "versions")
-    folder = expand_path(results)
     rows: list[dict[str, object]] = []
-    for name in session_names(folder):
+    for name in session_names(results):
         try:
-            found = load_session(folder / name)
+            found = load_session(results / name)
         except RecoveryError as error:
             rows.append({"session": name, "status": "damaged", "error": error.message})
             grid.add_row(escaped_text(name), "damaged", "", escaped_text(error.message))
@@ -226,8 +225,8 @@ def sessions(results: Path, json_to: str | None) -> int:
         rows.append({"session": name, "status": found.status, "done": done, "planned": planned, "versions": versions})
         grid.add_row(*map(escaped_text, (name, found.status, f"{done} of {planned}", " ".join(versions))))
     if not rows:
-        raise UsageError(f"there is no session in {folder} yet", "measure something first: `recovery cold-recovery`")
-    if not write_json(json_to, {"format": FORMAT, "results": str(folder.absolute()), "sessions": rows}):
+        raise UsageError(f"there is no session in {results} yet", "measure something first: `recovery cold-recovery`")
+    if not write_json(json_to, {"format": FORMAT, "results": str(results.absolute()), "sessions": rows}):
         wide_console().print(grid)
     return 0
 

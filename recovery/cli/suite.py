@@ -16,7 +16,6 @@ from rich.console import Console
 
 from recovery.cli.options import (
     BY_NAME,
-    DEFAULT_RESULTS,
     PREFIX,
     SETTINGS,
     Kind,
@@ -49,7 +48,6 @@ from recovery.cli.suite_run import (
 )
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK
-from recovery.linux.files import expand_path
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, known_releases
@@ -111,13 +109,13 @@ def experiments(context: click.Context, /, **given: Any) -> int:
             print_line(line, err=True)
 
     if given["again"] is not None:
-        folder = expand_path(given["again"]).absolute()
+        folder = given["again"].absolute()
         write_suite_reports(folder)
         _show_results(folder, given["json_to"])
         say(f"written to {folder}; open its {SUITE_PAGE}")
         return 0
     if given["resume"] is not None:
-        runner = SuiteRunner.resume(expand_path(given["resume"]).absolute())
+        runner = SuiteRunner.resume(given["resume"].absolute())
         if pending := runner.pending():
             fetch_prerequisites([one.request for one in pending.values()], say)
         return _run(runner, say, quiet=quiet, json_to=given["json_to"])
@@ -184,9 +182,6 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
         "seconds": suite.caps.seconds,
         "runs": suite.caps.runs,
     }
-    for name in ("data", "results"):
-        if given[name] not in (None, DEFAULT_RESULTS):
-            shown[name] = expand_path(given[name]).absolute()
     return repeat_command("experiments", shown, (*_OWN_OPTIONS, *_SHARED_OPTIONS))
 
 

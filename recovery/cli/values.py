@@ -164,21 +164,25 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     return note or None
 
 
-def absolute_path(path: Path) -> Path:
+def absolute_path(path: Path | str) -> Path:
     """Returns the absolute path, because a stored path must have the same meaning in every working directory."""
     from recovery.linux.files import expand_path
 
-    return expand_path(path).absolute()
+    return expand_path(Path(path)).absolute()
 
 
 def parse_layout(text: str) -> Layout:
     from recovery.model import Layout
 
-    # Compressed tables are reserved for loads.
-    known = [layout for layout in Layout if layout is not Layout.COMPRESSED]
-    if text not in known:
-        raise UsageError(f"LAYOUT={text} is not valid", f"expected one of: {', '.join(known)}")
+    if text not in layout_names():
+        raise UsageError(f"LAYOUT={text} is not valid", f"expected one of: {', '.join(layout_names())}")
     return Layout(text)
+
+
+def layout_names() -> list[str]:
+    from recovery.model import Layout
+
+    return [layout for layout in Layout if layout is not Layout.COMPRESSED]  # which is reserved for loads
 
 
 # --- Server options
@@ -288,7 +292,7 @@ def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
     from recovery.session.request import OwnServer
 
     found = [
-        OwnServer(place if "://" in place else str(absolute_path(Path(place))), name)
+        OwnServer(place if "://" in place else str(absolute_path(place)), name)
         for name, place in map(split_name, texts)
     ]
     if len(found) > 1:
