@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 from otherusers import done_in_child
@@ -294,6 +295,17 @@ def test_the_first_failed_directory_of_a_session_is_set_aside(dirs: DataDirs) ->
     assert (dirs.root / f"{KEY}-failed-{first}/mysql/discovery/table_2.ibd").is_file()
     dirs.remove(f"{KEY}-failed-{first}")
     assert [info.key for info in dirs.list()] == [f"{KEY}-failed-{second}"]
+
+
+def test_a_directory_that_cannot_be_set_aside_keeps_its_state(dirs: DataDirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a failed one it would be built over."""
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+        dd.save(dataclasses.replace(WHOLE, status="in_use"))
+        monkeypatch.setattr(DataDirs, "rename", Mock(side_effect=HostUnfitError("it cannot be renamed", "")))
+        with pytest.raises(HostUnfitError):
+            dirs.set_aside(dd, "20261123T010203Z")
+        assert dd.state.status == "in_use"
 
 
 @pytest.mark.parametrize("on_another_disk", [False, True])

@@ -70,10 +70,13 @@ class FakeBench:
         self.can_recover = True
         self.stopped_cleanly = True
         self.invalidate_cache_baseline = Mock()
-        self.recount_after_failure = Mock()
+        self.recount_after_failure = Mock(side_effect=self.stop)
         self.floor = Mock(return_value=FloorTimes(9, 2.0, 1.0, 16, 0.5, 2))
 
     clear_logs = Bench.clear_logs
+
+    def stop(self) -> None:
+        self.stopped_cleanly = True
 
     def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         self.can_recover = True
@@ -97,6 +100,7 @@ def session_of(
             (bench.server.logdir / "untimed-1.err").write_text("the last words\n")
             bench.can_recover = "does not come back" not in str(step)
             raise step
+        bench.stop()
         log = bench.server.logdir / "timed.err"
         log.write_text("ready for connections\n")
         seconds = step if isinstance(step, float) else 4.0
@@ -332,6 +336,20 @@ def test_a_storage_error_makes_the_trial_void_and_ends_the_session(
     session = stored(tmp_path)
     assert session.status == "aborted"
     assert [(str(one.verdict), one.measure_again) for one in session.runs] == [("measured", False), ("void", True)]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), StorageFailedError("the disk is full", "make room")])
+def test_a_ledger_is_not_trusted_if_the_rows_are_not_counted_again(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the process ends after a trial that lost rows, and the server was stopped cleanly before."""
+    loop, bench, _ = session_of(tmp_path, [GOOD, GOOD])
+    loop.experiment = replace(loop.experiment, judge=lambda _: (Verdict.FAILED, "1 of 9 acknowledged rows are lost"))
+    monkeypatch.setattr(loop.store, "append", Mock(side_effect=error))
+    with pytest.raises(type(error)):
+        loop.run()
+    assert not bench.stopped_cleanly
+    assert not bench.recount_after_failure.called
 
 
 def test_the_floor_is_stored_with_its_variants(tmp_path: Path) -> None:

@@ -375,8 +375,13 @@ class DataDirs:
         if (self.root / key).exists():
             return None
         if copy is None:
-            dd.save(failed)
-            self.rename(dd, key)
+            before = dd.state
+            try:
+                dd.save(failed)
+                self.rename(dd, key)
+            except BaseException:
+                dd.save(before)
+                raise
             return self.root / key
         with self.acquire(key) as kept:
             try:

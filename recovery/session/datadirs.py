@@ -16,7 +16,7 @@ from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import DiskSpace, device_of, free_space
-from recovery.model import Layout
+from recovery.model import Layout, Limits
 from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -93,13 +93,14 @@ class DatadirPool:
         be kept, this session has kept one already, or there is no space for all that is still to be built."""
         bench, planned = self._open[spec], self._datadirs[spec]
         bench.server.close()
-        estimate = [other.need for at, other in self._datadirs.items() if not other.whole and at not in self._open]
+        estimate = [other.need for other in self._datadirs.values() if not other.whole and other.key not in self._built]
         if not all(need.fits(free_space(self.request.data)) for need in (planned.size, *estimate)):
             bench.add_note(f"{spec.version}: no room to keep the data directory on which it did not come back.")
             return None
         text = bench.set_aside()
         if text is not None:
             self._aside.add(planned.key)
+            self._built.discard(planned.key)
             self._open.pop(spec).datadir.release()
             self._datadirs[spec] = replace(planned, whole=False, need=planned.size)
         return text
@@ -215,8 +216,7 @@ class DatadirPool:
         )
 
     def _build(self, planned: PlannedDatadir, datadir: DataDir) -> None:
-        memory = min(memory_bytes(), self.request.limits.memory_bytes or memory_bytes())
-        self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, memory)}")
+        self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, self.request.limits)}")
         self.store.record_build(planned.key)
         with self.reporter.building(planned.title) as progress:
             builder = datadir_builder(self.request, self.plan, planned, datadir, self.engine, self.reporter)
@@ -280,8 +280,10 @@ def check_encryption(request: Request, plan: Plan, engine: Engine, reporter: Pro
                     datadir.wipe()
 
 
-def data_size_text(data_bytes: int, memory: int) -> str:
-    text = f"about {data_bytes / 1e9:.1f} GB of data; this host has {memory / 1e9:.1f} GB of memory"
+def data_size_text(data_bytes: int, limits: Limits) -> str:
+    memory = min(memory_bytes(), limits.memory_bytes or memory_bytes())
+    who = "this host has" if memory == memory_bytes() else "the server may use"
+    text = f"about {data_bytes / 1e9:.1f} GB of data; {who} {memory / 1e9:.1f} GB of memory"
     return text if data_bytes < memory else f"{text}: more than can stay in the cache, so a warm start is partly cold"
 
 

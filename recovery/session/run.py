@@ -32,7 +32,7 @@ from recovery.linux.files import copy_atomically, write_atomically
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
 from recovery.linux.page_cache import CacheDropper, check_can_be_cold, cold_method
-from recovery.linux.privileges import RootStep, refuse_steps
+from recovery.linux.privileges import RootStep
 from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
@@ -208,6 +208,10 @@ class TrialLoop:
         bench.clear_logs()
         clock = ClockGuard()
         run, outcome, storage_error = self._measure(trial, bench, clock)
+        if not run.verdict.as_asked:
+            # The ledger of acknowledged rows and the files may disagree now. They are counted again below or, if this
+            # process ends before that, by the next session.
+            bench.stopped_cleanly = False
         # The trial has ended: a Ctrl-C from now on must not lose its result.
         with defer_signals():
             kept = self._store_result(trial, bench, replace(run, started_at=started_at), outcome, clock.clock_set_s())
@@ -216,7 +220,6 @@ class TrialLoop:
         if kept is not None:
             self._note_rebuild(trial, spec)
         elif not run.verdict.as_asked:
-            # The ledger of acknowledged rows and the files may disagree now, which must not affect the next trial.
             self._recover_state(bench, trial, spec)
 
     def _store_result(
@@ -351,7 +354,6 @@ def run_session(
 
     An error that ends the session early is raised; the runs that ended before it are stored."""
     with ExitStack() as stack:
-        stack.enter_context(refuse_steps(request.refused))
         samplers = _preflight(request, reporter)
         stack.enter_context(host_lock(say=reporter.say if wait else None))
         stack.enter_context(reporter.active())
