@@ -18,6 +18,7 @@ from recovery.linux import files, page_cache
 from recovery.linux.files import table_files
 from recovery.linux.page_cache import (
     CacheDropper,
+    CacheKind,
     DirectCacheDropper,
     ResidencyProbe,
     cachestat_works,
@@ -75,6 +76,19 @@ def test_a_cold_folder_is_proved_to_be_cold(folder: Path, dropper: CacheDropper 
     assert proof.resident_bytes == 0
     assert proof.seconds > 0
     assert page_cache.measure_residency(folder).resident_bytes == 0
+
+
+class _DropsPagesOnly(CacheDropper):
+    means = "drop_caches"
+
+    def drop(self, caches: CacheKind) -> bool:
+        return caches is CacheKind.PAGES and DirectCacheDropper().drop(caches)
+
+
+@needs_root
+def test_the_stored_method_is_the_one_that_worked(folder: Path) -> None:
+    """Without the second drop inodes and names stay in memory, as they do when files are evicted one by one."""
+    assert page_cache.make_cold(folder, _DropsPagesOnly()).means == "fadvise"
 
 
 def test_dirty_pages_are_written_before_they_are_evicted(folder: Path) -> None:

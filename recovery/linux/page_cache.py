@@ -246,7 +246,7 @@ def make_cold(folder: Path, dropper: CacheDropper | None) -> ColdProof:
     left = measure_residency(folder)
     _require_cold(folder, left)
     if dropper is not None and means == dropper.means:
-        dropper.drop(CacheKind.EVERYTHING)
+        means = _drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
         _require_cold(folder, _measure_files(folder, _server_files(folder)))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
 
@@ -266,7 +266,7 @@ def make_tables_cold(data: Path, tables: TableFiles, dropper: CacheDropper | Non
     tolerated = max(_BYTES_OF_A_DICTIONARY, _SHARE_OF_A_DICTIONARY * dictionary.total_bytes)
     _require_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
     if dropper is not None and means == dropper.means:
-        dropper.drop(CacheKind.EVERYTHING)
+        means = _drop_or_evict(data, dropper, CacheKind.EVERYTHING)
     left = (of_tables.resident_bytes, dictionary.resident_bytes)
     resident = None if None in left else sum(filter(None, left))
     return ColdProof(means=means, resident_bytes=resident, seconds=time.monotonic() - started)
