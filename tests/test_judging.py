@@ -37,6 +37,11 @@ def test_a_crash_recovery_needs_proof_of_a_crash_and_a_clean_start_the_opposite(
         ({"rows_found": 300, "rows_lost": 1}, Verdict.FAILED, "1 of 300 acknowledged rows are lost"),
         ({"rows_found": 301}, Verdict.VOID, "1 rows more"),
         ({"tables_found": 499}, Verdict.FAILED, "499 tables after the start, 500 before"),
+        (
+            {"tables_found": 502},
+            Verdict.VOID,
+            "2 tables more than before the start: something else wrote to this server",
+        ),
     ],
 )
 def test_lost_contents_fail_and_surplus_rows_are_void(change: dict[str, int], verdict: Verdict, words: str) -> None:

@@ -120,16 +120,16 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     reporter = _make_display(request, quiet=shown.quiet)
     try:
         reporter.say(f"$ {request.command}", FAINT)
-        if unfinished is None:
-            announce([request], reporter.say, yes=shown.yes)
-        folder = run_session(
-            request,
-            engine=choose_engine(request, reporter.say),
-            reporter=reporter,
-            unfinished=unfinished,
-            wait=shown.wait,
-        ).folder
+        with refuse_steps(request.refused):
+            if unfinished is None:
+                announce([request], reporter.say, yes=shown.yes)
+            engine = choose_engine(request, reporter.say)
+            folder = run_session(
+                request, engine=engine, reporter=reporter, unfinished=unfinished, wait=shown.wait
+            ).folder
     except BaseException as error:
+        if reporter.progress.results == str(request.results):  # nothing is stored yet
+            return Ended(None, error=error)
         return _show_ended_early(Path(reporter.progress.results), error, shown, reporter.say)
     try:
         session = _show_session(folder, shown, reporter.say)

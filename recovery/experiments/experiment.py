@@ -260,9 +260,12 @@ def judge_recovery(measured: Measurement) -> Judgement:
 
 
 def judge_contents(measured: Measurement) -> Judgement:
-    """Returns FAILED if the server has lost tables or acknowledged rows, VOID if it has more rows than expected."""
+    """Returns FAILED if the server has lost tables or acknowledged rows, VOID if it has more than expected."""
     if (contents := measured.contents) is None:
         return Verdict.MEASURED, None
+    if contents.tables_found > contents.tables_expected:
+        more = contents.tables_found - contents.tables_expected
+        return Verdict.VOID, f"{more} tables more than before the start: something else wrote to this server"
     if contents.tables_found != contents.tables_expected:
         return Verdict.FAILED, f"{contents.tables_found} tables after the start, {contents.tables_expected} before"
     if contents.rows_lost:

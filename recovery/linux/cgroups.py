@@ -260,7 +260,7 @@ def limit_exceeded(
         (limits.read_bps, read_bytes, "bytes read"),
     ):
         if limit is not None and count is not None and count > OVERRUN_FACTOR * limit * (seconds + READ_SLICE_S):
-            return f"{count / seconds:,.0f} {what} a second, although the limit was {limit:,}"
+            return f"{count / (seconds or READ_SLICE_S):,.0f} {what} a second, although the limit was {limit:,}"
     return None
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
-_NOT_LISTENING = frozenset({2002, 2003, 2006, 2013})
-"""Client errors that mean that the server does not listen yet or has just gone. All others are answers of the
-server."""
+_NOT_LISTENING = frozenset({2002, 2003, 2006, 2013, 1040})
+"""Errors that mean that the server does not listen yet or has just gone, or (1040) that all its connections are taken.
+All others are answers of the server."""
 
 
 def message_of(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections.abc import Iterator
 
 from recovery.model import Session, Table
@@ -40,8 +39,8 @@ def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
 
 def command_lines(command: str) -> Iterator[str]:
     """Yields the command, continued with backslashes between its words so that it can be pasted into a shell
-    unchanged."""
-    command = _ascii(command)
+    unchanged: a word that is wider than the page stays whole."""
+    command = fmt.printable(command)
     try:
         words = [shlex.quote(word) for word in shlex.split(command)]
     except ValueError:
@@ -52,8 +51,7 @@ def command_lines(command: str) -> Iterator[str]:
             yield f"{line} \\"
             line = "   "
         line += f" {word}"
-    # A single word can still be wider than the page.
-    yield from textwrap.wrap(line, WIDTH, initial_indent="", drop_whitespace=False) if len(line) > WIDTH else [line]
+    yield line
 
 
 def render_table(table: Table) -> str:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from recovery.analysis.stacks import hottest_functions, parse_folded
 from recovery.analysis.statistics import MIN_RUNS_FOR_PRECISION, PRECISION_FACTOR
-from recovery.errors import PausedError, RecoveryError, ServerKilledError, StorageFailedError, TrialVoidError
+from recovery.errors import (
+    PausedError,
+    RecoveryError,
+    ServerKilledError,
+    StorageFailedError,
+    TrialVoidError,
+    UsageError,
+)
 from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text
@@ -208,10 +215,8 @@ class SessionStore:
             self._write_report()
 
     def finish(self, **changes: Any) -> None:
-        """Stores the final state: a session that was neither interrupted nor aborted is finished."""
+        """Stores the final state, with these changes."""
         self.change(**changes)
-        if self._session.status == Status.RUNNING:
-            self.change(status=Status.FINISHED.value)
         written = False
         try:
             self.save()
@@ -237,6 +242,8 @@ class SessionStore:
 def check_results_folder(results: Path) -> None:
     """Checks that results can be stored, before hours of work: makes the folder, and writes and removes a file."""
     with writing_results(results):
+        if (results / REPORT_FILE).exists():
+            raise UsageError(f"{results} is the folder of a session", "name the folder above it with RESULTS=")
         if os.geteuid() == 0:
             refuse_untrusted(results, "what root writes there could land elsewhere: name another folder with RESULTS=")
         results.mkdir(parents=True, exist_ok=True)
