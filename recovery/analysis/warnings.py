@@ -26,6 +26,7 @@ from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     cell_words,
+    is_compared,
     is_switch,
     main_value,
     mean,
@@ -702,7 +703,7 @@ def drift(session: Session) -> Iterator[Facts]:
 
 def wide_interval(session: Session) -> Iterator[Facts]:
     """Finds means with a wide interval."""
-    if _requested_precision(session) is None:
+    if _requested_precision(session) is None and is_compared(session):
         for about, share in _intervals_above(session, _MAX_INTERVAL):
             yield about, {"interval": f"is +- {share:.0%}" if share < 1 else "passes zero"}
 
@@ -727,8 +728,7 @@ def _requested_precision(session: Session) -> float | None:
 def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, float]]:
     """Yields the cells whose half interval is above this share of the mean, with that share."""
     for one in summarise(session):
-        is_compared = metric(one.name).is_compared
-        if is_compared and one.interval is not None and one.mean and one.interval / one.mean > limit:
+        if one.interval is not None and one.mean and one.interval / one.mean > limit:
             yield f"{one.version} {cell_words(session, one.variant)}", one.interval / one.mean
 
 

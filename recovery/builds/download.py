@@ -314,7 +314,7 @@ def _copy(answer: http.client.HTTPResponse, write: Callable[[bytes], int], total
 
 @contextmanager
 def _open(url: str, method: str, timeout_s: float) -> Iterator[http.client.HTTPResponse]:
-    request = urllib.request.Request(url, method=method, headers=_REQUEST_HEADERS)  # noqa: S310  # check_address has seen it
+    request = urllib.request.Request(url, method=method, headers=_REQUEST_HEADERS)  # noqa: S310  # check_url has seen it
     with _network_errors(url):
         answer = _opener(url).open(request, timeout=timeout_s)
     with answer:

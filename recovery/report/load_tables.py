@@ -168,10 +168,7 @@ _TABLES_MADE, _TOOK = "tables_made", "elapsed_s"
 
 
 def creation_table(session: Session) -> Table | None:
-    """Returns the table of the time needed to create the tables, or None if nothing is known about it, or the session
-    is not about durations of statements."""
-    if session.figure != _TOOK:
-        return None
+    """Returns the table of the time needed to create the tables, or None if nothing is known about it."""
     tried = created_one_by_one(session)
     rows = [_creation_row(session, version, tried.get(version)) for version in session.versions]
     if all(set(row[2:]) == {fmt.ABSENT} for row in rows):
@@ -238,10 +235,10 @@ class _Row:
 
 
 def durations_table(session: Session) -> Table | None:
-    """Returns the table of durations of statements and dumps. It is None for other sessions, if there are several
-    groups, if the session compares a switch on and off, or if nothing was measured."""
+    """Returns the table of durations of statements and dumps. It is None if there are several groups, if the session
+    compares a switch on and off, or if nothing was measured."""
     (first, *others) = groups(session)
-    if session.figure != _TOOK or others or any(is_switch(axis) for axis in first.axes):
+    if others or any(is_switch(axis) for axis in first.axes):
         return None
     rows = sorted((*_duration_rows(session), *_creation_rows(session)), key=lambda row: row.place)
     if not any(value for row in rows for value in row.seconds):

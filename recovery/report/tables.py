@@ -42,6 +42,11 @@ def _measured(*names: str) -> Needs:
     return lambda session: any(name in run.metrics for run in session.runs for name in names)
 
 
+def _is_about(name: str) -> Needs:
+    """Needs a session with this main metric."""
+    return lambda session: session.figure == name
+
+
 def _has_curves(session: Session) -> bool:
     return bool(growth_curves(session))
 
@@ -100,7 +105,7 @@ SECTIONS = (
     Section(
         "figures", "",
         tables=(
-            Source("load_tables:durations_table", _measured("elapsed_s")),
+            Source("load_tables:durations_table", _is_about("elapsed_s")),
             Source("metric_tables:summary_tables", is_compared),
             Source("crash_tables:crash_tables", _both(_unlike(is_compared), _unlike(_any_run("told")))),
             Source("crash_tables:damage_table", _any_run("told")),
@@ -144,7 +149,7 @@ SECTIONS = (
         tables=(Source("startup_tables:floor_table", lambda session: bool(session.floors)),),
         charts=(Source("html.read_charts:floor_chart", lambda session: bool(session.floors)),),
     ),
-    Section("creation", "Creating the tables", tables=(Source("load_tables:creation_table", _measured("elapsed_s")),)),
+    Section("creation", "Creating the tables", tables=(Source("load_tables:creation_table", _is_about("elapsed_s")),)),
     Section(
         "over-time", "Over time", charts=(Source("html.timelines:timelines", _any_run("timeline")),),
         lead="The median run of each cell, sample by sample.",
