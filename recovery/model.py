@@ -140,6 +140,34 @@ DEFAULT_TABLES = 200_000
 
 
 @dataclass(frozen=True)
+class OwnData:
+    """A data directory of the user's own. The tool only reads it, and starts servers on a copy."""
+
+    path: Path
+    as_is: bool
+    """Whether each run times the recovery that is ahead of it. Otherwise the tool makes a crash of its own."""
+    version: Version | None
+    """Version of the server that wrote it; None if its files do not say."""
+    is_exact: bool
+    schemas: int
+    tables: int
+    """Number of the .ibd files of its tables."""
+    files: int
+    bytes: int
+    digest: str
+    """Of the names, sizes and times of all its files."""
+    settings: tuple[tuple[str, str], ...]
+    """Server options that its files need."""
+    given: tuple[tuple[str, str], ...] = ()
+    """What the user's my.cnf says about the places of files."""
+    left_out: tuple[str, ...] = ()
+    """Files that the copy does not have."""
+
+
+SYSTEM_SCHEMAS = frozenset({"mysql", "performance_schema", "information_schema", "sys"})
+
+
+@dataclass(frozen=True)
 class Schema:
     """The schema that is built before anything is measured. A single database is named `database`, several ones
     `database_1`, `database_2` …; each has `tables` tables."""
@@ -161,6 +189,13 @@ class Schema:
     statistics: bool = False
     """Whether persistent statistics are stored for each table as it is created, which is a server's default. Without
     them a build is faster, but the first one to open a table has its statistics computed and written."""
+    own: OwnData | None = None
+    """The user's own data directory, to a copy of which these tables are added."""
+
+    @property
+    def all_tables(self) -> int:
+        """Returns the number of tables with those of the user's own data directory."""
+        return self.total_tables if self.own is None else self.own.tables + self.total_tables
 
     @property
     def total_tables(self) -> int:

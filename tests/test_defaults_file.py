@@ -35,7 +35,7 @@ LEFT_OUT = (
 
 
 def test_options_of_servers_are_taken_and_harmful_ones_are_named() -> None:
-    settings, left_out = parse_defaults_file(FILE)
+    settings, left_out, _ = parse_defaults_file(FILE)
     assert settings == {
         "innodb_buffer_pool_size": "1G", "innodb_io_capacity": "2000", "skip_name_resolve": "",
         "sql_mode": "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION", "table_open_cache": "400",

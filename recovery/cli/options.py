@@ -242,6 +242,16 @@ OPTIONS = (
         kind=Kind.PATH,
     ),
     Option(
+        "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
+        kind=Kind.PATH, common=False,
+        field="more.datadir", convert=_value_only(values.absolute_path), stored="datadir", lasting=True,
+    ),
+    Option(
+        "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
+        kind=Kind.FLAG, common=False,
+        field="more.as_is", stored="as_is", lasting=True,
+    ),
+    Option(
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
         "possible, too. NAME: without options is the server as it is.", "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,

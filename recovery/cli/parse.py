@@ -30,7 +30,7 @@ from recovery.experiments.experiment import Experiment, ExperimentOptions, HostC
 from recovery.linux import procfs
 from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.model import NO_LIMITS, Limits, Schema
+from recovery.model import NO_LIMITS, Limits, OwnData, Schema
 from recovery.mysqld.options import (
     CACHE_INSTANCES,
     DEFAULT_CACHE_INSTANCES,
@@ -39,6 +39,7 @@ from recovery.mysqld.options import (
     parse_defaults_file,
     table_cache_instances,
 )
+from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_request
 from recovery.session.request import OwnServer, Request
@@ -60,7 +61,10 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     given = _with_scale(experiment, given)
     if scenario == "warm-recovery":
         given = complete_from_newest_session(given)
-    given, left_out = _with_defaults_file(given)
+    given, left_out, places = _with_defaults_file(given)
+    copied = _own_data(scenario, given, places)
+    if copied is not None:
+        given, left_out = _with_its_version(given, copied), (*left_out, *own_data_notes(copied))
     _check_runs_and_precision(given)
     if given.get("only"):
         given = {**given, "runs": "1"}
@@ -76,7 +80,10 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     options = ExperimentOptions(
         **{**_reserved_cpus(), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
     )
-    schema = requested_schema(experiment, field_values("schema", wanted), options)
+    if copied is not None:
+        schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=copied)
+    else:
+        schema = requested_schema(experiment, field_values("schema", wanted), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
         instances = possible_cache_instances(options, versions, dict(own.get("server_options", ())))
@@ -98,7 +105,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
             "unavailable": (*unavailable, *left_out),
             "data": default_data_dir(),
             "runs": experiment.runs,
-            "inserts": experiment.inserts,
+            "inserts": 0 if copied is not None and copied.as_is else experiment.inserts,
             **precise,
             **own,
             "baseline": _checked_baseline(own.get("baseline"), versions, own.get("mysqld", ())),
@@ -130,6 +137,8 @@ def _command_to_repeat(request: Request, given: GivenOptions) -> str:
     shown = {option.key: _command_value(request, option, given.get(option.key)) for option in options}
     if request.points:
         shown["tables"] = " ".join(map(str, request.points))
+    if (own := request.schema.own) is not None:
+        shown |= dict.fromkeys((*_OF_OWN_TABLES, *(_OF_OWN_CRASH if own.as_is else ())))
     return repeat_command(request.scenario, shown, options)
 
 
@@ -166,6 +175,8 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
         special = option.field.startswith(("experiment_options.", "more."))
         if option.stored and (option.common or option.name in of_experiment or not special):
             yield option.stored, _stored_value(option, _value_in(request, option))
+    if request.schema.own is not None:
+        yield from (("tables", request.schema.all_tables), ("schemas", None), ("database", None))
 
 
 def _stored_value(option: Option, value: Any) -> Any:
@@ -208,6 +219,10 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
             f"the newest session cannot be used: {error.message}", f"give VERSION=, or {error.hint}"
         ) from None
     settings = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
+    # The tool's own tables and a data directory of the user's own exclude each other.
+    others = ("datadir", "as_is") if any(given.get(name) for name in _OF_OWN_TABLES) else ()
+    for name in _OF_OWN_TABLES if "datadir" in settings and not others else others:
+        settings.pop(name, None)
     # The version of the user's own server (MYSQLD, IMAGE) is determined again. Other versions are requested in the same
     # spelling as before, because the tag of an image may be more specific than the release that was found in it.
     if "mysqld" in settings or "image" in settings:
@@ -275,22 +290,69 @@ def scale_sizes(experiment: Experiment, scale: str, *, cpus: int) -> dict[str, s
 _MAX_DEFAULTS_FILE_BYTES = 1_000_000
 
 
-def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, ...]]:
-    """Returns the options with those of a my.cnf as `--set` options, and a note about what was left out of it."""
+def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, ...], dict[str, str]]:
+    """Returns the options with those of a my.cnf as `--set` options, a note about what was left out of it, and what it
+    says about the places of files, for a data directory of the user's own."""
     path = given.get("defaults_file")
     if path is None:
-        return given, ()
+        return given, (), {}
     try:
         text = read_limited(path, _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
-    settings, left_out = parse_defaults_file(text)
+    settings, left_out, places = parse_defaults_file(text)
+    own = given.get("datadir") is not None
+    left_out = tuple(name for name in left_out if not (own and base_name(name) in places))
     by_hand = {base_name(pair.partition("=")[0]) for pair in given["settings"]}
     pairs = tuple(
         f"{name}={value}" if value else name for name, value in settings.items() if base_name(name) not in by_hand
     )
     note = (f"Not used of {path.name}: {', '.join(left_out)}.",) if left_out else ()
-    return {**given, "settings": (*pairs, *given["settings"]), "defaults_file": None}, note
+    # Only a command with the file itself has its places of files.
+    kept = {"defaults_file": absolute_path(path) if own else None}
+    return {**given, "settings": (*pairs, *given["settings"]), **kept}, note, places
+
+
+# --- A data directory of the user's own
+
+_OF_OWN_TABLES = ("scale", "tables", "schemas", "layout", "columns", "rows", "database", "template", "insert_template")
+"""Options about the tool's own tables."""
+_OF_OWN_CRASH = ("inserts", "as_published")
+"""Options about the crash that the tool makes."""
+
+
+def _own_data(scenario: str, given: GivenOptions, places: Mapping[str, str]) -> OwnData | None:
+    """Returns what the data directory of DATADIR= holds, or None without it."""
+    path, as_is = given.get("datadir"), bool(given.get("as_is"))
+    if path is None:
+        if as_is:
+            raise UsageError("AS_IS= is about a data directory of your own", "name it with DATADIR=")
+        return None
+    for with_option, names in (("DATADIR", _OF_OWN_TABLES), ("AS_IS", _OF_OWN_CRASH if as_is else ())):
+        for name in filter(given.get, names):
+            raise UsageError(f"{name.upper()}= does not apply to {with_option}=", "leave one of them out")
+    if as_is and scenario == "clean-start":
+        raise UsageError("AS_IS= times a recovery, and clean-start has none", "leave AS_IS= out")
+    return examine(absolute_path(path), places, as_is=as_is)
+
+
+def _with_its_version(given: GivenOptions, own: OwnData) -> GivenOptions:
+    """Returns the options with the version that wrote the data directory, unless the user names a server."""
+    if given["versions"] or given["mysqld"] or given["image"]:
+        return given
+    if own.version is None:
+        raise UsageError(f"the files of {own.path} do not say their version", "give VERSION= or MYSQLD=")
+    return {**given, "versions": (own.version.release,)}
+
+
+def own_data_notes(own: OwnData) -> Iterator[str]:
+    wrote = f"was written by {own.version}" if own.version else "does not say which version wrote it"
+    yield (
+        f"The data directory {wrote}: {own.tables:,} tables in {own.schemas:,} schemas, {own.bytes / 1e9:.1f} GB. "
+        "Servers run over a copy, without its users, plugins, functions, events and replication."
+    )
+    if own.left_out:
+        yield f"Not in the copy: {', '.join(own.left_out)}."
 
 
 # --- Servers and sizes

@@ -17,8 +17,9 @@ _ALL_STARTS = (
     "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published",
     "trace", "stacks", "floor", "fail_over", "max_startup",
 )  # fmt: skip
-_STARTS = (*_ALL_STARTS, *_PRECISION)
-"""All but `scale`: its fit and prediction need the same number of runs at every size, chosen without seeing them."""
+_STARTS = (*_ALL_STARTS, "datadir", "as_is", *_PRECISION)
+"""All but `scale`: its fit and prediction need the tool's own tables, and the same number of runs at every size, chosen
+without seeing them."""
 _LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
 _METADATA = ("scale", "schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)

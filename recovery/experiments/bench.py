@@ -5,6 +5,8 @@ server for the report. It also measures the storage floor over the server's file
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -21,7 +23,7 @@ from pymysql.cursors import Cursor
 from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
-from recovery.linux.files import TableFiles, table_files
+from recovery.linux.files import TableFiles, open_for_reading, sync_on_exit, table_files, walk_files
 from recovery.linux.page_cache import (
     CacheDropper,
     flush_caches,
@@ -32,8 +34,8 @@ from recovery.linux.page_cache import (
 )
 from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Schema, StackSamples, Startup, Variant
-from recovery.mysqld.client import count_tables, message_of
-from recovery.mysqld.datadir import DataDir, DataDirs, State, removal_hint
+from recovery.mysqld.client import count_all_tables, message_of
+from recovery.mysqld.datadir import DataDir, DataDirs, State, copy_data, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
     base_settings,
@@ -123,9 +125,9 @@ def describe_build(build: Build, schema: Schema, state: State) -> dict[str, str]
         "image": build.image or None,
         "program_device": (device.device or device.filesystem or None) if device else None,
         "warnings": "; ".join(build.warnings) or None,
-        "tables": schema.total_tables,
-        "schemas": schema.databases,
-        "layout": schema.layout,
+        "tables": schema.all_tables,
+        "schemas": schema.own.schemas if schema.own else schema.databases,
+        "layout": None if schema.own else schema.layout,
         "ibd_files": state.ibd_files,
         "data_bytes": state.bytes,
         "rows": schema.rows or None,
@@ -217,6 +219,11 @@ class OpenedFilesTracer:
 
         self._last_end = checkpoint_lsn(self._data), self._began_s
 
+    def on_restored(self) -> None:
+        """Records the checkpoint in files that were copied, which may have been written at any time."""
+        self._began_s = 0.0
+        self.on_ended()
+
     def trace(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
         """Runs the timed start and records the files that it opens until its first answered query."""
         from recovery.linux.file_opens import OpenTrace
@@ -273,7 +280,8 @@ class Bench:
         self.datadir = datadir
         self.schema = schema
         self.conditions = conditions
-        self.files = table_files(datadir.mysql, schema)
+        original = datadir.original if schema.own and schema.own.as_is else None
+        self.files = table_files(datadir.mysql, schema, original=original)
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
@@ -439,6 +447,29 @@ class Bench:
         self.on_step("emptying the cache")
         return make_tables_cold(self.datadir.mysql, self.files, self.conditions.dropper)
 
+    @property
+    def is_as_is(self) -> bool:
+        """Whether every run times the recovery that is ahead of a copy of the user's own data directory."""
+        return self.schema.own is not None and self.schema.own.as_is
+
+    def restore(self) -> None:
+        """Puts a fresh copy of the user's own data directory in place of the one that the last server changed."""
+        self.last_read_bytes = None
+        self.on_step("copying the data directory")
+        shutil.rmtree(self.datadir.mysql, ignore_errors=True)
+        with sync_on_exit(self.datadir.path):
+            copy_data(self.datadir.original, self.datadir.mysql)
+        if self._tracer is not None:
+            self._tracer.on_restored()
+
+    def read_all(self) -> None:
+        """Reads all files, so that they are in the page cache."""
+        self.on_step("reading the data directory")
+        for folder_fd, name in walk_files(self.datadir.mysql):
+            with open_for_reading(folder_fd, name) as fd:
+                while os.read(fd, 1 << 20):
+                    pass
+
     def resident_share(self) -> float | None:
         """Returns the share of table files that have pages in the page cache; None if the host cannot say."""
         self.on_step("checking the page cache")
@@ -483,7 +514,8 @@ class Bench:
             rows_found = count_rows(connection, tuple(state.rows))
             return Contents(
                 tables_expected=state.tables or self.schema.total_tables,
-                tables_found=count_tables(connection, self.schema.database_names),
+                # How many tables the dictionary of a directory as it is should have is not known, only its files are.
+                tables_found=self.files.count() if self.is_as_is else count_all_tables(connection, self.schema),
                 rows_expected=sum(state.rows.values()),
                 rows_found=sum(rows_found.values()),
                 rows_lost=sum(max(0, rows - rows_found[table]) for table, rows in state.rows.items()),
@@ -495,6 +527,8 @@ class Bench:
         In that case the server is started, the contents are counted, and the server is stopped again. The same happens
         if the insert script names tables that were never counted, or if a killed run left the scratch schema. Raises
         RecoveryError if the number of tables is wrong."""
+        if self.is_as_is:  # each run begins with another copy
+            return False
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
@@ -507,6 +541,8 @@ class Bench:
 
         The start does not use the settings of the failed variant, which may be what prevented the server's start."""
         self.server.close()
+        if self.is_as_is:
+            return
         self._variant = _DEFAULT_VARIANT
         self._recount(tuple(self.datadir.state.rows))
 
@@ -536,7 +572,7 @@ class Bench:
                 self.on_step("dropping tables that a killed run left")
                 drop_scratch_schema(self.datadir, connection)
                 self.on_step("counting rows and tables")
-            count = count_tables(connection, self.schema.database_names)
+            count = count_all_tables(connection, self.schema)
             if count != self.datadir.state.tables:
                 raise RecoveryError(
                     f"the data directory {self.datadir.path} holds {count} tables instead of "

@@ -164,12 +164,17 @@ SERVER_NAMES = ("mysqld", "mariadbd")
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
+def servers_in(folder: Path, *names: str) -> list[psutil.Process]:
+    """Returns the processes with one of these names that work in this folder, as far as this user can see them."""
+    return [process for process in psutil.process_iter() if _runs_in(process, folder, names)]
+
+
 def kill_servers_in(folder: Path, *names: str) -> tuple[int, ...]:
     """Kills (SIGKILL) every process with one of these names that has this folder as its working directory, as a server
     has its data directory. Returns their ids once they have ended.
 
     Only the holder of the directory's lock may call it: then the owner of any such process is dead."""
-    servers = [process for process in psutil.process_iter() if _runs_in(process, folder, names)]
+    servers = servers_in(folder, *names)
     for process in servers:
         try:
             process.kill()

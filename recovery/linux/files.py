@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import grp
 import json
 import os
@@ -25,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 import platformdirs
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.model import Layout, Schema
+from recovery.model import SYSTEM_SCHEMAS, Layout, Schema
 
 if TYPE_CHECKING:  # most commands read no stored file, and completion must be fast
     from pydantic import TypeAdapter
@@ -494,6 +495,35 @@ def open_for_reading(folder_fd: int, name: str) -> Iterator[int]:
         os.close(fd)
 
 
+_FICLONE = 0x40049409
+"""The request of ioctl(2) that makes a file share the blocks of another one, on XFS and Btrfs."""
+
+
+def clone_or_copy(source: int, target: int) -> None:
+    """Copies the content of an open file to an empty one: by sharing its blocks where the filesystem can. Holes stay
+    holes."""
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+        return
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EXDEV, errno.EINVAL, errno.ENOSYS):
+            raise
+    size = os.fstat(source).st_size
+    os.ftruncate(target, size)
+    start = 0
+    while start < size:
+        try:
+            start = os.lseek(source, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nothing but a hole is left
+                raise
+            return
+        end = os.lseek(source, start, os.SEEK_HOLE)
+        os.lseek(target, start, os.SEEK_SET)
+        while start < end:
+            start += os.sendfile(target, source, start, end - start)
+
+
 def allocated_bytes(folder: Path) -> int:
     """Returns the disk space that the files below the folder occupy. Holes are not counted."""
     total = 0
@@ -542,6 +572,9 @@ ALL_TABLES = "all_tables.ibd"
 tablespaces."""
 _ENDING = ".ibd"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
+_CODED_CHARACTER = re.compile(r"@([0-9a-f]{4})")
+_UNFINISHED = "#sql"
+"""Begins the names of tables that a server was making when it died; the next one removes them."""
 
 
 @dataclass(frozen=True)
@@ -554,7 +587,9 @@ class TableFiles:
 
     def holds(self, name: str) -> bool:
         """Returns whether a file of this name, in one of the folders, belongs to the tables."""
-        return name.endswith(_ENDING) if self.name is None else name == self.name
+        if self.name is not None:
+            return name == self.name
+        return name.endswith(_ENDING) and not name.startswith(_UNFINISHED)
 
     def paths(self) -> Iterator[str]:
         """Yields the paths, sorted by inode number within each batch, which is the cheapest order for the storage."""
@@ -574,7 +609,17 @@ class TableFiles:
             return 0
 
 
-def table_files(data: Path, schema: Schema) -> TableFiles:
+def decoded_name(folder: str) -> str:
+    """Returns the name of the database that a server stores in this folder: `my-db` in `my@002ddb`."""
+    return _CODED_CHARACTER.sub(lambda match: chr(int(match[1], 16)), folder)
+
+
+def table_files(data: Path, schema: Schema, *, original: Path | None = None) -> TableFiles:
+    """Returns the files of the schema's tables. A copy of the user's own data directory has more schemas: those of
+    `original`, which it is made from, or its own."""
+    if schema.own is not None:
+        schemas = {entry.name for entry in (original or data).iterdir() if entry.is_dir() and entry.name[0] != "#"}
+        return TableFiles(tuple(data / name for name in sorted(schemas - SYSTEM_SCHEMAS)))
     if schema.layout is Layout.GENERAL:
         return TableFiles((data,), ALL_TABLES)
     # The server stores the database `my-db` in the folder `my@002ddb`.

@@ -389,7 +389,7 @@ def _errno_in(lines: Iterable[str]) -> int | None:
 _KIB = 1024
 _ON_DISK = 4 * _KIB
 """A file occupies whole blocks."""
-_PAGE_SIZE, _USUAL_PAGE_BYTES = "innodb_page_size", 16 * _KIB
+PAGE_SIZE, _USUAL_PAGE_BYTES = "innodb_page_size", 16 * _KIB
 _SHARED_BYTES = 2 * _KIB
 """Space in a general tablespace for each table, in addition to the table's page."""
 _DICTIONARY_BYTES = 3 * _KIB
@@ -464,7 +464,7 @@ def estimate_space(
 
 def configured_page_bytes(settings: Mapping[str, str]) -> int:
     """Returns the page size of a server with these settings. Whether the size is valid is left to the server."""
-    text = settings.get(_PAGE_SIZE, settings.get(f"loose_{_PAGE_SIZE}", "")).lower()
+    text = settings.get(PAGE_SIZE, settings.get(f"loose_{PAGE_SIZE}", "")).lower()
     number = text.removesuffix("k")
     return int(number) * (_KIB if text.endswith("k") else 1) if number.isdecimal() else _USUAL_PAGE_BYTES
 

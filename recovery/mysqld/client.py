@@ -12,6 +12,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from recovery.errors import ServerFailedError
+from recovery.model import SYSTEM_SCHEMAS, Schema
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -81,6 +82,18 @@ def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[obje
         cursor.execute(statement, arguments)
         row = cursor.fetchone()
     return None if row is None else row[0]
+
+
+def users_schemas(connection: Connection[Cursor]) -> list[str]:
+    """Returns the names of all schemas but those of the server itself."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT schema_name FROM information_schema.schemata")
+        return [name for (name,) in cursor.fetchall() if name.lower() not in SYSTEM_SCHEMAS]
+
+
+def count_all_tables(connection: Connection[Cursor], schema: Schema) -> int:
+    """Returns the number of tables of this schema, with those of the user's own data directory that it was added to."""
+    return count_tables(connection, users_schemas(connection) if schema.own else schema.database_names)
 
 
 def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> int:

@@ -26,6 +26,7 @@ from recovery.linux import locks
 from recovery.linux.cleanup import SERVER_NAMES, kill_servers_in, sweep_drafts
 from recovery.linux.files import (
     allocated_bytes,
+    clone_or_copy,
     create_private_folder,
     default_data_dir,
     empty_folder,
@@ -91,7 +92,7 @@ def move_copy_out(mysql: Path, to: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        _copy(mysql, to)
+        copy_data(mysql, to)
 
 
 @contextmanager
@@ -113,7 +114,7 @@ def disposable_copy(
                 disk = stack.enter_context(loop_disk(place, size_bytes=room, for_containers=for_containers))
             copy = Copy(copy_mysql_dir(parent), disk)
             copy.mysql.parent.mkdir(mode=0o700, exist_ok=True)
-            _copy(original, copy.mysql)
+            copy_data(original, copy.mysql)
             if disk is not None:
                 os.sync()
         except OSError as error:
@@ -124,7 +125,8 @@ def disposable_copy(
         yield copy
 
 
-def _copy(original: Path, copy: Path) -> None:
+def copy_data(original: Path, copy: Path) -> None:
+    """Copies a server's files into the new folder `copy`, with owners and modes, and without temporary files."""
     for folder, names, file_names in os.walk(original):
         there = copy / Path(folder).relative_to(original)
         there.mkdir()
@@ -132,7 +134,8 @@ def _copy(original: Path, copy: Path) -> None:
         names[:] = [name for name in names if not name.startswith(_TEMPORARY_PREFIXES)]
         for name in file_names:
             if not name.startswith(_TEMPORARY_PREFIXES):
-                shutil.copyfile(Path(folder, name), there / name)
+                with Path(folder, name).open("rb") as source, Path(there, name).open("wb") as target:
+                    clone_or_copy(source.fileno(), target.fileno())
                 _copy_owner_and_mode(Path(folder, name), there / name)
 
 
@@ -230,7 +233,7 @@ def delete_state(folder: Path) -> None:
 
 # --- Data directories and their locks
 
-_MYSQL, _KEYS = "mysql", "keys"
+_MYSQL, _KEYS, _ORIGINAL = "mysql", "keys", "original"
 _FAILED = "-failed-"
 """In the key of a directory kept after a failed start, the text between the original key and the session's name."""
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
@@ -265,6 +268,11 @@ class DataDir:
     def mysql(self) -> Path:
         """The subfolder with the server's files; the code that initialises the server creates it."""
         return self.path / _MYSQL
+
+    @property
+    def original(self) -> Path:
+        """The subfolder with a copy of the user's own data directory as it is, on which no server is started."""
+        return self.path / _ORIGINAL
 
     @property
     def writable_folder(self) -> WritableFolder:
@@ -337,9 +345,12 @@ class DataDirs:
         layout = [] if schema.layout is Layout.FILES else [schema.layout.value]
         layout += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
         layout += ["statistics"] if schema.statistics else []
+        layout += [schema.own.digest, str(schema.own.as_is)] if schema.own else []
         content = json.dumps([parts + layout, template_text, sorted(options.items())])
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
+        if schema.own is not None:
+            return "-".join((build.version.release, "copy", str(schema.own.tables), digest))
         return "-".join((build.version.release, database, str(schema.total_tables), *layout, digest))
 
     def acquire(self, key: str) -> DataDir:
@@ -519,9 +530,10 @@ def _find_damage(dd: DataDir, schema: Schema, fingerprint: str) -> str | None:
         return f"it was never finished ({stored.status})"
     if stored.fingerprint != fingerprint:
         return f"another build made it ({stored.version}, {stored.fingerprint[:12]})"
-    if not (dd.mysql / "ibdata1").is_file():
+    data = dd.original if schema.own is not None and schema.own.as_is else dd.mysql
+    if schema.own is None and not (data / "ibdata1").is_file():
         return "it has no ibdata1"
-    count = table_files(dd.mysql, schema).count()
+    count = table_files(data, schema).count()
     if stored.ibd_files is not None and count != stored.ibd_files:
         return f"found {count:,} table files, expected {stored.ibd_files:,}"
     return None

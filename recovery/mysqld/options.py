@@ -281,12 +281,19 @@ _LEFT_OUT_PREFIXES = ("early_plugin_load", "init_", "plugin_", "replicate_", "re
 _LEFT_OUT_NAMES = frozenset({"grant_tables", "read_only", "super_read_only", "innodb_read_only", "offline_mode"})
 
 
-def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...]]:
-    """Returns the server options of a my.cnf, and the names of those that are left out.
+PLACE_OPTIONS = frozenset(
+    {"innodb_data_file_path", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"}
+)
+"""Options that say where InnoDB's own files are. A copy of a user's data directory has all of them in one folder."""
+
+
+def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...], Settings]:
+    """Returns the server options of a my.cnf, the names of those that are left out, and its `PLACE_OPTIONS`.
 
     Left out are options that the tool decides, that name files of another server, that keep the insert script from
     writing, or that load plugins, join a cluster or need certificates; and included files."""
     settings: Settings = {}
+    places: Settings = {}
     left_out: dict[str, None] = {}
     in_group = False
     for line in map(str.strip, text.splitlines()):
@@ -298,6 +305,8 @@ def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...]]:
             name, _, value = line.partition("=")
             name, value = canonical_name(name), _file_value(value)
             meant = base_name(name)
+            if meant in PLACE_OPTIONS:
+                places[meant] = value
             try:
                 checked = check_user_settings({name: value})
             except UsageError:
@@ -307,7 +316,7 @@ def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...]]:
                 left_out[name] = None
             else:
                 settings |= checked
-    return settings, tuple(left_out)
+    return settings, tuple(left_out), places
 
 
 def _file_value(text: str) -> str:

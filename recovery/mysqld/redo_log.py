@@ -63,7 +63,7 @@ def parse_page_bytes(first_page: bytes) -> int:
 
 _REDO_FOLDER = "#innodb_redo"
 """Folder of the redo log in MySQL 8.0.30 and later."""
-_REDO_FILE = "ib_logfile0"
+_REDO_FILES = "ib_logfile[0-9]*"
 _MARIADB_10_8 = 0x50687973
 """Format number since MariaDB 10.8: no blocks, and another layout of the checkpoints."""
 _ENCRYPTED = 1 << 31
@@ -73,12 +73,18 @@ _CHECKPOINTS = (512 + 8, 1536 + 8)
 _CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
 
 
+def redo_files(folder: Path) -> list[Path]:
+    """Returns the files of the redo log, the first one first; none if there is no redo log."""
+    files = [file for file in (folder / _REDO_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
+    return sorted(files or folder.glob(_REDO_FILES))
+
+
 def checkpoint_lsn(data: Path) -> int:
     """Returns the LSN of the last checkpoint. All changes up to it are in the data files; later ones must be
     recovered."""
-    files = [file for file in (data / _REDO_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
-    if not files and (data / _REDO_FILE).is_file():
-        files = [data / _REDO_FILE]
+    files = redo_files(data)
+    if not (data / _REDO_FOLDER).is_dir():
+        files = files[:1]  # the others have no checkpoints
     checkpoints = [lsn for file in files for lsn in _checkpoints_in(file)]
     if not checkpoints:
         raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -294,7 +295,9 @@ def _close_bench(bench: Bench) -> None:
     use, and the next session starts a server and counts the contents before it trusts them."""
     try:
         bench.server.close()
-        if bench.stopped_cleanly:
+        if bench.is_as_is:
+            shutil.rmtree(bench.datadir.mysql, ignore_errors=True)
+        elif bench.stopped_cleanly:
             bench.mark_whole()
     finally:
         bench.datadir.release()

@@ -42,6 +42,7 @@ _START_OVERHEAD_S = 3.0
 _LOAD_OVERHEAD_S = 4.0
 """Duration of a start, a flush, and a shutdown that has pages to write."""
 _ROWS_BUILT_PER_S = 60_000
+_COPIED_BYTES_PER_S = 100_000_000
 _WITH_STATISTICS = 1.6
 _NO_SETTINGS: Mapping[str, str] = {}
 
@@ -54,7 +55,8 @@ def build_seconds(version: Version, schema: Schema) -> float:
     tables_s = max(schema.total_tables, schema.files) / _rates(version).tables_built_per_s
     if schema.statistics:
         tables_s *= _WITH_STATISTICS
-    return _INITIALISE_S + tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
+    copying_s = schema.own.bytes / _COPIED_BYTES_PER_S if schema.own else 0.0
+    return _INITIALISE_S + copying_s + tables_s + schema.total_tables * schema.rows / _ROWS_BUILT_PER_S
 
 
 def trial_seconds(
@@ -75,7 +77,11 @@ def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops:
     rates = _rates(version)
     reading_ms = 0.0 if read_iops is None else 1000 * rates.reads_per_table / read_iops
     table_ms = max(rates.cold_ms_per_table, reading_ms) if cache is Cache.COLD else rates.warm_ms_per_table
-    return _START_OVERHEAD_S + schema.files * table_ms / 1000
+    files, copying_s = schema.files, 0.0
+    if schema.own is not None:
+        files += schema.own.tables
+        copying_s = schema.own.bytes / _COPIED_BYTES_PER_S if schema.own.as_is else 0.0
+    return _START_OVERHEAD_S + copying_s + files * table_ms / 1000
 
 
 def duration_text(seconds: float) -> str:

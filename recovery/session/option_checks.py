@@ -15,6 +15,7 @@ from recovery.builds.executable import query_options
 from recovery.builds.option_lists import kept_options, listed_options
 from recovery.builds.resolve import Sources, check_registry, parse_version_option, resolve_server
 from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
+from recovery.linux.storage import PAGE_SIZE, configured_page_bytes
 from recovery.model import (
     QUESTION_AXIS,
     Build,
@@ -39,6 +40,7 @@ from recovery.mysqld.options import (
     max_open_tables,
     needed_open_files,
 )
+from recovery.mysqld.own_data import check_server
 from recovery.session.engine import Engine, Say
 from recovery.session.plan import datadir_specs, restricted_questions
 from recovery.session.request import Request
@@ -70,6 +72,26 @@ def check_servers(request: Request) -> None:
         raise UsageError(
             "--registry does not apply to --image", "write it into the image's name: localhost:5000/my/server:1"
         )
+
+
+def check_own_data(request: Request) -> None:
+    """Checks what cannot be measured over a data directory of the user's own: other files than it has."""
+    if (own := request.schema.own) is None:
+        return
+    if request.data.is_relative_to(own.path):
+        raise UsageError(f"DATA={request.data} is inside DATADIR={own.path}", "name another folder with DATA=")
+    pages = int(dict(own.settings)[PAGE_SIZE])
+    for settings in (dict(request.server_options), *(dict(one.settings) for one in request.named_settings)):
+        if configured_page_bytes({PAGE_SIZE: str(pages), **settings}) != pages:
+            raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
+    if any(one.layout or one.schemas for one in request.named_settings):
+        raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
+
+
+def check_own_version(request: Request, versions: Sequence[Version]) -> None:
+    if (own := request.schema.own) is not None:
+        for version in versions:
+            check_server(own, version)
 
 
 def check_floor(request: Request) -> None:
@@ -344,8 +366,8 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 RULES: tuple[Callable[[Request], None], ...] = (
-    check_servers, check_floor, check_precision, check_fail_over, check_prediction, check_option_clashes, check_layouts,
-    check_unique_names, check_known_versions, check_trace,
+    check_servers, check_own_data, check_floor, check_precision, check_fail_over, check_prediction,
+    check_option_clashes, check_layouts, check_unique_names, check_known_versions, check_trace,
 )  # fmt: skip
 """What a request must fulfil before anything is fetched or built."""
 
@@ -404,7 +426,11 @@ def check_tables(request: Request, versions: Sequence[Version]) -> None:
             )
 
 
-VERSION_RULES: tuple[Callable[[Request, Sequence[Version]], None], ...] = (check_any_trial_left, check_redo_log_options)
+VERSION_RULES: tuple[Callable[[Request, Sequence[Version]], None], ...] = (
+    check_any_trial_left,
+    check_redo_log_options,
+    check_own_version,
+)
 """What the versions must fulfil: those that are known when the request is made, and again the exact ones."""
 
 

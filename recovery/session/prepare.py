@@ -16,7 +16,7 @@ from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, free_space
 from recovery.model import Build, Version
 from recovery.mysqld.datadir import DataDirInfo, DataDirs
-from recovery.mysqld.options import datadir_settings, merge
+from recovery.mysqld.options import base_name, datadir_settings, merge
 from recovery.session.engine import LOCAL
 from recovery.session.estimate import build_seconds, trial_seconds
 from recovery.session.option_checks import check_versions
@@ -138,6 +138,10 @@ def _plan_datadir(
 ) -> PlannedDatadir:
     schema = spec.schema(request.schema)
     settings = datadir_settings(merge(dict(request.server_options), dict(spec.settings)))
+    if schema.own is not None:
+        given = set(map(base_name, request.lasting_settings))
+        needed = {name: value for name, value in schema.own.settings if base_name(name) not in given}
+        settings = merge(needed, settings)
     size = disk_need(script_size(schema), spec.version, schema, settings)
     directories, text = DataDirs(request.data), template_text(schema)
     if build is None:

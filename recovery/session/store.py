@@ -427,11 +427,11 @@ def session_from_request(
     environment: Mapping[str, str | int | float | None],
     engine: str,
 ) -> Session:
-    baseline = request.exact_baseline(plan.versions)
+    baseline, own = request.exact_baseline(plan.versions), request.schema.own
     return Session(
         scenario=experiment.name,
         question=experiment.question,
-        title=experiment.title,
+        title="Recovery of a data directory as it is" if own is not None and own.as_is else experiment.title,
         command=request.command,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),

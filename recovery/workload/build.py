@@ -43,10 +43,11 @@ from recovery.linux.storage import (
 )
 from recovery.model import Build, Layout, Schema, can
 from recovery.mysqld.bootstrap import create_key_folder, initialise
-from recovery.mysqld.client import count_tables, scalar
+from recovery.mysqld.client import count_all_tables, count_tables, scalar
 from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.options import build_settings, compressed_settings, experiment_settings, merge
+from recovery.mysqld.own_data import copy_own_data
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.workload.inserts import count_rows, insert_statements, tables_of
@@ -228,13 +229,16 @@ def prepare_datadir(builder: DatadirBuilder, *, progress: Callable[[int, int], N
 
     After Ctrl-C during the build, the next call resumes it. After any other failure, the next call starts from the
     beginning."""
-    size = checked_script_size(builder.schema)
+    size, own = checked_script_size(builder.schema), builder.schema.own
     try:
         # Storage errors are diagnosed before anything is removed below.
         with storage_errors(builder.target.writable_folder, temporary_folder()):
-            done = _start_or_resume(builder, size)
-            _run_script(builder, size, done=done, progress=progress)
-            whole = _verify(builder)
+            done = _start_or_resume(builder, size, progress)
+            if own is not None and own.as_is:
+                whole = _copied_state(builder)
+            else:
+                _run_script(builder, size, done=done, progress=progress)
+                whole = _verify(builder)
     except (StatementFailedError, DatadirMismatchError, TablesTooLargeError):
         # Resuming cannot correct this, and the files may take 20 GB.
         builder.target.wipe()
@@ -247,7 +251,14 @@ def prepare_datadir(builder: DatadirBuilder, *, progress: Callable[[int, int], N
     builder.target.save(whole)
 
 
-def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
+def _copied_state(builder: DatadirBuilder) -> State:
+    """Returns the state of a copy on which no server is started."""
+    files = table_files(builder.target.original, builder.schema).count()
+    size = allocated_bytes(builder.target.original)
+    return replace(builder.target.state, status="whole", tables=files, ibd_files=files, bytes=size)
+
+
+def _start_or_resume(builder: DatadirBuilder, size: ScriptSize, progress: Callable[[int, int], None]) -> int:
     """Prepares a new build, or the continuation of an interrupted one, and returns how many statements are done.
 
     While a build runs, statements_done is stored as 0: after a server crash none of its files can be trusted, since
@@ -275,7 +286,18 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize) -> int:
         )
     )
     builder.say(f"{version}: making a data directory in {builder.target.path}")
-    builder.initialise()
+    if (own := builder.schema.own) is not None:
+        builder.say(f"{version}: copying {own.path}, {own.bytes / 1e9:.1f} GB")
+        with sync_on_exit(builder.target.path):
+            copy_own_data(own, builder.target.original if own.as_is else builder.target.mysql, on_progress=progress)
+        if own.as_is:
+            return 0
+        # It may have to be recovered, which the options of the build would not allow for every state.
+        with builder.server(experiment_settings(version)) as server:
+            server.start(log_name="first.log")
+            server.stop()
+    else:
+        builder.initialise()
     builder.check_settings()
     return 0
 
@@ -404,12 +426,13 @@ def _verify(builder: DatadirBuilder) -> State:
 
     The tables are counted in a server with the settings of the tests, and the files on the disk: an incomplete
     database starts fast, and nobody would notice."""
-    version, databases = builder.build.version, builder.schema.database_names
+    version = builder.build.version
     builder.say(f"{version}: counting what was built")
     with builder.server(experiment_settings(version)) as server:
         server.start(log_name="verify.log")
         with server.session() as connection:
-            tables = count_tables(connection, databases)
+            tables = count_tables(connection, builder.schema.database_names)
+            all_tables = count_all_tables(connection, builder.schema)
             # The table names of a user's template are not known here: their rows are counted at their first use.
             written = tables_of(insert_statements(builder.schema)) if builder.schema.template is None else ()
             rows = count_rows(connection, written) if tables == builder.schema.total_tables else {}
@@ -417,9 +440,14 @@ def _verify(builder: DatadirBuilder) -> State:
             _check_compressed(builder.schema, connection)
         server.stop()
     files = table_files(builder.target.mysql, builder.schema).count()
-    _check_counts(builder.schema, tables=tables, files=files)
+    if (own := builder.schema.own) is None:
+        _check_counts(builder.schema, tables=tables, files=files)
+    elif files != own.tables + tables:
+        builder.say(
+            f"{version}: {own.tables:,} files of tables in the original, {files - tables:,} after the first start"
+        )
     size = allocated_bytes(builder.target.mysql)
-    return replace(builder.target.state, status="whole", tables=tables, ibd_files=files, bytes=size, rows=rows)
+    return replace(builder.target.state, status="whole", tables=all_tables, ibd_files=files, bytes=size, rows=rows)
 
 
 def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:

@@ -315,7 +315,12 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
 
 
 def disk_need(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> DiskSpace:
-    return estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
+    need = estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
+    if schema.own is None:
+        return need
+    # Without the filesystem's help, a directory as it is needs the room of another copy, on which each run works.
+    copies = 2 if schema.own.as_is else 1
+    return need + DiskSpace(copies * schema.own.bytes, copies * schema.own.files)
 
 
 def can_extend(smaller: Schema, larger: Schema) -> bool:

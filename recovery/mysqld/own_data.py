@@ -1,0 +1,346 @@
+"""Examines a data directory of the user's own, which is only read and never started, and copies it.
+
+Servers are started on the copy. Nothing that is stored about it names a schema or a table."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.errors import HostUnfitError, UsageError
+from recovery.linux.cleanup import SERVER_NAMES, servers_in
+from recovery.linux.files import clone_or_copy, decoded_name
+from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, parse_version
+from recovery.mysqld.options import FLAG, PLACE_OPTIONS, Settings
+from recovery.mysqld.redo_log import parse_page_bytes, redo_files
+
+OWN_SCHEMA, OWN_TABLES = "crash_recovery_test", 100
+"""The schema that the tool adds to a copy, with the tables that its inserts write to."""
+_COPIED_SETTINGS: Settings = {
+    # Root may have a password there. Without grant tables a server loads no plugins and no functions, either.
+    "skip_grant_tables": FLAG,
+    "loose_event_scheduler": "OFF",
+    "loose_skip_slave_start": FLAG,
+    "loose_skip_replica_start": FLAG,
+}
+
+# --- The files, and what my.cnf says about where they are
+
+_SYSTEM_FILES = "innodb_data_file_path"
+_FOLDER_OPTIONS = PLACE_OPTIONS - {_SYSTEM_FILES}
+_OF_INNODB = re.compile(r"ibdata\d+|ib_logfile\d+|#innodb_redo|undo_?\d+|.+\.ibu|#ib_\d+_\d+\.\w*dblwr")
+_TEMPORARY = re.compile(r"ibtmp\d+|#innodb_temp|.+\.(?:pid|sock|sock\.lock|err)|.+-slow\.log")
+_LEFT_OUT = re.compile(r"mysqld-auto\.cnf|mysqld\.my|component_.+\.cnf")
+"""Files that would change how the server starts: persisted options and components. The user is told."""
+_NUMBERED = re.compile(r"(?P<base>.+)\.\d{6,}")
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    name: str
+    """Its path in the copy, relative to the data directory."""
+    status: os.stat_result
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A data directory, and the folders outside it that have files of InnoDB."""
+
+    path: Path
+    given: Mapping[str, str]
+    """The `PLACE_OPTIONS` of the user's my.cnf."""
+
+    def folder(self, option: str) -> Path:
+        return Path(os.path.normpath(self.path / (self.given.get(option) or ".")))
+
+    @property
+    def logs(self) -> list[str]:
+        """Returns the names of the binary and relay logs, which have an index beside them."""
+        matches = filter(None, map(_NUMBERED.fullmatch, _names(self.path)))
+        return [match[0] for match in matches if (self.path / f"{match['base']}.index").exists()]
+
+    @property
+    def binary_log(self) -> str | None:
+        """Returns the name of the newest binary log. A server that wrote one needs it to finish transactions."""
+        return next((name for name in reversed(self.logs) if "relay-bin." not in name), None)
+
+    def files(self) -> Iterator[_File]:
+        """Yields the files that are copied. Raises UsageError for a link: what it names would not be a copy."""
+        folders = {self.folder(option) for option in _FOLDER_OPTIONS} - {self.path}
+        older_logs = {*self.logs} - {self.binary_log}
+        for folder in sorted(folders):
+            if not folder.is_dir():
+                raise UsageError(f"{folder}, which my.cnf names, is not a folder", "check DEFAULTS_FILE=")
+            for name in filter(_OF_INNODB.fullmatch, _names(folder)):
+                yield from _walk(folder / name, name)
+        for name in _names(self.path):
+            if name not in older_logs and not (_TEMPORARY.fullmatch(name) or _LEFT_OUT.fullmatch(name)):
+                for file in _walk(self.path / name, name):
+                    if file.path.parent not in folders or not _OF_INNODB.fullmatch(file.path.name):
+                        yield file
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def _walk(path: Path, name: str) -> Iterator[_File]:
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
+        raise UsageError(
+            f"{path} leads to another place (a link or DATA DIRECTORY), which a copy would share with the original",
+            "bring these files into the data directory first: moved outside, they cannot be copied safely",
+        )
+    if stat.S_ISDIR(status.st_mode):
+        for entry in _names(path):
+            yield from _walk(path / entry, f"{name}/{entry}")
+    elif stat.S_ISREG(status.st_mode):
+        yield _File(path, name, status)
+
+
+def _digest(files: Iterable[_File]) -> str:
+    """Returns a digest of the names, sizes and times of the files: it changes if anybody writes to one."""
+    found = hashlib.sha256()
+    for file in files:
+        found.update(f"{file.name} {file.status.st_size} {file.status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return found.hexdigest()
+
+
+# --- What is in the files
+
+_HEADER_BYTES = 64
+_VERSION_AT, _SIZE_AT, _FLAGS_AT = 8, 38 + 8, 38 + 16
+"""Offsets in the first page of a tablespace: the server's version (only in mysql.ibd), the pages, the flags."""
+_ENCRYPTED, _FULL_CRC32 = 1 << 13, 0x10
+_CREATOR = slice(16, 48)
+"""The place of the server's name and version in the first block of the redo log."""
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+_ABSOLUTE = re.compile(rb"[\x00-\x1f\x80-\xff](/[ -~]{1,500}?\.ib[du])")
+"""The path of a tablespace outside the data directory, in the data dictionary of 8.0 and later."""
+_CHUNK_BYTES = 1 << 24
+_SMALLEST_PAGE = 1024
+
+
+def examine(path: Path, given: Mapping[str, str], *, as_is: bool) -> OwnData:
+    """Returns what a data directory holds. `given` are the `PLACE_OPTIONS` of the user's my.cnf.
+
+    Raises UsageError or HostUnfitError if it is not a whole data directory of a server that has ended."""
+    try:
+        return _examine(_Place(path, given), as_is=as_is)
+    except PermissionError as error:
+        raise UsageError(f"{error.filename} cannot be read by this user", "run as root, or as its owner") from error
+    except FileNotFoundError as error:
+        raise HostUnfitError(f"{error.filename} vanished while it was read", "end what writes there") from error
+    except OSError as error:
+        raise HostUnfitError(f"DATADIR={path} cannot be read: {error.strerror}", "check its disk (`dmesg`)") from error
+
+
+def _examine(place: _Place, *, as_is: bool) -> OwnData:
+    path = place.path
+    if not path.is_dir():
+        raise UsageError(f"DATADIR={path} is not a folder", "give the data directory of a server")
+    if not (path / "mysql").is_dir():
+        raise UsageError(f"{path} has no folder `mysql`", "give the data directory of a server, the whole of it")
+    system = _system_files(place)
+    _refuse_running(path, system[0])
+    redo = redo_files(place.folder("innodb_log_group_home_dir"))
+    if not redo:
+        raise UsageError(
+            f"{path} has no redo log, without which a server cannot recover it",
+            "give a copy of everything; if my.cnf places the log elsewhere, name it with DEFAULTS_FILE=",
+        )
+    files = list(place.files())
+    tables = [file for file in files if _is_table(file.name)]
+    for file in files:
+        if file.name.endswith(".ibd"):
+            _check_tablespace(file)
+    if (dictionary := path / "mysql.ibd").exists():
+        _refuse_outside(dictionary)
+    version, is_exact = _version(path, redo)
+    with system[0].open("rb") as opened:
+        page_bytes = parse_page_bytes(opened.read(_HEADER_BYTES))
+    settings = {
+        **_COPIED_SETTINGS,
+        "innodb_page_size": str(page_bytes),
+        **_redo_settings(redo),
+        **_undo_settings(files),
+        **({} if place.binary_log is None else {"log_bin": place.binary_log.rpartition(".")[0], "server_id": "1"}),
+        **{name: value for name, value in place.given.items() if name == _SYSTEM_FILES},
+    }
+    return OwnData(
+        path, as_is, version, is_exact,
+        schemas=len({file.name.partition("/")[0] for file in tables}), tables=len(tables), files=len(files),
+        bytes=sum(file.status.st_blocks * 512 for file in files), digest=_digest(files),
+        settings=tuple(settings.items()), given=tuple(place.given.items()),
+        left_out=tuple(name for name in _names(path) if _LEFT_OUT.fullmatch(name)),
+    )  # fmt: skip
+
+
+def _is_table(name: str) -> bool:
+    folder, _, file = name.rpartition("/")
+    return file.endswith(".ibd") and not file.startswith("#sql") and folder not in {"", *SYSTEM_SCHEMAS}
+
+
+def _system_files(place: _Place) -> list[Path]:
+    text, home = place.given.get(_SYSTEM_FILES), place.folder("innodb_data_home_dir")
+    names = [part.partition(":")[0] for part in text.split(";")] if text else ["ibdata1"]
+    for name in names:
+        if "/" in name:
+            raise UsageError(f"{_SYSTEM_FILES} names {name}, a file outside the data directory", "move it there first")
+        if not (home / name).is_file():
+            raise UsageError(
+                f"{home} has no {name}: it is not a data directory, or only a part of one",
+                "give a copy of everything, and the server's my.cnf with DEFAULTS_FILE= if it names other files",
+            )
+    if text is None and (home / "ibdata2").exists():
+        raise UsageError(
+            f"{home} has several files ibdata, whose sizes only my.cnf knows", "name it with DEFAULTS_FILE="
+        )
+    return [home / name for name in names]
+
+
+def _refuse_running(path: Path, system: Path) -> None:
+    """Raises UsageError if a server uses the files: it locks its system tablespace, and works in its directory."""
+    with system.open("rb") as file:
+        asked = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        is_locked = struct.unpack_from("@h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK
+    if is_locked or servers_in(path, *SERVER_NAMES):
+        raise UsageError(
+            f"a server is running over {path}", "shut it down or kill it first, or give a snapshot of its volume"
+        )
+
+
+def _check_tablespace(file: _File) -> None:
+    with file.path.open("rb") as opened:
+        page = opened.read(_HEADER_BYTES)
+    if len(page) < _HEADER_BYTES:
+        return
+    size, flags = int.from_bytes(page[_SIZE_AT : _SIZE_AT + 4]), int.from_bytes(page[_FLAGS_AT : _FLAGS_AT + 4])
+    has, needs = file.status.st_size, size * parse_page_bytes(page)
+    if has < needs or has % _SMALLEST_PAGE:
+        raise UsageError(
+            f"{file.path} is cut off: it has {has:,} bytes{f' instead of {needs:,}' if has < needs else ''}",
+            "copy it again: this is half a copy",
+        )
+    if flags & _ENCRYPTED and not flags & _FULL_CRC32:
+        raise UsageError(
+            f"{file.path} is encrypted, and its key is not in the data directory",
+            "measure without encryption, or tables of the tool's own with LAYOUT=encrypted",
+        )
+
+
+def _refuse_outside(dictionary: Path) -> None:
+    with dictionary.open("rb") as file:
+        rest = b""
+        while chunk := file.read(_CHUNK_BYTES):
+            if match := _ABSOLUTE.search(rest + chunk):
+                raise UsageError(
+                    f"the data dictionary names {match[1].decode()}, a tablespace outside the data directory, which a "
+                    "copy would share with the original",
+                    "bring it into the data directory first",
+                )
+            rest = chunk[-512:]
+
+
+def _version(path: Path, redo: list[Path]) -> tuple[Version | None, bool]:
+    """Returns the version of the server that wrote the files, None if they do not say it, and whether it is exact:
+    before MySQL 8.0 a newer release of the same series may have used them since."""
+    if (dictionary := path / "mysql.ibd").exists():
+        with dictionary.open("rb") as file:
+            number = int.from_bytes(file.read(_HEADER_BYTES)[_VERSION_AT : _VERSION_AT + 4])
+        return parse_version(f"{number // 10_000}.{number // 100 % 100}.{number % 100}"), True
+    with redo[0].open("rb") as file:
+        creator = file.read(512)[_CREATOR].partition(b"\0")[0].decode("latin-1")
+    texts = [creator]
+    for name in ("mysql_upgrade_info", "mariadb_upgrade_info"):
+        if (info := path / name).is_file():
+            with info.open("rb") as file:
+                texts.append(file.read(100).decode("latin-1"))
+    is_mariadb = any("mariadb" in text.lower() for text in texts)
+    releases = [match[0] for text in texts if (match := _RELEASE.search(text))]
+    versions = [parse_version(f"mariadb-{text}" if is_mariadb else text) for text in releases]
+    return max(versions, default=None), False
+
+
+def _redo_settings(redo: list[Path]) -> Settings:
+    """Returns the options with which a server keeps the redo log as it is: it would be made anew in another size."""
+    largest = max(file.stat().st_size for file in redo)
+    if redo[0].name.startswith("#"):
+        return {"innodb_redo_log_capacity": str(32 * largest)}
+    files = {} if len(redo) <= 2 else {"innodb_log_files_in_group": str(len(redo))}
+    return {"innodb_log_file_size": str(largest), **files}
+
+
+def _undo_settings(files: list[_File]) -> Settings:
+    count = sum(re.fullmatch(r"undo\d{3}", file.name) is not None for file in files)
+    return {"innodb_undo_tablespaces": str(count)} if count else {}
+
+
+# --- Which server may be started over it
+
+
+def check_server(own: OwnData, server: Version) -> None:
+    """Raises UsageError if this server is another one than that which wrote the files."""
+    mine = own.version
+    if mine is None:
+        return
+    wrote = f"{own.path} was written by {mine}"
+    if (mine.flavor is Flavor.MARIADB) != (server.flavor is Flavor.MARIADB):
+        raise UsageError(f"{wrote}, and {server} is another product", f"give VERSION={mine}, or MYSQLD=")
+    same_series = mine.numbers[:2] == server.numbers[:2]
+    if mine.numbers == server.numbers or (same_series and not own.is_exact and server.numbers > mine.numbers):
+        return
+    if server.numbers < mine.numbers:
+        raise UsageError(
+            f"{wrote}, and {server} is older: a downgrade damages files", f"give VERSION={mine}, or MYSQLD="
+        )
+    raise UsageError(
+        f"{wrote}, and {server} would upgrade it at the first start, which would be measured, too",
+        f"give VERSION={mine} or MYSQLD=; or upgrade a copy of it first, and measure that",
+    )
+
+
+# --- The copy
+
+
+def copy_own_data(own: OwnData, target: Path, *, on_progress: Callable[[int, int], None]) -> None:
+    """Copies the files into the new folder `target`. Raises HostUnfitError if they changed meanwhile.
+
+    Where the filesystem can, a copy shares the blocks of the original until one of them changes."""
+    place = _Place(own.path, dict(own.given))
+    done = 0
+    target.mkdir(mode=0o700)
+    for file in place.files():
+        copy = target / file.name
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with file.path.open("rb") as source, copy.open("xb") as written:
+            clone_or_copy(source.fileno(), written.fileno())
+        done += file.status.st_blocks * 512
+        on_progress(done, own.bytes)
+    if (log := place.binary_log) is not None:
+        (target / f"{log.rpartition('.')[0]}.index").write_text(f"./{log}\n")
+    if _digest(place.files()) != own.digest:
+        raise HostUnfitError(f"{own.path} changed while it was copied", "end what writes there, and try again")
+
+
+# --- What is stored about it
+
+
+def hide_names(text: str, data: Path) -> str:
+    """Returns the text, such as a log, without the names of the user's schemas and tables."""
+    folders = [name for name in _names(data) if (data / name).is_dir() and not name.startswith("#")]
+    names = {spelled for name in {*folders} - {*SYSTEM_SCHEMAS, OWN_SCHEMA} for spelled in (name, decoded_name(name))}
+    if not names:
+        return text
+    schema = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    table = r"[`'\"]?[./\\][`'\"]?[^\s`'\",;:()]+"
+    pattern = rf"(?<![\w@$])(?:{schema})(?:(?P<table>{table})|(?=[`'\"/\\]))"
+    return re.sub(pattern, lambda match: "SCHEMA/TABLE" if match["table"] else "SCHEMA", text)
