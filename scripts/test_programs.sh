@@ -4,7 +4,7 @@
 set -eu
 . "$(dirname "$0")/may_install.sh"
 wanted="dockerd:docker.io docker-registry:docker-registry debootstrap:debootstrap eu-stack:elfutils perf:linux-perf
-    sysbench:sysbench mariadb-dump:mariadb-client"
+    sysbench:sysbench mariadb-dump:mariadb-client mkfs.xfs:xfsprogs"
 PATH=$PATH:/usr/sbin:/sbin
 missing=
 for pair in $wanted "$@"; do

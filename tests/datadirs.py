@@ -36,10 +36,13 @@ def shared_empty_datadir(version: str, folders: pytest.TempPathFactory) -> tuple
     return empty_datadir(version, folder)
 
 
-def made_by(build: Build, folder: Path) -> Path:
+def made_by(build: Build, folder: Path, **settings: str) -> Path:
     rundirs = RunDirs()
     try:
-        initialise(LocalLauncher(), build, folder / "data", rundir=rundirs.next(), log=folder / "initialise.log")
+        initialise(
+            LocalLauncher(), build, folder / "data",
+            rundir=rundirs.next(), log=folder / "initialise.log", settings=settings,
+        )  # fmt: skip
     finally:
         rundirs.remove()
     return folder / "data"

@@ -206,7 +206,7 @@ def test_the_space_that_the_tables_of_a_template_take(template: Callable[[str | 
     assert script_size(replace(schema, rows=1)) == ScriptSize(4, 3, indexes=2), "one of them is not compressed"
     version, settings = parse_version("8.0.31"), {"innodb_page_size": "8k"}
     needed = estimate_space(version, schema, settings, indexes=2, block_bytes=3072)
-    assert disk_need(script_size(schema), version, schema, settings) == needed
+    assert disk_need(script_size(schema), version, schema, settings, Path()) == needed
 
 
 # -- statements

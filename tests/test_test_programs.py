@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
-PACKAGES = "docker.io docker-registry debootstrap elfutils linux-perf sysbench mariadb-client"
+PACKAGES = "docker.io docker-registry debootstrap elfutils linux-perf sysbench mariadb-client xfsprogs"
 
 
 @pytest.fixture

@@ -42,7 +42,10 @@ _SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith(
 
 
 def sql_scripts(session: Session) -> dict[str, str]:
-    """Returns the SQL scripts by file name. A script that can no longer be rendered is replaced by a comment."""
+    """Returns the SQL scripts by file name. A script that can no longer be rendered is replaced by a comment. Of a data
+    directory of the user's own there are none."""
+    if session.settings.get("datadir"):
+        return {}
     found = {}
     try:
         for label, schema in _schemas(session).items():
@@ -191,7 +194,9 @@ _FIRST_TABLE = f"{Schema.database}.table_1 "
 def repro_script(session: Session, name: str, slow: Summary) -> str | None:
     """Returns the script that repeats the starts of a masked session, with the tables and options of its slowest start.
 
-    None if the script cannot make such tables, or if the settings are invalid."""
+    None if the script cannot make such tables, if they are the user's own, or if the settings are invalid."""
+    if session.settings.get("datadir"):
+        return None
     try:
         found = _schemas(session)
         schema = next((one for label, one in found.items() if label and slow.variant.endswith(f"-{label}")), found[""])

@@ -87,6 +87,17 @@ def device_of(path: Path) -> Device:
     return replace(known, filesystem=mount.filesystem, mount_options=mount.options)
 
 
+_SHARING_FILESYSTEMS = frozenset({"xfs", "btrfs"})
+
+
+def shares_blocks(path: Path, folder: Path) -> bool:
+    """Returns whether a copy of this file or folder in the other folder takes no space until one of both changes."""
+    return (
+        path.stat().st_dev == nearest_existing(folder).stat().st_dev
+        and device_of(folder).filesystem in _SHARING_FILESYSTEMS
+    )
+
+
 def _mount_of(place: Path, number: str) -> Mount | None:
     """Returns the mount with the longest mount point above the path.
 

@@ -142,7 +142,7 @@ def _plan_datadir(
         given = set(map(base_name, request.lasting_settings))
         needed = {name: value for name, value in schema.own.settings if base_name(name) not in given}
         settings = merge(needed, settings)
-    size = disk_need(script_size(schema), spec.version, schema, settings)
+    size = disk_need(script_size(schema), spec.version, schema, settings, request.data)
     directories, text = DataDirs(request.data), template_text(schema)
     if build is None:
         there = directories.find_complete(spec.version, schema, template_text=text, options=settings)

@@ -266,7 +266,7 @@ def _start_or_resume(builder: DatadirBuilder, size: ScriptSize, progress: Callab
     state, version = builder.target.state, builder.build.version
     resumable = state.status == "building" and state.fingerprint == builder.build.fingerprint
     done = min(state.statements_done, size.statements) if resumable else 0
-    need = disk_need(size, version, builder.schema, builder.settings)
+    need = disk_need(size, version, builder.schema, builder.settings, builder.target.path)
     if done:
         check_space(builder.target.path, need.remaining(done / size.statements))
         builder.target.save(replace(state, statements_done=0, schema=_schema_fields(builder.schema)))

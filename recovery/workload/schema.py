@@ -18,7 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import template_dir
-from recovery.linux.storage import DiskSpace, estimate_space
+from recovery.linux.storage import DiskSpace, estimate_space, shares_blocks
 from recovery.model import PARTITIONS, Layout, Schema, Version
 
 # --- Rendering of templates
@@ -314,13 +314,19 @@ def measure_by_rendering(schema: Schema) -> ScriptSize:
     return ScriptSize(count, tables, indexes, block_bytes)
 
 
-def disk_need(script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str]) -> DiskSpace:
-    need = estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
-    if schema.own is None:
-        return need
-    # Without the filesystem's help, a directory as it is needs the room of another copy, on which each run works.
-    copies = 2 if schema.own.as_is else 1
-    return need + DiskSpace(copies * schema.own.bytes, copies * schema.own.files)
+_RESERVE = DiskSpace(300_000_000, 1000)
+"""For the tables that are added to a copy, temporary files, and undo logs."""
+
+
+def disk_need(
+    script: ScriptSize, version: Version, schema: Schema, settings: Mapping[str, str], folder: Path
+) -> DiskSpace:
+    """Returns the space that a data directory with these tables needs in this folder."""
+    if (own := schema.own) is not None:
+        # Each run over a directory as it is works on another copy of the copy.
+        copies = 2 if own.as_is else 1
+        return _RESERVE + DiskSpace(0 if shares_blocks(own.path, folder) else copies * own.bytes, copies * own.files)
+    return estimate_space(version, schema, settings, indexes=script.indexes, block_bytes=script.block_bytes)
 
 
 def can_extend(smaller: Schema, larger: Schema) -> bool:

@@ -104,7 +104,7 @@ def test_tables_larger_than_planned_are_refused_after_the_first_ones(
     create table discovery.t_{{ number }} (id int primary key, t text, fulltext key (t));
     {% endfor %}"""
     schema, reported = own(tmp_path, text, 1000), list[int]()
-    planned = disk_need(checked_script_size(schema), build_of(FASTEST).version, schema, {})
+    planned = disk_need(checked_script_size(schema), build_of(FASTEST).version, schema, {}, Path())
     monkeypatch.setattr("recovery.workload.build.free_space", lambda _: DiskSpace(10**12, planned.inodes))
     with pytest.raises(HostUnfitError, match=r"the first \d+ tables of mariadb-10.11.5 take .* are free") as caught:
         build(target, schema, progress=lambda done, total: reported.append(done))

@@ -1,0 +1,166 @@
+"""A user's own data directory, filled by a real server with a root password, and measured over a copy."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from datadirs import made_by, running, server_on
+from failing import small_disk
+from sessions import left_out, need_disks, stored
+
+from recovery.builds.resolve import Sources, resolve_server
+from recovery.cli.main import run
+from recovery.linux.loop_device import private_mount_namespace
+from recovery.linux.storage import free_space, shares_blocks
+from recovery.mysqld.own_data import copy_own_data, examine
+from recovery.mysqld.server import Server
+
+pytestmark = pytest.mark.real
+TABLES = 8
+SCHEMAS = ("shop-eu", "crm")
+
+
+def fill(server: Server) -> None:
+    """Makes 16 tables with a row each; then no new connection is possible without the password."""
+    with server.session() as connection, connection.cursor() as cursor:
+        for schema in SCHEMAS:
+            cursor.execute(f"CREATE DATABASE `{schema}`")
+            for number in range(TABLES):
+                cursor.execute(f"CREATE TABLE `{schema}`.customers_{number} (id INT PRIMARY KEY) ENGINE=InnoDB")
+                cursor.execute(f"INSERT INTO `{schema}`.customers_{number} VALUES (1)")
+        connection.commit()
+        cursor.execute("SET PASSWORD FOR 'root'@'localhost' = PASSWORD('secret')")
+
+
+def users_datadir(version: str, folder: Path, **settings: str) -> Path:
+    """A data directory of a server that was killed."""
+    build = resolve_server(version, Sources(), lambda _: None)
+    folder.mkdir()
+    data = made_by(build, folder, **settings)
+    with server_on(build, data, folder / "logs", **settings) as server:
+        server.start()
+        fill(server)
+        server.kill()
+    return data
+
+
+def contents(data: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(data.rglob("*"))
+        if path.is_file()
+    }
+
+
+def names_in(folder: Path) -> list[Path]:
+    """The files that have a name of a schema or a table of the user's."""
+    texts = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".gz")
+    return [path for path in texts if any(name in path.read_bytes() for name in (b"customers_", b"shop-eu", b"crm"))]
+
+
+def test_a_crash_of_the_tools_own_over_a_copy(tmp_path: Path) -> None:
+    """With a my.cnf that places the redo log elsewhere, and files of other sizes than the defaults."""
+    log = tmp_path / "redo"
+    log.mkdir()
+    shape = {"innodb_log_file_size": "8388608", "innodb_log_files_in_group": "3", "innodb_page_size": "8192"}
+    data = users_datadir("5.7.22", tmp_path / "user", **shape)
+    for file in data.glob("ib_logfile*"):
+        file.rename(log / file.name)
+    my_cnf = tmp_path / "my.cnf"
+    my_cnf.write_text(f"[mysqld]\ninnodb_log_group_home_dir={log}\nplugin-load-add=auth_socket.so\n")
+    before = contents(data) | contents(log)
+    at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(tmp_path / "results")]
+    words = ["--datadir", str(data), "--defaults-file", str(my_cnf), "--runs", "1", "--trace", *at]
+    assert run(["crash-recovery", *words]) == 0
+    report = stored(tmp_path)
+    assert report["settings"]["tables"] == 2 * TABLES + 100
+    assert [one["verdict"] for one in report["runs"]] == ["measured"] * 2
+    assert [one["rows_expected"] for one in report["runs"]] == [100, 200]
+    assert {one["tablespaces_modified"] for one in report["runs"]} == {100}
+    assert contents(data) | contents(log) == before
+    assert names_in(tmp_path / "results") == []
+    options = next(iter(report["servers"].values()))["options"]
+    assert {"innodb_page_size=8192", "innodb_log_file_size=8388608", "innodb_log_files_in_group=3"} <= set(
+        options.split()
+    )
+    assert run(["clean-start", *words]) == 0
+    assert [one["verdict"] for one in stored(tmp_path)["runs"]] == ["measured"] * 2
+
+
+def test_the_recovery_that_is_ahead_is_timed_again_and_again(tmp_path: Path) -> None:
+    data = users_datadir("mariadb-10.2.11", tmp_path / "user")
+    before = contents(data)
+    at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(tmp_path / "results")]
+    assert run(["crash-recovery", "--datadir", str(data), "--as-is", "--runs", "2", "--trace", *at]) == 0
+    report = stored(tmp_path)
+    assert report["title"] == "Recovery of a data directory as it is"
+    assert [one["verdict"] for one in report["runs"]] == ["measured"] * 4
+    assert {one["tablespaces_modified"] for one in report["runs"]} == {2 * TABLES}
+    assert {one["tables"] for one in report["runs"]} == {2 * TABLES}
+    assert contents(data) == before
+    assert names_in(tmp_path / "results") == []
+    assert not list((tmp_path / "data").glob("*/mysql")), "only the copy that is never started is kept"
+
+
+def test_a_directory_that_was_shut_down_cleanly_has_no_recovery_ahead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = resolve_server("mariadb-10.11.5", Sources(), lambda _: None)
+    (tmp_path / "user").mkdir()
+    data = made_by(build, tmp_path / "user")
+    at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(tmp_path / "results")]
+    assert run(["cold-recovery", "--datadir", str(data), "--as-is", "--runs", "1", *at]) == 1
+    assert "the log does not show a crash recovery" in capsys.readouterr().err
+
+
+def test_the_directory_of_a_running_server_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build = resolve_server("5.7.22", Sources(), lambda _: None)
+    data = made_by(build, tmp_path)
+    with running(build, data, tmp_path / "logs"):
+        assert run(["cold-recovery", "--datadir", str(data), "--data", str(tmp_path / "copy")]) == 2
+    assert "a server is running over" in capsys.readouterr().err
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.fixture
+def xfs(tmp_path: Path) -> Iterator[Path]:
+    """A filesystem on which files can share blocks."""
+    need_disks()
+    program = shutil.which("mkfs.xfs", path="/usr/sbin:/sbin")
+    if program is None:
+        left_out("mkfs.xfs is missing (xfsprogs)")
+    image, place = tmp_path / "image", tmp_path / "disk"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(512 << 20)
+    subprocess.run((program, "-q", str(image)), check=True)
+    with private_mount_namespace():
+        subprocess.run(("mount", "-o", "loop", str(image), str(place)), check=True)
+        yield place
+        subprocess.run(("umount", str(place)), check=True)
+
+
+def test_copies_share_their_blocks_where_the_filesystem_can(xfs: Path) -> None:
+    data = users_datadir("5.7.22", xfs / "user")
+    own = examine(data, {}, as_is=True)
+    assert shares_blocks(own.path, xfs)
+    free = free_space(xfs)
+    copy_own_data(own, xfs / "copy", on_progress=lambda *_: None)
+    assert (free - free_space(xfs)).bytes < own.bytes / 10
+    assert (xfs / "copy/ibdata1").read_bytes() == (data / "ibdata1").read_bytes()
+
+
+def test_a_copy_that_does_not_fit_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need_disks()
+    build = resolve_server("5.7.22", Sources(), lambda _: None)
+    data = made_by(build, tmp_path)
+    with small_disk(tmp_path / "disk", 64 << 20) as disk:
+        at = ["--data", str(disk.place / "data"), "--results", str(tmp_path / "results"), "--no-probe"]
+        assert run(["cold-recovery", "--datadir", str(data), *at]) == 3
+        assert not list(disk.place.glob("data/*/mysql"))
+    assert "does not fit" in capsys.readouterr().err

@@ -1,0 +1,267 @@
+"""A data directory of the user's own: what its files say, what is refused, and how it is copied."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from otherusers import as_user, needs_root
+
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.model import OwnData, parse_version
+from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_names
+
+PAGE = 16384
+
+
+def page(*, pages: int = 0, flags: int = 0, version: int = 0) -> bytes:
+    """The first page of a tablespace with so many pages."""
+    head = bytearray(PAGE)
+    head[8:12] = version.to_bytes(4)
+    head[46:50] = pages.to_bytes(4)
+    head[54:58] = flags.to_bytes(4)
+    return bytes(head)
+
+
+def redo(creator: str) -> bytes:
+    return (bytes(16) + creator.encode()).ljust(4096, b"\0")
+
+
+@pytest.fixture
+def datadir(tmp_path: Path) -> Path:
+    """As 5.7 leaves it after a crash, with two tables of the user's."""
+    data = tmp_path / "user"
+    for folder in ("mysql", "performance_schema", "shop@002deu", "empty"):
+        (data / folder).mkdir(parents=True)
+    (data / "ibdata1").write_bytes(page() * 2)
+    (data / "ib_logfile0").write_bytes(redo("MySQL 5.7.22"))
+    (data / "ib_logfile1").write_bytes(bytes(4096))
+    (data / "mysql/plugin.ibd").write_bytes(page(pages=2) * 2)
+    for name in ("orders.ibd", "people.ibd", "#sql-12.ibd"):
+        (data / "shop@002deu" / name).write_bytes(page(pages=2) * 2)
+    (data / "host.pid").touch()
+    return data
+
+
+def looked_at(data: Path, given: Mapping[str, str] | None = None, *, as_is: bool = False) -> OwnData:
+    return examine(data, given or {}, as_is=as_is)
+
+
+def test_what_the_files_say(datadir: Path) -> None:
+    own = looked_at(datadir)
+    assert (str(own.version), own.is_exact, own.schemas, own.tables) == ("5.7.22", False, 1, 2)
+    assert own.bytes > 0
+    settings = dict(own.settings)
+    assert settings["innodb_page_size"] == "16384"
+    assert settings["innodb_log_file_size"] == "4096"
+    assert settings["skip_grant_tables"] == ""
+    assert "log_bin" not in settings
+
+
+@pytest.mark.parametrize(
+    ("creator", "upgraded", "version"),
+    [
+        ("MariaDB 10.11.5", None, "mariadb-10.11.5"),
+        ("MariaDB 10.11.5", "10.11.18-MariaDB", "mariadb-10.11.18"),
+        ("MySQL 5.7.20", "5.7.22", "5.7.22"),
+        ("Backup 10.2.11-MariaDB", None, "mariadb-10.2.11"),
+        ("xtrabkup 240101 12:00:00", None, "None"),
+        ("", "5.6.24", "5.6.24"),
+    ],
+)
+def test_the_version_is_in_the_redo_log_or_in_the_note_of_an_upgrade(
+    creator: str, upgraded: str | None, version: str, datadir: Path
+) -> None:
+    (datadir / "ib_logfile0").write_bytes(redo(creator))
+    if upgraded is not None:
+        (datadir / "mysql_upgrade_info").write_text(upgraded)
+    assert str(looked_at(datadir).version) == version
+
+
+def as_of_80(data: Path, number: int = 80031) -> None:
+    (data / "mysql.ibd").write_bytes(page(pages=2, version=number) * 2)
+    (data / "ib_logfile0").unlink()
+    (data / "#innodb_redo").mkdir()
+    for number in (7, 8):
+        (data / f"#innodb_redo/#ib_redo{number}").write_bytes(bytes(1 << 20))
+    (data / "#innodb_redo/#ib_redo9_tmp").write_bytes(bytes(1 << 20))
+
+
+def test_since_80_the_version_is_in_the_dictionary(datadir: Path) -> None:
+    as_of_80(datadir, 80031)
+    own = looked_at(datadir)
+    assert (str(own.version), own.is_exact) == ("8.0.31", True)
+    assert dict(own.settings)["innodb_redo_log_capacity"] == str(32 << 20)
+
+
+def test_files_in_other_places_come_into_the_copy(datadir: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "log"
+    elsewhere.mkdir()
+    (datadir / "ib_logfile0").rename(elsewhere / "ib_logfile0")
+    (datadir / "ib_logfile1").unlink()
+    (elsewhere / "of somebody else").touch()
+    (datadir / "undo").mkdir()
+    (datadir / "undo/undo001").write_bytes(page())
+    (datadir / "ibdata2").write_bytes(page())
+    files = "ibdata1:32K;ibdata2:16K:autoextend"
+    given = {
+        "innodb_log_group_home_dir": str(elsewhere), "innodb_undo_directory": "./undo", "innodb_data_file_path": files,
+    }  # fmt: skip
+    own = looked_at(datadir, given)
+    copy_own_data(own, tmp_path / "copy", on_progress=lambda *_: None)
+    found = {path.name for path in (tmp_path / "copy").iterdir()}
+    assert {"ib_logfile0", "undo001", "ibdata1", "ibdata2"} <= found
+    assert not {"of somebody else", "host.pid"} & found
+    settings = dict(own.settings)
+    assert settings["innodb_data_file_path"] == files
+    assert settings["innodb_undo_tablespaces"] == "1"
+    assert "innodb_undo_directory" not in settings
+
+
+def test_the_newest_binary_log_alone_comes_into_the_copy(datadir: Path, tmp_path: Path) -> None:
+    """A server needs it to finish its transactions; Aria's log has a number, too, and no index."""
+    for name in ("binlog.000009", "binlog.000010", "host-relay-bin.000003", "aria_log.00000001"):
+        (datadir / name).touch()
+    (datadir / "binlog.index").write_text("./binlog.000009\n./binlog.000010\n")
+    (datadir / "host-relay-bin.index").write_text("./host-relay-bin.000003\n")
+    own = looked_at(datadir)
+    copy_own_data(own, tmp_path / "copy", on_progress=lambda *_: None)
+    assert (tmp_path / "copy/binlog.index").read_text() == "./binlog.000010\n"
+    there = {path.name for path in (tmp_path / "copy").iterdir()}
+    assert {"binlog.000010", "aria_log.00000001"} <= there
+    assert not {"binlog.000009", "host-relay-bin.000003"} & there
+    assert dict(own.settings)["log_bin"] == "binlog"
+
+
+def test_persisted_options_and_components_are_named_and_left_out(datadir: Path, tmp_path: Path) -> None:
+    for name in ("mysqld-auto.cnf", "mysqld.my", "component_keyring_file.cnf"):
+        (datadir / name).touch()
+    own = looked_at(datadir)
+    assert own.left_out == ("component_keyring_file.cnf", "mysqld-auto.cnf", "mysqld.my")
+    copy_own_data(own, tmp_path / "copy", on_progress=lambda *_: None)
+    assert not any((tmp_path / "copy" / name).exists() for name in own.left_out)
+
+
+def test_holes_stay_holes(datadir: Path, tmp_path: Path) -> None:
+    table = datadir / "shop@002deu/orders.ibd"
+    with table.open("r+b") as file:
+        file.truncate(64 << 20)
+        file.seek(32 << 20)
+        file.write(b"x" * PAGE)
+    own = looked_at(datadir)
+    copy_own_data(own, tmp_path / "copy", on_progress=lambda *_: None)
+    copied = tmp_path / "copy/shop@002deu/orders.ibd"
+    assert copied.read_bytes() == table.read_bytes()
+    assert copied.stat().st_blocks <= 2 * table.stat().st_blocks
+
+
+def without_log(data: Path) -> None:
+    (data / "ib_logfile0").unlink()
+    (data / "ib_logfile1").unlink()
+
+
+def with_link(data: Path) -> None:
+    (data / "moved").symlink_to(data.parent)
+
+
+REFUSED: Mapping[str, tuple[Callable[[Path], object], str]] = {
+    "no redo log": (without_log, "has no redo log"),
+    "no system tablespace": (lambda data: (data / "ibdata1").unlink(), "has no ibdata1"),
+    "no system schema": (lambda data: (data / "mysql").rename(data / "other"), "has no folder `mysql`"),
+    "sizes in my.cnf": (lambda data: (data / "ibdata2").touch(), "has several files ibdata"),
+    "link": (with_link, "moved leads to another place"),
+    "data directory": (lambda data: (data / "empty/t.isl").write_text("/elsewhere/t.ibd"), "t.isl leads to another"),
+    "cut off": (lambda data: os.truncate(data / "shop@002deu/orders.ibd", PAGE), "orders.ibd is cut off"),
+    "cut off within a page": (lambda data: os.truncate(data / "shop@002deu/orders.ibd", 99), "orders.ibd is cut off"),
+    "encrypted": (
+        lambda data: (data / "shop@002deu/orders.ibd").write_bytes(page(pages=1, flags=1 << 13)),
+        "orders.ibd is encrypted",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, datadir: Path) -> None:
+    change, message = REFUSED[name]
+    change(datadir)
+    with pytest.raises(UsageError, match=message) as caught:
+        looked_at(datadir)
+    assert caught.value.hint
+
+
+def test_a_tablespace_outside_is_found_in_the_dictionary(datadir: Path) -> None:
+    as_of_80(datadir)
+    with (datadir / "mysql.ibd").open("ab") as file:
+        file.write((b"\x80\x00\x01./shop/orders.ibd" + b"\x01/elsewhere/shop/people.ibd").ljust(PAGE, b"\0"))
+    with pytest.raises(UsageError, match=r"names /elsewhere/shop/people\.ibd"):
+        looked_at(datadir)
+
+
+def test_a_system_file_outside_is_refused(datadir: Path) -> None:
+    with pytest.raises(UsageError, match="a file outside the data directory"):
+        looked_at(datadir, {"innodb_data_file_path": "/elsewhere/ibdata1:12M"})
+
+
+@needs_root
+def test_files_that_this_user_cannot_read_are_refused(datadir: Path) -> None:
+    for folder in (datadir, *datadir.parents[:4]):
+        folder.chmod(0o755)
+    (datadir / "shop@002deu/people.ibd").chmod(0o600)
+    with as_user(), pytest.raises(UsageError, match=r"people\.ibd cannot be read by this user"):
+        looked_at(datadir)
+
+
+def test_a_change_during_the_copy_is_noticed(datadir: Path, tmp_path: Path) -> None:
+    own = looked_at(datadir)
+    changed = datadir / "shop@002deu/orders.ibd"
+
+    def on_progress(*_: int) -> None:
+        os.utime(changed)
+
+    with pytest.raises(HostUnfitError, match="changed while it was copied"):
+        copy_own_data(own, tmp_path / "copy", on_progress=on_progress)
+
+
+@pytest.mark.parametrize(
+    ("wrote", "exact", "server", "why"),
+    [
+        ("8.0.31", True, "8.0.31", None),
+        ("8.0.31", True, "8.0.31+patched", None),
+        ("8.0.31", True, "8.0.36", "would upgrade it"),
+        ("8.0.31", True, "8.0.15", "a downgrade"),
+        ("5.7.22", False, "5.7.44", None),
+        ("5.7.22", False, "5.7.9", "a downgrade"),
+        ("5.7.22", False, "8.0.31", "would upgrade it"),
+        ("mariadb-10.11.5", False, "8.0.31", "another product"),
+        ("8.0.31", True, "8.0.31-22", None),
+        (None, False, "5.6.24", None),
+    ],
+)
+def test_which_servers_may_be_started(
+    wrote: str | None, exact: bool, server: str, why: str | None, datadir: Path
+) -> None:
+    own = replace(looked_at(datadir), version=parse_version(wrote) if wrote else None, is_exact=exact)
+    if why is None:
+        check_server(own, parse_version(server))
+        return
+    with pytest.raises(RecoveryError, match=re.escape(why)):
+        check_server(own, parse_version(server))
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden"),
+    [
+        ("Cannot open './shop@002deu/orders.ibd'.", "Cannot open './SCHEMA/TABLE'."),
+        ("Table `shop-eu`.`orders` is marked", "Table `SCHEMA/TABLE` is marked"),
+        ("table 'shop-eu' 'x'", "table 'SCHEMA' 'x'"),
+        ("Cannot find shop-eu.orders now", "Cannot find SCHEMA/TABLE now"),
+        ("mysqld: ready for connections.", "mysqld: ready for connections."),
+        ("an empty log, mysql/plugin", "an empty log, mysql/plugin"),
+    ],
+)
+def test_names_are_hidden(line: str, hidden: str, datadir: Path) -> None:
+    assert hide_names(line, datadir) == hidden
