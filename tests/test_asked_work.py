@@ -222,6 +222,13 @@ def test_a_version_known_only_later_is_refused_before_anything_is_built() -> Non
         plan_session(request, [build.version], builds=[build])
 
 
+def test_two_names_of_one_release_are_refused() -> None:
+    """Nothing would be compared, and --fail-over would never be judged."""
+    request = asked("cold-recovery", versions=("8.0", "8.0.31"))
+    with pytest.raises(UsageError, match=r"two of the names in VERSION= mean 8\.0\.31"):
+        plan_session(request, [parse_version("8.0.31")] * 2)
+
+
 def test_the_baseline_must_be_measured() -> None:
     versions, spinning = ("5.7.22", "8.0.31"), "redo-spinning"
     error = refused("write-scaling", versions=versions, baseline="5.7.22", parts=spinning)

@@ -97,6 +97,21 @@ def test_a_precision_counts_the_runs_from_before_the_interruption(tmp_path: Path
     assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 5, 5)
 
 
+def test_a_precision_that_a_resumed_run_misses_again_needs_the_later_runs(tmp_path: Path) -> None:
+    wished: dict[str, Any] = {"precision": 0.05, "max_runs": 8}
+    loop, _, _ = session_of(tmp_path, [GOOD] * 8, **wished)
+    loop.run()
+    folder = (tmp_path / "results" / "latest").resolve()
+    runs = json.loads((folder / REPORT_FILE).read_text())["runs"]
+    runs[2] |= {"verdict": "void", "measure_again": True}
+    change_json(folder / REPORT_FILE, runs=runs)
+    (folder / "runs/003.json").unlink()
+    unfinished = find_unfinished(tmp_path / "results", None)
+    assert unfinished.session.planned_runs == 5
+    session = resume(unfinished, tmp_path, [8.0, GOOD, GOOD, GOOD], **wished)
+    assert (session.planned_runs, len(session.runs)) == (8, 8)
+
+
 def test_a_reboot_in_between_is_noted(tmp_path: Path) -> None:
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     change_json(unfinished.folder / PLAN_FILE, boot="another")

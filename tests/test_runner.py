@@ -64,6 +64,7 @@ class FakeBench:
     def __init__(self, logdir: Path) -> None:
         self.server = SimpleNamespace(logdir=logdir, group=None, close=lambda: None)
         self.datadir = SimpleNamespace(writable_folder=WritableFolder(DATA, logdir))
+        self.schema = Schema(9)
         self.description = {"source": "a fake"}
         self.notes: list[str] = []
         self.cpus_shared = False
@@ -114,7 +115,7 @@ def session_of(
     name, specs = "cold-recovery", startup_specs((Cache.COLD,))
     how = cast(Any, measure)
     scenario = Experiment(name, "How long?", "Startup after SIGKILL", how, judge_recovery, lambda *_: specs)
-    runs = len(script) if resumed is None else resumed.store.session.planned_runs
+    runs = len(script) if resumed is None else wished.get("max_runs") or resumed.store.session.planned_runs
     plan = make_plan([VERSION], build_variants(specs), repeats=runs, alternating=False)
     if resumed is not None:
         plan = replace(plan, done=resumed.store.session.done, built=frozenset(resumed.planned.built))

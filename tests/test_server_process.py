@@ -286,9 +286,14 @@ class OomKilledGroup(LimitGroup):
         return GroupUsage(oom_kills=self.oom_kills)
 
 
-@pytest.mark.parametrize(("kills", "reason"), [(1, ": MEMORY=128m is too little for it"), (0, "")])
-def test_a_server_that_was_killed_for_lack_of_memory_says_so(kills: int, reason: str, tmp_path: Path) -> None:
-    launch = dataclasses.replace(fake_launch(tmp_path), group=OomKilledGroup(kills))
+@pytest.mark.parametrize(
+    ("kills", "before", "reason"), [(1, 0, ": MEMORY=128m is too little for it"), (0, 0, ""), (1, 1, "")]
+)
+def test_a_server_that_was_killed_for_lack_of_memory_says_so(
+    kills: int, before: int, reason: str, tmp_path: Path
+) -> None:
+    """A kill of an earlier server in the same group is not its own."""
+    launch = dataclasses.replace(fake_launch(tmp_path), group=OomKilledGroup(kills), oom_kills=before)
     process = FakeLauncher([["signal 9"]]).launch(launch)
     exited = process.wait(DEADLINE_S)
     assert exited is not None

@@ -14,8 +14,6 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 from recovery.cli.values import layout_names
 
-# Most of what completes needs none of the modules that the functions import.
-
 COMPLETE_VARIABLE = "_RECOVERY_COMPLETE"
 """Set by the shell's function: its value names the shell."""
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]

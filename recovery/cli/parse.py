@@ -218,6 +218,8 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
         raise UsageError(
             f"the newest session cannot be used: {error.message}", f"give VERSION=, or {error.hint}"
         ) from None
+    if not session.has_caches:  # it has other tables
+        return given
     settings = {name: str(value) for name, value in session.settings.items() if value not in (None, "")}
     # The tool's own tables and a data directory of the user's own exclude each other.
     others = ("datadir", "as_is") if any(given.get(name) for name in _OF_OWN_TABLES) else ()

@@ -53,7 +53,7 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
     yield find_experiment(request.scenario).question
     yield f"  servers run {run_by}"
     yield f"  sizes: {_sizes_text(request)}"
-    if request.engine == LOCAL:
+    if request.engine == LOCAL and not request.mysqld:
         for text, version in zip(request.versions, plan.versions, strict=False):
             if parse_version_option(text).release is None:
                 yield f"  {text} is {version}, the newest that is known on this host"

@@ -134,7 +134,8 @@ def _checked_value(option: Option, value: object, path: Path) -> object:
         return option.alone
     types = _TOML_TYPES.get(option.kind, (str,))
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise UsageError(f"{path}: '{name}' cannot be {value!r}", 'text must be in quotes, like version = "5.7.22"')
+        hint = "give true or false" if option.kind is Kind.FLAG else 'text must be in quotes, like version = "5.7.22"'
+        raise UsageError(f"{path}: '{name}' cannot be {value!r}", hint)
     if isinstance(value, str) and not value.strip():
         raise UsageError(f"{path}: '{name}' is set but empty", "give it a value, or remove the line")
     if option.several:

@@ -251,6 +251,8 @@ def _parse_variant(label: str, pairs: str) -> NamedSettings:
     words: dict[str, str] = {}
     for pair in filter(str.strip, pairs.split(",")):
         name, equals, value = pair.partition("=")
+        if not name.strip():
+            raise UsageError(f"'{pair}' in the variant '{label}' names no option", "write it like NAME:OPTION=VALUE")
         if not equals:
             raise UsageError(
                 f"'{pair}' in the variant '{label}' has no value",
@@ -324,7 +326,6 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
 
 _QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
 _MAX_QUERY_FILE_BYTES = 1_000_000
-_VALID_QUERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
 def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -346,7 +347,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
         named = list(_QUERY_NAME_COMMENT.finditer(text, at, here))
         name = named[-1][1] if named else f"query-{number}"
         line = 1 + text.count("\n", 0, named[-1].start() if named else here)
-        if not _VALID_QUERY_NAME.fullmatch(name):
+        if not _LABEL.fullmatch(name):
             raise UsageError(
                 f"{path}, line {line}: '{name}' is not a valid name of a query",
                 "use at most 31 letters, digits, dots and dashes",

@@ -51,6 +51,8 @@ class Launch:
     """A file of statements for a server that bootstraps; None if its input is empty."""
     group: LimitGroup | None = None
     """The control group that the process must be in from its first instruction on; None if there are no limits."""
+    oom_kills: int = 0
+    """Number of processes of this group that the kernel had killed before for lack of memory."""
     keys: Path | None = None
     """The folder of the keys of encrypted tables; None if there are no such tables."""
 

@@ -121,8 +121,9 @@ class Server:
         log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
         with defer_signals():
             launch = Launch(
-                self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys
-            )
+                self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys,
+                oom_kills=(self.group.counted().oom_kills or 0) if self.group else 0,
+            )  # fmt: skip
             process = self._process = self._launcher.launch(launch)
         sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=self.group)
         try:

@@ -38,8 +38,12 @@ def crash_answers(session: Session) -> Iterator[str]:
     for version in session.versions:
         runs = killed_as_planned(run for variant in session.variants for run in cells[version, variant])
         seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
-        if not runs or not seconds:
-            yield f"{version}: nothing was measured."
+        if not seconds:
+            yield (
+                f"{version} did not start again after any of {len(runs):,} crashes."
+                if runs
+                else (f"{version}: nothing was measured.")
+            )
             continue
         back = f"{version} recovered without a loss from {count_survived(runs):,} of {len(runs):,} crashes within "
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"

@@ -28,7 +28,7 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.linux.cgroups import limits_from_settings
-from recovery.model import Axis, Limits, Metric, Run, Session, Table, metric
+from recovery.model import Axis, Limits, Metric, Run, Session, Table, Verdict, metric
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
@@ -281,16 +281,12 @@ def summary_tables(session: Session) -> Iterator[Table]:
         )
 
 
-def _has_starts(session: Session) -> bool:
-    return any(map(session.cache_of, session.variants))
-
-
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
     yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
     if session.settings.get("trace"):
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
-    yield from Source("startup_tables:warm_notes", _has_starts).of(session)
+    yield from Source("startup_tables:warm_notes", lambda session: session.has_caches).of(session)
     yield from fmt.server_spelling_notes(session)
 
 
@@ -413,7 +409,7 @@ def _rows_found_notes(runs: Sequence[Run]) -> Iterator[str]:
     counted = [run for run in runs if run.rows_expected is not None]
     if not counted:
         return
-    if all(run.rows_found == run.rows_expected for run in counted):
+    if all(run.rows_found == run.rows_expected and run.verdict is not Verdict.FAILED for run in counted):
         yield "All tables and all acknowledged rows were found after each start."
         return
     found = "; ".join(f"run {run.number} {fmt.found_of_expected(run.rows_found, run.rows_expected)}" for run in counted)

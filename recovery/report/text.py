@@ -38,20 +38,37 @@ def paragraph(text: str, *, width: int = WIDTH) -> list[str]:
 
 
 def command_lines(command: str) -> Iterator[str]:
-    """Yields the command, continued with backslashes between its words so that it can be pasted into a shell
-    unchanged: a word that is wider than the page stays whole."""
-    command = fmt.printable(command)
+    """Yields the command in lines that can be pasted into bash unchanged. They are continued with backslashes, also
+    within a word that is wider than the page."""
     try:
-        words = [shlex.quote(word) for word in shlex.split(command)]
+        words = shlex.split(command)
     except ValueError:
         words = command.split()
     line = " "
     for word in words:
-        if len(line) + len(word) + 3 > WIDTH and line.strip():
+        whole = _quoted(word)
+        if len(line) + len(whole) + 3 > WIDTH and line.strip():
             yield f"{line} \\"
             line = "   "
-        line += f" {word}"
+        line += " "
+        while len(line) + len(whole) + 2 > WIDTH:
+            part = word[: (WIDTH - len(line)) // _MAX_QUOTED_CHARS]
+            yield f"{line}{_quoted(part)}\\"
+            line, word = "", word[len(part) :]
+            whole = _quoted(word)
+        line += whole
     yield line
+
+
+_MAX_QUOTED_CHARS = 12
+"""Of one character in quotes, with the quotes around it."""
+
+
+def _quoted(word: str) -> str:
+    if word.isascii() and word.isprintable():
+        return shlex.quote(word)
+    escaped = (char if char.isalnum() and char.isascii() else f"\\U{ord(char):08x}" for char in word)
+    return f"$'{''.join(escaped)}'"
 
 
 def render_table(table: Table) -> str:

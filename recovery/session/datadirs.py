@@ -77,6 +77,10 @@ class DatadirPool:
             self._open[spec] = self._make_bench(self._datadirs[spec])
         return self._open[spec]
 
+    def is_built(self, spec: DatadirSpec) -> bool:
+        """Returns whether the directory is there. A resumed session may have removed it: it needs no trial any more."""
+        return spec in self._open or self._datadirs[spec].whole
+
     def release(self, spec: DatadirSpec) -> None:
         """Releases a directory; it is kept for the next session unless another directory needs the space."""
         bench = self._open.pop(spec, None)

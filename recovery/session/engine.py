@@ -86,7 +86,7 @@ def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, 
 def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:
     """Returns a build of each version, or of each server of the user's own, with its name.
 
-    Raises UsageError if two of these are the same binary: their comparison would say nothing about them."""
+    Raises UsageError if two of the user's own are the same binary: their comparison would say nothing about them."""
     if not request.mysqld:
         return tuple(engine.resolve(version, None) for version in request.versions or (None,))
     version = next(iter(request.versions), None)

@@ -70,13 +70,9 @@ def trial_seconds(
     """Returns the estimated seconds of a trial. `settings` are those that all variants have in common."""
     if variant.task is not None:
         return _LOAD_OVERHEAD_S + variant.task.estimated_s(schema, {**settings, **dict(variant.settings)}, read_iops)
-    return _start_seconds(version, schema, variant.cache, read_iops=read_iops)
-
-
-def _start_seconds(version: Version, schema: Schema, cache: Cache, *, read_iops: int | None = None) -> float:
     rates = _rates(version)
     reading_ms = 0.0 if read_iops is None else 1000 * rates.reads_per_table / read_iops
-    table_ms = max(rates.cold_ms_per_table, reading_ms) if cache is Cache.COLD else rates.warm_ms_per_table
+    table_ms = max(rates.cold_ms_per_table, reading_ms) if variant.cache is Cache.COLD else rates.warm_ms_per_table
     files, copying_s = schema.files, 0.0
     if schema.own is not None:
         files += schema.own.tables

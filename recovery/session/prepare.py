@@ -90,6 +90,8 @@ def plan_session(
     `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only
     assumed."""
     known = [one for one in versions if one not in names]
+    if repeated := next((one for one in known if known.count(one) > 1), None):
+        raise UsageError(f"two of the names in VERSION= mean {repeated}", "name each server once")
     check_versions(request, known, assumed=tuple(names))
     variants, servers = request.all_variants, {build.version: build for build in builds}
     kept = {info.key: info for info in DataDirs(request.data).list()}

@@ -166,7 +166,7 @@ class TrialLoop:
             if spec not in self._abandoned:
                 if trial.number not in plan.done and not self._is_unnecessary(trial, spec):
                     self._run_trial(trial, spec)
-                is_there = spec not in self._abandoned
+                is_there = spec not in self._abandoned and self.pool.is_built(spec)
                 if is_last and is_there and self.request.floor and not self._has_floor(spec):
                     self._floor(trial, self.pool.bench(spec))
             if is_last and not plan.alternating:
@@ -417,7 +417,8 @@ def open_store(
         else:
             store = resumed.store
             store.store_plan(replace(resumed.planned, boot=planned.boot))
-            store.change(status=session.status, notes=session.notes)
+            # A precision that was reached may be missed again, with runs that are measured again.
+            store.change(status=session.status, notes=session.notes, planned_runs=len(plan.trials))
             store.save()
             store.mark_newest()
             reporter.say(f"{store.folder.name} is resumed: {len(plan.done)} of {len(plan.trials)} runs have ended")
