@@ -42,6 +42,8 @@ ELSEWHERE = {
     "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
     "BASELINE=base": "tests/real/test_end_to_end.py",
     "DEFAULTS_FILE=/etc/mysql/my.cnf": "tests/test_defaults_file.py",
+    "DATADIR=/var/lib/mysql": "tests/real/test_own_data_real.py",
+    "DATADIR=/snapshot/mysql": "tests/real/test_own_data_real.py",
     "ARGS=/var/log/mysql/error.log": "tests/test_cli.py",
     "IMAGE=my/mysql:patched": "tests/containers",
     "docker/recovery": "tests/containers/test_tool_image.py",

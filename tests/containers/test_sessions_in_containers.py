@@ -15,6 +15,7 @@ from typing import Any
 
 import docker
 import pytest
+from datadirs import made_by
 from docker.models.containers import Container
 from loopback import NOBODY, containers_of
 from sessions import first_run_stored, left_out, need_limits, stored, why_not_limited
@@ -22,6 +23,7 @@ from waiting import until
 
 from recovery.analysis.stacks import parse_folded
 from recovery.builds import image_build, image_list
+from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
 from recovery.linux import docker_engine
@@ -104,6 +106,17 @@ def test_a_recovery_in_a_container_is_measured(measured: Measured, client: docke
     assert "In containers a startup begins with the exec of the server" in text
     assert report["floors"][0]["files"] == TABLES
     assert containers_of(client, measured.pid) == []
+
+
+def test_the_users_own_data_directory_is_measured_in_a_container(client: docker.DockerClient, tmp_path: Path) -> None:
+    """It is copied on the host, with the rights of the server in the container."""
+    build = resolve_server("5.7.22", Sources(), lambda _: None)
+    user = made_by(build, tmp_path)
+    folders = ["--data", str(tmp_path / "copies"), "--results", str(tmp_path / "results")]
+    assert run(["cold-recovery", "--datadir", str(user), "--runs", "1", "--no-probe", *IN_CONTAINERS, *folders]) == 0
+    report = stored(tmp_path)
+    assert report["settings"]["engine"] == "docker"
+    check_recovery(report["runs"][0])
 
 
 @needs_root
