@@ -195,7 +195,9 @@ class Schema:
     @property
     def all_tables(self) -> int:
         """Returns the number of tables with those of the user's own data directory."""
-        return self.total_tables if self.own is None else self.own.tables + self.total_tables
+        if self.own is None:
+            return self.total_tables
+        return self.own.tables + (0 if self.own.as_is else self.total_tables)
 
     @property
     def total_tables(self) -> int:

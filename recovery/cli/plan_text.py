@@ -104,7 +104,9 @@ def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:
 
 def _sizes_text(request: Request) -> str:
     schema = request.schema
-    points = " ".join(f"{count:,}" for count in request.points or (schema.tables,))
+    points = " ".join(
+        f"{count:,}" for count in request.points or (schema.tables if schema.own is None else schema.all_tables,)
+    )
     parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
     if schema.rows:
         parts.append(f"{schema.rows:,} rows in each")
@@ -138,7 +140,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
 
 def _tables_text(schema: Schema) -> str:
     files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
-    return f"{schema.total_tables:,} tables{files}"
+    return f"{schema.all_tables:,} tables{files}"
 
 
 def _server_source(version: Version, *, in_images: bool) -> str:

@@ -189,7 +189,7 @@ class PlannedDatadir:
 
     @property
     def title(self) -> str:
-        return " ".join((f"{self.spec.version}: {self.schema.total_tables:,} tables", *self.spec.words))
+        return " ".join((f"{self.spec.version}: {self.schema.all_tables:,} tables", *self.spec.words))
 
     def grows_into(self, later: PlannedDatadir) -> bool:
         return self.spec.grows_into(later.spec) and self.schema.total_tables < later.schema.total_tables
