@@ -104,9 +104,7 @@ def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:
 
 def _sizes_text(request: Request) -> str:
     schema = request.schema
-    points = " ".join(
-        f"{count:,}" for count in request.points or (schema.tables if schema.own is None else schema.all_tables,)
-    )
+    points = " ".join(f"{count:,}" for count in request.points or (schema.all_tables // schema.databases,))
     parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
     if schema.rows:
         parts.append(f"{schema.rows:,} rows in each")
