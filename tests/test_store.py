@@ -76,7 +76,7 @@ def store(tmp_path: Path) -> SessionStore:
 def test_a_session_is_read_back_as_it_was_stored(store: SessionStore) -> None:
     store.append(a_run(1))
     store.append(a_run(2, None, Verdict.FAILED))
-    store.finish(notes=("another note",))
+    store.finish(status="finished", notes=("another note",))
     runs = (a_run(1), a_run(2, None, Verdict.FAILED))
     assert load_session(store.folder) == replace(SESSION, notes=("another note",), status="finished", runs=runs)
 
@@ -141,13 +141,11 @@ def test_the_version_of_the_tool_is_stored(tmp_path: Path) -> None:
     assert stored(store.folder)["tool_version"] == recovery.__version__
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"), [("running", "finished"), ("interrupted", "interrupted"), ("aborted", "aborted")]
-)
-def test_a_session_is_running_until_it_has_another_status(given: str, expected: str, store: SessionStore) -> None:
+@pytest.mark.parametrize("status", ["finished", "interrupted", "aborted"])
+def test_a_session_is_running_until_it_has_another_status(status: str, store: SessionStore) -> None:
     assert load_session(store.folder).status == "running"
-    store.finish(status=given)
-    assert load_session(store.folder).status == expected
+    store.finish(status=status)
+    assert load_session(store.folder).status == status
     assert not (store.folder / LOCK_FILE).exists()
 
 

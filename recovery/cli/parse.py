@@ -176,7 +176,8 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
         if option.stored and (option.common or option.name in of_experiment or not special):
             yield option.stored, _stored_value(option, _value_in(request, option))
     if request.schema.own is not None:
-        yield from (("tables", request.schema.all_tables), ("schemas", None), ("database", None))
+        yield "tables", request.schema.all_tables
+        yield from dict.fromkeys(("schemas", "layout", "database")).items()
 
 
 def _stored_value(option: Option, value: Any) -> Any:
