@@ -208,11 +208,12 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
     try:
         if sources.archive is not None:
             download.check_url(sources.archive, "ARCHIVE")
-        release = None if version is None else _determine_release(version, sources, say)
+        request = None if version is None else parse_version_option(version)
         if sources.mysqld is not None:
-            return _resolve_own(release, sources, say)
-        if release is None:
+            return _resolve_own(request, sources, say)
+        if request is None:
             raise UsageError("no server was named", "give VERSION=, or your own with MYSQLD=")
+        release = request.release or _newest_release(request, sources, say)
         return _build_from_cache(_find_or_fetch(release, sources, say), release, sources, say)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
@@ -252,14 +253,12 @@ def parse_release(text: str) -> Version:
     return max(fitting, key=lambda version: version.numbers)
 
 
-def _determine_release(text: str, sources: Sources, say: Say) -> Version:
-    """Returns the release that a VERSION names. Of a series of MariaDB or Percona, this is the newest one that the
-    archive lists, or the newest one known on this host if the archive may not be asked or does not help."""
-    request = parse_version_option(text)
-    if request.release is not None:
-        return request.release
+def _newest_release(request: ServerRequest, sources: Sources, say: Say) -> Version:
+    """Returns the newest release that fits the request: of a series of MariaDB or Percona the newest that the archive
+    lists, otherwise, or if the archive may not be asked or does not help, the newest that is known on this host."""
+    text = request.text
     problem: RecoveryError | None = None
-    if request.is_listed and not sources.offline and sources.mysqld is None:
+    if request.is_listed and not sources.offline:
         archive = sources.archive or "the archive of the vendor"
         try:
             if listed := server_sources.find_listed(request.like, sources.archive):
@@ -279,13 +278,13 @@ def _determine_release(text: str, sources: Sources, say: Say) -> Version:
     return release
 
 
-def _resolve_own(release: Version | None, sources: Sources, say: Say) -> Build:
+def _resolve_own(request: ServerRequest | None, sources: Sources, say: Say) -> Build:
     assert sources.mysqld is not None
     server = server_sources.find_own_server(sources.mysqld, offline=sources.offline, say=say)
     build = _make_build(server, offline=sources.offline, say=say)
-    if release is not None and not is_release(build.version, release):
+    if request is not None and not request.fits(build.version):
         raise UsageError(
-            f"--mysqld is {build.version} ({build.version.text}), but VERSION={release} was asked for",
+            f"--mysqld is {build.version} ({build.version.text}), but VERSION={request.text} was asked for",
             f"leave --version out, or say VERSION={build.version}",
         )
     return build

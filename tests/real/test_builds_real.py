@@ -325,7 +325,8 @@ def test_an_own_executable_folder_tarball_and_url(
         build = resolve_server(None, Sources(mysqld=own), _quiet)
         assert (build.version.numbers, build.fingerprint) == (server.version.numbers, server.fingerprint)
         assert build.source == f"own {own}"
-        assert resolve_server("5.7.22", Sources(mysqld=own, offline=True), _quiet) == build
+        for version in ("5.7.22", "5.7"):
+            assert resolve_server(version, Sources(mysqld=own, offline=True), _quiet) == build
     with pytest.raises(UsageError, match=r"--mysqld is 5\.7\.22 \(5\.7\.22\), but VERSION=5\.7\.9"):
         resolve_server("5.7.9", Sources(mysqld=str(server.mysqld)), _quiet)
     with pytest.raises(UsageError):
