@@ -67,6 +67,17 @@ class Version:
         release = ".".join(map(str, self.numbers))
         return release if self.flavor is Flavor.MYSQL else f"{self.flavor}-{release}"
 
+    @property
+    def percona_number(self) -> str:
+        """Returns Percona's own number of a release, such as `28` of 8.0.36-28; empty if there is none."""
+        match = _PERCONA_NUMBER.search(self.text) if self.flavor is Flavor.PERCONA else None
+        return match[1] if match else ""
+
+    @property
+    def full_release(self) -> str:
+        """Returns the release with Percona's own number, if there is one: percona-8.0.36-28."""
+        return f"{self.release}-{self.percona_number}" if self.percona_number else self.release
+
     def __str__(self) -> str:
         return f"{self.release}+{self.build}" if self.build else self.release
 
@@ -336,6 +347,9 @@ _RELEASE = re.compile(
 )
 
 
+_PERCONA_NUMBER = re.compile(r"\d+\.\d+\.\d+-(\d+(?:\.\d+)?)")
+
+
 def parse_version(text: str) -> Version:
     """Parses `5.7.22`, `mariadb-10.11.5`, `8.0.31+patched`, `8.0.39-30` (Percona), `10.11.19-MariaDB-0+deb12u1` or
     `5.6.27-log`. Raises ValueError for anything else."""
@@ -379,6 +393,8 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     "tarball_by_xz": _VersionRanges(((8, 0, 12), None), None),
     "minimal_tarball": _VersionRanges(((8, 0, 16), None), None),
     "minimal_tarball_for_each_glibc": _VersionRanges(((8, 1, 0), None), None),
+    "percona_rel_names": _VersionRanges((None, (5, 7, 0)), None),
+    "percona_innovation_folder": _VersionRanges(((8, 1, 0), (8, 4, 0)), None),
     "debian-sid": _VersionRanges(((9, 0, 0), None), None),
     "debian-mariadb": _VersionRanges(None, ((10, 11, 0), (11, 0, 0))),
     "debian-mariadb-11": _VersionRanges(None, ((11, 0, 0), None)),

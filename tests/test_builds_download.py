@@ -12,10 +12,10 @@ import pytest
 from websites import serving
 
 from recovery.builds import download as download_module
-from recovery.builds.catalog import tarball_names, tarball_urls
+from recovery.builds.catalog import listed_releases, release_lists, tarball_names, tarball_urls
 from recovery.builds.download import UnreachableError, download_file, failure_reason, fetch_text, url_exists
 from recovery.errors import HostUnfitError
-from recovery.model import parse_version
+from recovery.model import Flavor, parse_version
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,82 @@ def test_a_mirror_replaces_the_hosts_of_the_vendor() -> None:
     name = "mysql-5.7.9-linux-glibc2.5-x86_64.tar.gz"
     assert urls[:2] == (f"http://mirror.test/m/{name}", f"http://mirror.test/m/mysql-5.7/{name}")
     assert all(url.startswith("http://mirror.test/m/") for url in urls)
+
+
+PERCONA = "https://downloads.percona.com/downloads"
+
+
+@pytest.mark.parametrize(
+    ("version", "url"),
+    [
+        (
+            "mariadb-11.8.2",
+            "https://archive.mariadb.org/mariadb-11.8.2/bintar-linux-systemd-x86_64/mariadb-11.8.2-linux-systemd-x86_64.tar.gz",
+        ),
+        (
+            "mariadb-10.0.38",
+            "https://archive.mariadb.org/mariadb-10.0.38/bintar-linux-x86_64/mariadb-10.0.38-linux-x86_64.tar.gz",
+        ),
+        *(
+            (
+                version,
+                f"{PERCONA}/Percona-Server-8.0/Percona-Server-8.0.36-28/binary/tarball/"
+                "Percona-Server-8.0.36-28-Linux.x86_64.glibc2.17-minimal.tar.gz",
+            )
+            for version in ("percona-8.0.36-28", "8.0.36-28", "percona-8.0.36-28.1")
+        ),
+        (
+            "percona-8.3.0-1",
+            f"{PERCONA}/Percona-Server-innovative-release/Percona-Server-8.3.0-1/binary/tarball/"
+            "Percona-Server-8.3.0-1-Linux.x86_64.glibc2.28-minimal.tar.gz",
+        ),
+        (
+            "percona-5.7.23-23",
+            f"{PERCONA}/Percona-Server-5.7/Percona-Server-5.7.23-23/binary/tarball/"
+            "Percona-Server-5.7.23-23-Linux.x86_64.ssl102.tar.gz",
+        ),
+        (
+            "percona-5.6.44-86.0",
+            f"{PERCONA}/Percona-Server-5.6/Percona-Server-5.6.44-86.0/binary/tarball/"
+            "Percona-Server-5.6.44-rel86.0-Linux.x86_64.ssl101.tar.gz",
+        ),
+    ],
+)
+def test_the_archives_of_mariadb_and_percona(version: str, url: str) -> None:
+    assert url in tarball_urls(parse_version(version), None, "x86_64")
+    name = url.rpartition("/")[2]
+    at_mirror = tarball_urls(parse_version(version), "http://mirror.test/m/", "x86_64")
+    assert f"http://mirror.test/m/{name}" in at_mirror
+    assert any(other.startswith("http://mirror.test/m/") and other.endswith(f"/{name}") for other in at_mirror)
+    assert all("x86_64" not in other for other in tarball_urls(parse_version(version), None, "aarch64"))
+
+
+def test_the_releases_that_a_page_names() -> None:
+    folders = "".join(
+        f'<a href="{name}/">{name}/</a> 2025-06-04\n'
+        for name in ("mariadb-11.8", "mariadb-11.8.10", "mariadb-11.8.2", "mariadb-galera-11.8.3", "mariadb-11.4.5")
+    )
+    assert list(map(str, listed_releases(folders, Flavor.MARIADB))) == [
+        *("mariadb-11.4.5", "mariadb-11.8.2", "mariadb-11.8.10")
+    ]
+    options = "".join(
+        f'<option value="{name}|Percona-Server-8.0">{name}</option>'
+        for name in ("Percona-Server-8.0.28-20", "Percona-Server-8.0.28-19", "Percona-Server-8.0.36-28", "pmm-2.0.1")
+    )
+    assert [version.text for version in listed_releases(options, Flavor.PERCONA)] == [
+        *("percona-8.0.28-19", "percona-8.0.28-20", "percona-8.0.36-28")
+    ]
+    files = '<a href="Percona-Server-5.6.44-rel86.0-Linux.x86_64.ssl101.tar.gz">'
+    assert [version.text for version in listed_releases(files, Flavor.PERCONA)] == ["percona-5.6.44-86.0"]
+
+
+def test_where_releases_are_listed() -> None:
+    assert release_lists(parse_version("mariadb-11.8.0"), None) == (("https://archive.mariadb.org/", None),)
+    assert release_lists(parse_version("percona-8.0.0"), None) == (
+        ("https://www.percona.com/products-api.php", "version=Percona-Server-8.0"),
+    )
+    at_mirror = [url for url, _ in release_lists(parse_version("percona-8.0.0"), "http://mirror.test/")]
+    assert at_mirror == ["http://mirror.test/Percona-Server-8.0/", "http://mirror.test/"]
 
 
 class _Handler(BaseHTTPRequestHandler):

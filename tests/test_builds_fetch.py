@@ -3,12 +3,16 @@
 import hashlib
 import json
 import os
+import platform
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from fakes import shell_script
+from websites import serving
 
 from recovery.builds import catalog, install
 from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
@@ -81,11 +85,139 @@ def test_nothing_is_fetched_offline(version: str) -> None:
     assert "offline" in refusal(version, Sources(offline=True)).message
 
 
-@pytest.mark.parametrize("version", ["mariadb-10.6.1", "percona-8.0.39"])
-def test_a_flavor_without_an_archive_is_refused(version: str) -> None:
+class Archive(BaseHTTPRequestHandler):
+    """Answers with these pages, and keeps the forms that it got."""
+
+    pages: ClassVar[dict[str, bytes]] = {}
+    forms: ClassVar[list[bytes]] = []
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:  # the base class names it so
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_POST(self) -> None:
+        self.forms.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(with_body=True)
+
+    def _answer(self, *, with_body: bool) -> None:
+        body = self.pages.get(self.path)
+        self.send_response(200 if body is not None else 404)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body or b"")))
+        self.end_headers()
+        if with_body and body is not None:
+            self.wfile.write(body)
+
+
+MARIADB_FOLDER = "/mariadb-11.8.2/bintar-linux-systemd-x86_64"
+MARIADB_NAME = "mariadb-11.8.2-linux-systemd-x86_64.tar.gz"
+PERCONA_FOLDER = "/Percona-Server-8.0/Percona-Server-8.0.36-28/binary/tarball"
+PERCONA_NAME = "Percona-Server-8.0.36-28-Linux.x86_64.glibc2.28-minimal.tar.gz"
+
+
+@pytest.fixture
+def vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    """The pages of an archive on loopback that stands for those of MariaDB and Percona. Its tarballs hold no server."""
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    pages = {
+        "/": b'<a href="mariadb-11.8.2/"><a href="mariadb-11.8.1/"><a href="mariadb-11.4.8/">',
+        f"{MARIADB_FOLDER}/{MARIADB_NAME}": b"no tarball",
+        "/products": b'<option value="Percona-Server-8.0.36-28|x"><option value="Percona-Server-8.0.35-27|x">',
+        f"{PERCONA_FOLDER}/{PERCONA_NAME}": b"no tarball",
+    }
+    monkeypatch.setattr(Archive, "pages", pages)
+    monkeypatch.setattr(Archive, "forms", [])
+    with serving(Archive) as base:
+        monkeypatch.setattr(catalog, "MARIADB_URL", base)
+        monkeypatch.setattr(catalog, "PERCONA_URL", base)
+        monkeypatch.setattr(catalog, "PERCONA_LIST_URL", f"{base}/products")
+        yield pages
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "said"),
+    [
+        ("mariadb-11.8.2", f"{MARIADB_FOLDER}/{MARIADB_NAME}", ()),
+        ("mariadb-11.8", f"{MARIADB_FOLDER}/{MARIADB_NAME}", ("mariadb-11.8 is mariadb-11.8.2, the newest in",)),
+        ("percona-8.0.36-28", f"{PERCONA_FOLDER}/{PERCONA_NAME}", ()),
+        ("percona-8.0.36", f"{PERCONA_FOLDER}/{PERCONA_NAME}", ()),
+        ("percona-8.0", f"{PERCONA_FOLDER}/{PERCONA_NAME}", ("percona-8.0 is percona-8.0.36-28, the newest in",)),
+    ],
+)
+def test_a_release_or_the_newest_of_a_series_comes_from_its_vendor(
+    version: str, path: str, said: tuple[str, ...], vendors: dict[str, bytes]
+) -> None:
+    lines: list[str] = []
+    with pytest.raises(RecoveryError, match="no archive"):
+        resolve_server(version, Sources(), lines.append)
+    assert [line.startswith(begin) for line, begin in zip(lines, said, strict=False)] == [True] * len(said)
+    assert lines[len(said)] == f"downloading {catalog.MARIADB_URL}{path}"
+    assert Archive.forms == ([b"version=Percona-Server-8.0"] if version in ("percona-8.0.36", "percona-8.0") else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("mariadb-11.9", "the archive of the vendor lists no release of mariadb-11.9"),
+        ("percona-8.1", "the archive of the vendor lists no release of percona-8.1"),
+        ("mariadb-11.8.9", "mariadb-11.8.9 is neither in the catalog nor in the archive of the vendor for x86_64"),
+        ("percona-8.0.37", "percona-8.0.37 is neither in the catalog nor in the archive of the vendor for x86_64"),
+        (
+            "percona-8.0.36-27",
+            "percona-8.0.36-27 is neither in the catalog nor in the archive of the vendor for x86_64",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("vendors")
+def test_a_release_that_the_archive_does_not_have_is_refused(version: str, message: str) -> None:
     error = refusal(version)
-    assert "not in the catalog" in error.message
-    assert "mariadb-10.2.11" in error.hint
+    assert isinstance(error, UsageError)
+    assert error.message == message
+    assert "the nearest" in error.hint
+
+
+@pytest.mark.usefixtures("vendors")
+def test_a_release_without_a_tarball_for_this_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert refusal("mariadb-11.8").message.endswith("nor in the archive of the vendor for aarch64")
+
+
+@pytest.mark.parametrize(
+    ("version", "checksums", "content"),
+    [
+        ("mariadb-11.8.2", f"{MARIADB_FOLDER}/sha256sums.txt", f"{'0' * 64}  {MARIADB_NAME}\n"),
+        ("mariadb-11.8.2", f"{MARIADB_FOLDER}/sha256sums.txt", f"{'1' * 64}  x.deb\n{'0' * 64}  ./{MARIADB_NAME}\n"),
+        ("percona-8.0.36-28", f"{PERCONA_FOLDER}/{PERCONA_NAME}.sha256sum", f"{'0' * 64}  {PERCONA_NAME}\n"),
+    ],
+)
+def test_the_checksum_that_the_vendor_publishes_is_compared(
+    version: str, checksums: str, content: str, vendors: dict[str, bytes]
+) -> None:
+    vendors[checksums] = content.encode()
+    error = refusal(version)
+    assert error.message.endswith(f"but {'0' * 64} was expected")
+    assert error.hint == f"its publisher says otherwise in {catalog.MARIADB_URL}{checksums}"
+
+
+def test_a_series_is_looked_for_on_this_host_if_the_archive_may_not_be_asked_or_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    away = Sources(archive="http://127.0.0.1:9")
+    lines: list[str] = []
+    with pytest.raises(HostUnfitError, match="mvn is missing"):
+        resolve_server("mariadb-10.11", away, lines.append)
+    assert "127.0.0.1:9 cannot be reached" in lines[0]
+    assert lines[0].endswith("mariadb-10.11 is mariadb-10.11.5, the newest that is known on this host")
+    assert "127.0.0.1:9 cannot be reached" in refusal("percona-8.0", away).message
+    assert "127.0.0.1:9 cannot be reached" in refusal("percona-8.0.36", away).message
+    assert "known on this host" in refusal("percona-8.0", Sources(offline=True)).message
+    assert "mariadb-11.4.5 is not in the cache" in refusal("mariadb-11.4", Sources(offline=True)).message
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,9 @@ def test_an_invalid_registry_is_refused(registry: str) -> None:
         ("debian-sid", "26.7.0", True),
         ("percona-8.0.31", "8.0.31", False),
         ("percona-8.0.31", "8.0.31-23", True),
+        ("percona-8.0.28-19", "8.0.28-19", True),
+        ("percona-8.0.28-19.1", "8.0.28-19", True),
+        ("percona-8.0.28-19", "8.0.28-20", False),
         ("mysql-8.0.31", "8.0.31-23", False),
     ],
 )

@@ -647,6 +647,29 @@ def test_a_dry_run_says_that_options_of_a_server_that_is_not_there_are_not_check
     assert "no server in the cache has the option innodb_bufer_pool_size: did you mean" in plan
 
 
+# --- Series whose newest release only the vendor's archive knows
+
+
+def test_a_dry_run_does_not_ask_the_archive_for_the_newest_of_a_series(printed: Printed, own_cache: Path) -> None:
+    words = ("cold-recovery", "--dry-run", "--engine", "local", "--version", "mariadb-11.8 percona-8.0 8.0")
+    plan = printed(*words, "--archive", "http://127.0.0.1:9")[0]
+    assert "  the version of mariadb-11.8 is determined at the start\n" in plan
+    assert "  the version of percona-8.0 is determined at the start\n" in plan
+    assert "  8.0 is 8.0.31, the newest that is known on this host\n" in plan
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_dry_run_offline_knows_the_releases_on_this_host(refused: Refused, printed: Printed) -> None:
+    words = ("cold-recovery", "--dry-run", "--engine", "local", "--offline", "--version")
+    assert (
+        "  mariadb-11.4 is mariadb-11.4.5, the newest that is known on this host\n"
+        in printed(*words, "mariadb-11.4")[0]
+    )
+    code, text = refused(*words, "mariadb-11.8")
+    assert code == 2
+    assert "mariadb-11.8 names no release that is known on this host" in text
+
+
 # --- Unknown names
 
 

@@ -1,30 +1,37 @@
-"""Lists the pinned servers of catalog.toml, and the possible addresses of a MySQL version's tarball."""
+"""Lists the pinned servers of catalog.toml, and the possible addresses of a release's tarball and of the lists of
+releases."""
 
 from __future__ import annotations
 
 import platform
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from recovery.model import Version, can, parse_version
+from recovery.model import Flavor, Version, can, parse_version
 
-# --- Names and addresses of the vendor's Linux tarballs
+# --- Names and addresses of the vendors' Linux tarballs
 
 VENDOR_URLS = (
     "https://cdn.mysql.com/Downloads",
     "https://cdn.mysql.com/archives",
     "https://downloads.mysql.com/archives",
 )
+"""MySQL's own hosts."""
+MARIADB_URL = "https://archive.mariadb.org"
+PERCONA_URL = "https://downloads.percona.com/downloads"
+PERCONA_LIST_URL = "https://www.percona.com/products-api.php"
+"""Answers the name of a product with its releases. It is what Percona's page of downloads asks."""
 
 # From these releases of each series on, the tarballs are built for glibc 2.12 instead of 2.5.
 _GLIBC_2_12 = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
 
 
 def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
-    """Returns the file names that the Linux tarball of a version may have, by the era of the version: the most likely
-    and smallest first."""
+    """Returns the file names that the Linux tarball of a MySQL version may have, by the era of the version: the most
+    likely and smallest first."""
     if can(version, "minimal_tarball_for_each_glibc"):
         forms = [f"linux-glibc{glibc}-{{cpu}}{size}.tar.xz" for size in ("-minimal", "") for glibc in ("2.28", "2.17")]
     elif can(version, "minimal_tarball"):
@@ -45,6 +52,66 @@ def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
 def tarball_urls(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
     """Returns the addresses of a version's tarball in the order in which they are tried. A mirror replaces the vendor's
     hosts."""
+    if version.flavor is Flavor.MYSQL:
+        return _mysql_urls(version, mirror, machine)
+    base = (mirror or (MARIADB_URL if version.flavor is Flavor.MARIADB else PERCONA_URL)).rstrip("/")
+    paths = _mariadb_paths(version, machine) if version.flavor is Flavor.MARIADB else _percona_paths(version, machine)
+    flat = () if mirror is None else tuple(f"{base}/{path.rpartition('/')[2]}" for path in paths)
+    return (*flat, *(f"{base}/{path}" for path in paths))
+
+
+def _mariadb_paths(version: Version, machine: str) -> tuple[str, ...]:
+    name = version.release
+    forms = (f"linux-systemd-{machine}", f"linux-{machine}")
+    return tuple(f"{name}/bintar-{form}/{name}-{form}.tar.gz" for form in forms)
+
+
+def _percona_paths(version: Version, machine: str) -> tuple[str, ...]:
+    release, number = ".".join(map(str, version.numbers)), version.percona_number
+    rel = "rel" if can(version, "percona_rel_names") else ""
+    if not rel:  # Packages and images have a further number, as in 8.0.36-28.1; tarballs do not.
+        number = number.partition(".")[0]
+    place = f"{_percona_product(version)}/Percona-Server-{release}-{number}/binary/tarball"
+    name = f"Percona-Server-{release}-{rel}{number}-Linux.{machine}"
+    return tuple(f"{place}/{name}.{form}.tar.gz" for form in _PERCONA_FORMS)
+
+
+# For a glibc, and before 5.7.31 and 8.0.20 for an OpenSSL.
+_PERCONA_FORMS = (
+    "glibc2.17-minimal", "glibc2.28-minimal", "glibc2.12-minimal", "glibc2.34-minimal", "glibc2.35-minimal",
+    "ssl102", "ssl101", "ssl100",
+)  # fmt: skip
+
+
+def _percona_product(version: Version) -> str:
+    series = ".".join(map(str, version.numbers[:2]))
+    return f"Percona-Server-{'innovative-release' if can(version, 'percona_innovation_folder') else series}"
+
+
+def release_lists(like: Version, mirror: str | None) -> tuple[tuple[str, str | None], ...]:
+    """Returns the addresses of the pages that list the releases of a series of MariaDB or Percona Server, each with the
+    form to be sent, if any."""
+    if like.flavor is Flavor.MARIADB:
+        return ((f"{(mirror or MARIADB_URL).rstrip('/')}/", None),)
+    product = _percona_product(like)
+    if mirror is None:
+        return ((PERCONA_LIST_URL, f"version={product}"),)
+    return tuple((f"{mirror.rstrip('/')}/{folder}", None) for folder in (f"{product}/", ""))
+
+
+def listed_releases(page: str, flavor: Flavor) -> tuple[Version, ...]:
+    """Returns the releases named on a page that lists folders or files of the archive, the oldest first."""
+    product = "mariadb" if flavor is Flavor.MARIADB else "Percona-Server"
+    found = re.findall(rf"(?<![\w-]){product}-(\d+\.\d+\.\d+)(?:-(?:rel)?(\d+(?:\.\d+)?))?(?![\d.]*\d)", page)
+    names = {f"{flavor}-{release}" + (f"-{number}" if number else "") for release, number in found}
+    return tuple(sorted(map(parse_version, names), key=_age))
+
+
+def _age(version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return version.numbers, tuple(int(part) for part in version.percona_number.split(".") if part)
+
+
+def _mysql_urls(version: Version, mirror: str | None, machine: str) -> tuple[str, ...]:
     series = ".".join(map(str, version.numbers[:2]))
     if mirror is None:
         cdn_new, cdn_old, archives = VENDOR_URLS

@@ -275,10 +275,10 @@ def url_exists(url: str) -> bool:
     return fetch_text(url, limit_bytes=1) is not None
 
 
-def fetch_text(url: str, *, limit_bytes: int = 4096) -> str | None:
-    """Returns the start of a small file; None if there is no such file."""
+def fetch_text(url: str, *, limit_bytes: int = 4096, form: str | None = None) -> str | None:
+    """Returns the start of a small file, or of the answer to a form; None if there is no such file."""
     try:
-        with _open(url, "GET", _CONNECT_TIMEOUT_S) as answer, _network_errors(url):
+        with _open(url, "GET", _CONNECT_TIMEOUT_S, form) as answer, _network_errors(url):
             return answer.read(limit_bytes).decode("ascii", errors="replace")
     except urllib.error.HTTPError as error:
         if error.code in _NOT_FOUND_STATUSES:
@@ -313,8 +313,9 @@ def _copy(answer: http.client.HTTPResponse, write: Callable[[bytes], int], total
 
 
 @contextmanager
-def _open(url: str, method: str, timeout_s: float) -> Iterator[http.client.HTTPResponse]:
-    request = urllib.request.Request(url, method=method, headers=_REQUEST_HEADERS)  # noqa: S310  # check_url has seen it
+def _open(url: str, method: str, timeout_s: float, form: str | None = None) -> Iterator[http.client.HTTPResponse]:
+    method, data = (method, None) if form is None else ("POST", form.encode())
+    request = urllib.request.Request(url, data, _REQUEST_HEADERS, method=method)  # noqa: S310  # check_url has seen it
     with _network_errors(url):
         answer = _opener(url).open(request, timeout=timeout_s)
     with answer:

@@ -34,7 +34,8 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     request = None if version is None else parse_version_option(version)
     if sources.image is not None:
         return _use_own_image(request, sources, say, client)
-    if sources.mysqld is not None or (sources.archive is not None and request and request.release):
+    from_archive = sources.archive is not None and request is not None and (request.release or request.is_listed)
+    if sources.mysqld is not None or from_archive:
         # The user has chosen the source of the server, so no registry is asked.
         local = resolve_server(None if request is None else request.text, sources, say)
         return image_build.server_image(client, local, sources, say)
@@ -102,14 +103,14 @@ def _pull_or_build(request: ServerRequest, sources: Sources, say: Say, client: d
     if isinstance(pulled, Build):
         return pulled
     problem: RecoveryError
-    if (release := _pinned_release(request)) is None:
+    if (version := _version_without_image(request)) is None:
         problem = UsageError(
             f"no image of {request.text} was found",
             f"{nearest_release(request.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
         )
     else:
         try:
-            server = resolve_server(release, replace(sources, image=None), say)
+            server = resolve_server(version, replace(sources, image=None), say)
         except RecoveryError as error:
             problem = error
         else:
@@ -120,9 +121,10 @@ def _pull_or_build(request: ServerRequest, sources: Sources, say: Say, client: d
     return _from_debian(request, sources, say, client, problem)
 
 
-def _pinned_release(request: ServerRequest) -> str | None:
-    """Returns the requested release or, for a series, the newest release that is pinned; None if there is none."""
-    if request.release is not None:
+def _version_without_image(request: ServerRequest) -> str | None:
+    """Returns the VERSION by which catalog or archive have the server: the requested one or, for a series whose newest
+    release the archive does not tell, the newest release that is pinned; None if there is none."""
+    if request.release is not None or request.is_listed:
         return request.text
     pinned = [row.version for row in catalog.pinned_servers() if request.debian is None and request.fits(row.version)]
     return str(max(pinned)) if pinned else None

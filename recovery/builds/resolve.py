@@ -3,12 +3,14 @@ available."""
 
 from __future__ import annotations
 
+import platform
 import re
 from dataclasses import dataclass
 
 from recovery.builds import catalog, download, executable, install, server_sources
 from recovery.builds.download import Say, cached_sha256
 from recovery.builds.install import FoundServer, InstalledServer, InstallJob
+from recovery.builds.server_sources import is_release
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux.files import cache_dir
 from recovery.linux.storage import CACHE, WritableFolder, as_storage_error
@@ -67,6 +69,12 @@ class ServerRequest:
         return self.release is not None and is_release(version, self.release)
 
     @property
+    def is_listed(self) -> bool:
+        """Returns whether the vendor's archive tells which release this is: those of MariaDB and Percona list the
+        releases of a series, that of MySQL does not."""
+        return self.series is not None and self.flavor is not Flavor.MYSQL
+
+    @property
     def like(self) -> Version:
         """Returns a similar release, which is good enough for a rough estimate."""
         if self.release is not None:
@@ -74,14 +82,6 @@ class ServerRequest:
         newest = self.series or _LTS_SERIES[self.flavor][-1]
         flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, newest))
         return Version(flavor, (*numbers, 0))
-
-
-def is_release(version: Version, release: Version) -> bool:
-    """Returns whether the version is the requested release. Without a prefix `9.7.4-2` can be Debian's spelling or
-    Percona's: between MySQL and Percona, the flavor that the server reports counts then."""
-    if release.text.lower().startswith(("percona", "mysql")) or Flavor.MARIADB in (release.flavor, version.flavor):
-        return release == version
-    return release.numbers == version.numbers
 
 
 def parse_request(text: str) -> ServerRequest:
@@ -208,13 +208,12 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
     try:
         if sources.archive is not None:
             download.check_url(sources.archive, "ARCHIVE")
-        release = None if version is None else parse_release(version)
-        if release is not None and parse_version_option(str(version)).release is None:
-            say(f"{version} is {release}, the newest that is known on this host")
+        request = None if version is None else parse_version_option(version)
         if sources.mysqld is not None:
-            return _resolve_own(release, sources, say)
-        if release is None:
+            return _resolve_own(request, sources, say)
+        if request is None:
             raise UsageError("no server was named", "give VERSION=, or your own with MYSQLD=")
+        release = request.release or _newest_release(request, sources, say)
         return _build_from_cache(_find_or_fetch(release, sources, say), release, sources, say)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
@@ -254,13 +253,38 @@ def parse_release(text: str) -> Version:
     return max(fitting, key=lambda version: version.numbers)
 
 
-def _resolve_own(release: Version | None, sources: Sources, say: Say) -> Build:
+def _newest_release(request: ServerRequest, sources: Sources, say: Say) -> Version:
+    """Returns the newest release that fits the request: of a series of MariaDB or Percona the newest that the archive
+    lists, otherwise, or if the archive may not be asked or does not help, the newest that is known on this host."""
+    text = request.text
+    problem: RecoveryError | None = None
+    if request.is_listed and not sources.offline:
+        archive = sources.archive or "the archive of the vendor"
+        try:
+            if listed := server_sources.find_listed(request.like, sources.archive):
+                say(f"{text} is {listed[-1].full_release}, the newest in {archive}")
+                return listed[-1]
+            hint = f"{nearest_release(request.like)}; or name a release, or give MYSQLD="
+            problem = UsageError(f"{archive} lists no release of {text}", hint)
+        except download.UnreachableError as error:
+            hint = "check the network and its proxy; or set ARCHIVE= (a mirror) or MYSQLD="
+            problem = HostUnfitError(f"the newest {text} would come from the archive, but {error.message}", hint)
+    try:
+        release = parse_release(text)
+    except UsageError as error:
+        raise problem or error from None
+    before = "" if problem is None else f"{problem.message}: "
+    say(f"{before}{text} is {release}, the newest that is known on this host")
+    return release
+
+
+def _resolve_own(request: ServerRequest | None, sources: Sources, say: Say) -> Build:
     assert sources.mysqld is not None
     server = server_sources.find_own_server(sources.mysqld, offline=sources.offline, say=say)
     build = _make_build(server, offline=sources.offline, say=say)
-    if release is not None and not is_release(build.version, release):
+    if request is not None and not request.fits(build.version):
         raise UsageError(
-            f"--mysqld is {build.version} ({build.version.text}), but VERSION={release} was asked for",
+            f"--mysqld is {build.version} ({build.version.text}), but VERSION={request.text} was asked for",
             f"leave --version out, or say VERSION={build.version}",
         )
     return build
@@ -268,15 +292,11 @@ def _resolve_own(release: Version | None, sources: Sources, say: Say) -> Build:
 
 def _find_or_fetch(release: Version, sources: Sources, say: Say) -> InstalledServer:
     """Returns the server from the cache, or else from the first source that has it: the catalog, then the vendor's
-    archive. The archive also has the catalog's MySQL releases, so mvn and npm are optional. A mirror (ARCHIVE) comes
-    before the catalog, also before a server from the catalog that is in the cache."""
-    jobs = []
-    if release.flavor is Flavor.MYSQL:
-        jobs.append(server_sources.vendor_job(release, sources.archive, say))
+    archive. The archive also has the catalog's releases, so mvn and npm are optional. A mirror (ARCHIVE) comes before
+    the catalog, also before a server from the catalog that is in the cache."""
+    jobs = [server_sources.vendor_job(release, sources.archive, say)]
     if (row := catalog.find_pinned(release)) is not None:
         jobs.insert(0 if sources.archive is None else 1, server_sources.pinned_job(row, say))
-    if not jobs:
-        raise _not_available(release, "is not in the catalog, and only MySQL has an archive that is known here")
     if sources.offline or sources.archive is None:
         for server in (install.find_installed(job.accept) for job in jobs):
             if server is not None:
@@ -299,19 +319,19 @@ def _install_first(jobs: list[InstallJob], release: Version, sources: Sources, s
             problem = problem or error
         except download.UnreachableError as error:
             problem = problem or HostUnfitError(
-                f"{release} would come from the archive, but {error.message}",
+                f"{release.full_release} would come from the archive, but {error.message}",
                 f"check the network and its proxy; without it {nearest_release(release)}; "
                 "or set ARCHIVE= (a mirror) or MYSQLD=",
             )
     if problem is None or isinstance(problem, server_sources.NotInArchiveError):
         archive = sources.archive or "the archive of the vendor"
-        raise _not_available(release, f"is neither in the catalog nor in {archive}")
+        raise _not_available(release, f"is neither in the catalog nor in {archive} for {platform.machine()}")
     raise problem
 
 
 def _not_cached(release: Version) -> RecoveryError:
     for server in install.altered_servers():
-        if server.origin.version == str(release):
+        if server.origin.version == release.full_release:
             return HostUnfitError(
                 f"{release} was changed in the cache ({server.folder}), and nothing may be fetched while offline",
                 "leave --offline out, and it is fetched again",
@@ -321,7 +341,7 @@ def _not_cached(release: Version) -> RecoveryError:
 
 def _not_available(release: Version, why: str, *, cached_only: bool = False) -> RecoveryError:
     others = "or leave --offline out" if cached_only else "or give MYSQLD= or ARCHIVE="
-    return UsageError(f"{release} {why}", f"{nearest_release(release, cached_only=cached_only)}; {others}")
+    return UsageError(f"{release.full_release} {why}", f"{nearest_release(release, cached_only=cached_only)}; {others}")
 
 
 def _build_from_cache(server: InstalledServer, release: Version, sources: Sources, say: Say) -> Build:
@@ -336,7 +356,7 @@ def _build_from_cache(server: InstalledServer, release: Version, sources: Source
         server.remove()
         server_sources.forget_checksum(server.origin.where)
         raise HostUnfitError(
-            f"{server.origin.where} contains {build.version} ({build.version.text}), not {release}",
+            f"{server.origin.where} contains {build.version} ({build.version.text}), not {release.full_release}",
             "it was removed from the cache; report the wrong file name to its publisher, or use another mirror",
         )
     return build

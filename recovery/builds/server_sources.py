@@ -7,6 +7,7 @@ import hashlib
 import os
 import platform
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +18,7 @@ from recovery.builds.executable import check_elf, find_mysqld
 from recovery.builds.install import FoundServer, InstallJob, Origin, Selection, ensure_installed, extract_inner, unpack
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import create_readable_folder, expand_path, refuse_untrusted, servers_dir, write_atomically
-from recovery.model import Version
+from recovery.model import Flavor, Version, parse_version
 
 
 class NotInArchiveError(UsageError):
@@ -47,29 +48,71 @@ def pinned_job(row: PinnedServer, say: Say) -> InstallJob:
     return InstallJob(name, lambda origin: is_pinned(origin, row), install_into)
 
 
-# --- MySQL versions from the vendor's archive, or from a mirror of it
+# --- Releases from their vendor's archive, or from a mirror of it
 
 # Excluded, because the vendor's full tarballs hold ten times what a server needs.
 _SERVER_SELECTION = Selection(
     drop=(
-        "*/mysql-test/*", "*/sql-bench/*", "*/man/*", "*/docs/*", "*/include/*", "*.a", "*/bin/*-debug",
-        "*/lib/plugin/debug/*", "*/bin/*embedded*", "*/lib/mysqlrouter/*", "*/bin/mysqlrouter*", "*/bin/mysqlxtest",
+        "*/mysql-test/*", "*/mariadb-test/*", "*/sql-bench/*", "*/man/*", "*/docs/*", "*/include/*", "*.a",
+        "*/bin/*-debug", "*/lib/plugin/debug/*", "*/bin/*embedded*", "*/lib/mysqlrouter/*", "*/bin/mysqlrouter*",
+        "*/bin/mysqlxtest",
     )
 )  # fmt: skip
 
 
 def vendor_job(version: Version, mirror: str | None, say: Say) -> InstallJob:
-    """Returns the job that installs a MySQL version from the vendor's archive. If a mirror is named, only a server that
-    came from this mirror counts as installed."""
+    """Returns the job that installs a release from its vendor's archive. If a mirror is named, only a server that came
+    from this mirror counts as installed."""
 
     def accept(origin: Origin) -> bool:
-        from_there = mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")
-        return origin.kind == "archive" and origin.version == str(version) and from_there
+        if origin.kind != "archive" or not (mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")):
+            return False
+        installed = parse_version(origin.version)
+        return installed.flavor is version.flavor and is_release(installed, version)
 
     def install_into(part: Path) -> Origin:
-        return _download_server("archive", str(version), _locate_at_vendor(version, mirror), part, say)
+        exact = _with_percona_number(version, mirror)
+        return _download_server("archive", exact.full_release, _locate_at_vendor(exact, mirror), part, say)
 
     return InstallJob(f"archive-{version}", accept, install_into)
+
+
+def is_release(version: Version, release: Version) -> bool:
+    """Returns whether the version is the requested release. Without a prefix `9.7.4-2` can be Debian's spelling or
+    Percona's: between MySQL and Percona, the flavor that the server reports counts then."""
+    if version.flavor is not release.flavor:
+        has_prefix = release.text.lower().startswith(("percona", "mysql"))
+        if has_prefix or Flavor.MARIADB in (release.flavor, version.flavor):
+            return False
+    wanted, found = release.percona_number, version.percona_number
+    # Packages and images have a further number, as in percona-8.0.36-28.1; servers do not print it.
+    same_number = not wanted or not found or f"{wanted}.".startswith(f"{found}.")
+    return version.numbers == release.numbers and same_number
+
+
+def find_listed(like: Version, mirror: str | None) -> tuple[Version, ...]:
+    """Returns the releases of the archive in the series of a MariaDB or Percona Server, the oldest first. Raises
+    UnreachableError if no list of releases can be read."""
+    for url, form in catalog.release_lists(like, mirror):
+        page = download.fetch_text(url, limit_bytes=_MAX_LIST_BYTES, form=form) or ""
+        listed = catalog.listed_releases(page, like.flavor)
+        if found := tuple(one for one in listed if one.numbers[:2] == like.numbers[:2]):
+            return found
+    return ()
+
+
+_MAX_LIST_BYTES = 4 << 20
+
+
+def _with_percona_number(version: Version, mirror: str | None) -> Version:
+    """Returns the release with Percona's own number, which is part of the names of its files. If it was not given, it
+    is the newest that the archive lists."""
+    if version.flavor is not Flavor.PERCONA or version.percona_number:
+        return version
+    found = [one for one in find_listed(version, mirror) if one == version]
+    if not found:
+        raise NotInArchiveError(f"{version} is not in {mirror or 'the archive of the vendor'}", "take another version")
+    return found[-1]
 
 
 def _locate_at_vendor(version: Version, mirror: str | None) -> str:
@@ -110,10 +153,10 @@ def _fetch_tarball(url: str, folder: Path, say: Say) -> tuple[Path, tuple[str, .
     file = folder / urlsplit(url).path.rpartition("/")[2]
     say(f"downloading {url}")
     download.download_file(url, file, say)
-    for algorithm, digits in (("sha256", 64), ("md5", 32)):
-        published = _published_checksum(f"{url}.{algorithm}", digits)
+    for checksums, algorithm in _checksum_files(url):
+        published = _published_checksum(checksums, algorithm, file.name)
         if published is not None:
-            hint = f"its publisher says otherwise in {url}.{algorithm}"
+            hint = f"its publisher says otherwise in {checksums}"
             verify_checksum(file, published, algorithm=algorithm, hint=hint)
             # Whoever can change the tarball on that host can also change the checksum.
             on_the_way = "" if urlsplit(url).scheme == "https" else ", and both came over http"
@@ -122,10 +165,27 @@ def _fetch_tarball(url: str, folder: Path, say: Say) -> tuple[Path, tuple[str, .
     return file, (_verify_against_record(url, file),)
 
 
-def _published_checksum(url: str, digits: int) -> str | None:
-    text = download.fetch_text(url) or ""
-    checksum = re.search(rf"(?<![0-9a-fA-F])[0-9a-fA-F]{{{digits}}}(?![0-9a-fA-F])", text)
-    return checksum[0] if checksum else None
+_CHECKSUM_LIST = "sha256sums.txt"
+
+
+def _checksum_files(url: str) -> Iterator[tuple[str, str]]:
+    """Yields the addresses at which a checksum of the file may be published, each with its algorithm: next to the file,
+    or in MariaDB's list of the files of a folder."""
+    yield f"{url}.sha256", "sha256"
+    yield f"{url}.sha256sum", "sha256"
+    yield f"{url.rpartition('/')[0]}/{_CHECKSUM_LIST}", "sha256"
+    yield f"{url}.md5", "md5"
+
+
+def _published_checksum(url: str, algorithm: str, name: str) -> str | None:
+    text = download.fetch_text(url, limit_bytes=_MAX_CHECKSUMS_BYTES) or ""
+    of_file = rf"[ \t]+\*?(?:\./)?{re.escape(name)}$" if url.endswith(f"/{_CHECKSUM_LIST}") else r"(?![0-9a-fA-F])"
+    digits = {"sha256": 64, "md5": 32}[algorithm]
+    checksum = re.search(rf"(?<![0-9a-fA-F])([0-9a-fA-F]{{{digits}}}){of_file}", text, re.MULTILINE)
+    return checksum[1] if checksum else None
+
+
+_MAX_CHECKSUMS_BYTES = 64 << 10
 
 
 def _verify_against_record(url: str, file: Path) -> str:

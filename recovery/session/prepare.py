@@ -53,11 +53,11 @@ def plan_ahead(request: Request) -> Plan:
     elif not wanted:
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.image)}
-    elif request.engine == LOCAL:
-        versions = list(map(parse_release, request.versions))
     else:
-        versions = [one.like for one in wanted]
-        names = {one.like: one.text for one in wanted if one.release is None}
+        from_archive = [one for one in wanted if one.is_listed and not request.offline]
+        unknown = [one for one in wanted if one.release is None and (one in from_archive or request.engine != LOCAL)]
+        versions = [one.like if one in unknown else parse_release(one.text) for one in wanted]
+        names = {one.like: one.text for one in unknown}
     return plan_session(request, versions, names=names)
 
 

@@ -161,6 +161,89 @@ def test_a_recovery_with_a_server_of_each_era_from_a_mirror(
     assert "recorded" in report["servers"][version]["warnings"]
 
 
+@dataclass(frozen=True)
+class Vendor:
+    """How a vendor packs a server of the catalog, and where its archive has the tarball and the checksum."""
+
+    packed: str
+    series: str
+    older: str
+    newest: str
+    folder: str
+    name: str
+    checksums: str
+    links: tuple[tuple[str, str], ...] = ()
+    renamed: tuple[bytes, bytes] = (b"", b"")
+
+
+MARIADB = Vendor(
+    "mariadb-10.11.5", "mariadb-10.11", "mariadb-10.11.4", "mariadb-10.11.5",
+    "mariadb-10.11.5/bintar-linux-systemd-x86_64", "mariadb-10.11.5-linux-systemd-x86_64.tar.gz", "sha256sums.txt",
+    links=(("bin/mysqld", "mariadbd"), ("scripts/mysql_install_db", "mariadb-install-db")),
+)  # fmt: skip
+PERCONA = Vendor(
+    "5.7.22", "percona-5.7", "Percona-Server-5.7/Percona-Server-5.7.20-19", "percona-5.7.22-22",
+    "Percona-Server-5.7/Percona-Server-5.7.22-22/binary/tarball",
+    "Percona-Server-5.7.22-22-Linux.x86_64.glibc2.12-minimal.tar.gz",
+    "Percona-Server-5.7.22-22-Linux.x86_64.glibc2.12-minimal.tar.gz.sha256sum",
+    # The catalog has no server of Percona: MySQL's stands for it, under its name.
+    renamed=(b"MySQL Community Server (GPL)", b"Percona Server (GPL), Rel 22"),
+)  # fmt: skip
+
+
+def _packed_by(vendor: Vendor, folder: Path) -> Path:
+    """Returns the tarball of a real server in the vendor's form."""
+    whole, top = resolve_server(vendor.packed, Sources(), _quiet), vendor.name.removesuffix(".tar.gz")
+    mysqld = folder / "mysqld"
+    mysqld.write_bytes(whole.mysqld.read_bytes().replace(*vendor.renamed))
+    mysqld.chmod(0o755)
+    with tarfile.open(folder / vendor.name, "w:gz", compresslevel=1) as tar:
+        tar.add(mysqld, f"{top}/bin/{whole.mysqld.name}")
+        for path in sorted(whole.basedir.iterdir()):
+            tar.add(
+                path, f"{top}/{path.name}", filter=lambda one: None if one.name.endswith(whole.mysqld.name) else one
+            )
+        for name, target in vendor.links:
+            link = tarfile.TarInfo(f"{top}/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            tar.addfile(link)
+    return folder / vendor.name
+
+
+@pytest.mark.parametrize("vendor", [MARIADB, PERCONA], ids=lambda vendor: vendor.series)
+def test_a_recovery_with_the_newest_of_a_series_from_the_archive_of_another_vendor(
+    vendor: Vendor,
+    mirror: Mirror,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tarball = _packed_by(vendor, tmp_path)
+    url = mirror.publish(f"{vendor.folder}/{vendor.name}", tarball)
+    (mirror.root / vendor.older).mkdir(parents=True)
+    checksums = tmp_path / "checksums"
+    mirror.publish(f"{vendor.folder}/{vendor.checksums}", checksums)
+    checksums.write_text(f"{'0' * 64}  {vendor.name}\n")
+    monkeypatch.setenv("RECOVERY_CACHE", str(tmp_path / "cache"))
+    folders = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results")]
+    options = ["--archive", mirror.base, "--tables", "2", "--runs", "1", "--no-probe", "--engine", "local", *folders]
+    assert run(["cold-recovery", "--version", vendor.series, *options]) == 3
+    assert f"but {'0' * 64} was expected" in capsys.readouterr().err
+    checksums.write_text(f"{hashlib.sha256(tarball.read_bytes()).hexdigest()}  {vendor.name}\n")
+    assert run(["cold-recovery", "--version", vendor.series, *options]) == 0
+    report = stored(tmp_path)
+    assert report["runs"][0]["verdict"] == "measured"
+    (server,) = report["servers"].values()
+    assert server["source"] == f"archive {url}"
+    assert "it equals the SHA-256 next to it" in server["warnings"]
+    assert [offer.version for offer in available_servers() if offer.cached] == [vendor.newest]
+    mirror.asked.clear()
+    for version in (vendor.newest, vendor.series):
+        assert resolve_server(version, Sources(offline=True), _quiet).source == f"archive {url}"
+    assert resolve_server(vendor.newest, Sources(archive=mirror.base), _quiet).source == f"archive {url}"
+    assert mirror.asked == []
+
+
 def test_a_proxy_of_the_environment_is_not_asked_for_loopback(
     tarball: Path, mirror: Mirror, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +325,8 @@ def test_an_own_executable_folder_tarball_and_url(
         build = resolve_server(None, Sources(mysqld=own), _quiet)
         assert (build.version.numbers, build.fingerprint) == (server.version.numbers, server.fingerprint)
         assert build.source == f"own {own}"
-        assert resolve_server("5.7.22", Sources(mysqld=own, offline=True), _quiet) == build
+        for version in ("5.7.22", "5.7"):
+            assert resolve_server(version, Sources(mysqld=own, offline=True), _quiet) == build
     with pytest.raises(UsageError, match=r"--mysqld is 5\.7\.22 \(5\.7\.22\), but VERSION=5\.7\.9"):
         resolve_server("5.7.9", Sources(mysqld=str(server.mysqld)), _quiet)
     with pytest.raises(UsageError):
