@@ -23,6 +23,7 @@ from recovery.cli.main import cli
 from recovery.cli.measure import Shown
 from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, refuse_unused_variables
 from recovery.cli.parse import make_request
+from recovery.model import OwnData, parse_version
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -168,6 +169,11 @@ def words_and_settings(command: str) -> tuple[list[str] | None, list[str]]:
     return (shlex.split(run[0])[1:] if run else None), settings
 
 
+def examined(path: Path, _: object, *, as_is: bool) -> OwnData:
+    """What a data directory that no host has would hold."""
+    return OwnData(path, as_is, parse_version("8.0.31"), True, 1, 9, 99, 999, "", (("innodb_page_size", "16384"),))
+
+
 def parse(words: list[str] | None, settings: list[str]) -> None:
     """Parses a command line as the tool does, up to the request of what it would measure."""
     if words is None:
@@ -175,6 +181,7 @@ def parse(words: list[str] | None, settings: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(PREFIX)]:
             patch.delenv(name)
+        patch.setattr("recovery.cli.parse.examine", examined)
         for setting in settings:
             name, _, value = setting.partition("=")
             # Not every host that runs the tests has the file.
