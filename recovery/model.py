@@ -982,9 +982,10 @@ METRICS: dict[str, Metric] = {
     for one in (
         Metric(
             STARTUP_METRIC, "seconds", "s", False, "until ready for connections", ("first_query_s",),
-            ("first_query_s", "read_bytes", "read_requests", "cpu_s"), ("read_bytes_per_s",),
+            ("first_query_s", "read_bytes", "read_requests", "cpu_s", "before_start_s"), ("read_bytes_per_s",),
         ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
+        Metric("before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0"),
         Metric(
             "elapsed_s", "seconds", "s", False, "until the last answer",
             ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"), (),

@@ -129,6 +129,47 @@ def test_a_server_that_loses_rows_has_failed(command: list[str], at: list[str], 
     assert "lost" in one["reason"]
 
 
+def test_a_command_before_each_timed_start(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = tmp_path / "ran"
+    script = shell_script(
+        tmp_path / "prepare", f"echo $1 >> {ran}; [ $(wc -l < {ran}) -lt 3 ] || {{ echo enough; exit 3; }}"
+    )
+    command = ["cold-recovery", "--tables", "3", "--runs", "3", "--before-start", f"{script} 'a b'", *at]
+    assert run(command) == 1
+    report, printed = stored(tmp_path), capsys.readouterr()
+    assert ran.read_text() == "a b\n" * 3
+    assert [one["verdict"] for one in report["runs"]] == ["measured", "measured", "void"]
+    assert report["runs"][2]["reason"] == f"BEFORE_START={script} 'a b' ended with exit code 3: enough"
+    assert all(one["before_start_s"] > 0 for one in report["runs"][:2])
+    assert report["settings"]["before_start"] == f"{script} 'a b'"
+    assert f"--before-start '{script} '\"'\"'a b'\"'\"''" in report["command"]
+    assert "exit code 3: enough" in printed.err
+    assert run(["warm-recovery", "--tables", "3", "--runs", "1", "--before-start", f"tee {ran}", *at]) == 0
+    (one,) = stored(tmp_path)["runs"]
+    assert (one["verdict"], one["before_start_s"] > 0, bool(one["timeline"])) == ("measured", True, True)
+
+
+def test_a_start_is_void_if_the_command_before_it_warms_the_cache(at: list[str], tmp_path: Path) -> None:
+    """Without that the figure would be called cold."""
+    script = shell_script(tmp_path / "prepare", f"head -c 20M /dev/zero > $(echo {tmp_path}/data/*/mysql)/more")
+    assert run(["cold-recovery", "--tables", "3", "--runs", "1", "--before-start", str(script), *at]) == 1
+    (one,) = stored(tmp_path)["runs"]
+    assert one["verdict"] == "void"
+    assert re.match(r"after BEFORE_START 2\d,\d{3},\d{3} of .* stay in the page cache", one["reason"])
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [("no-such-program now", "there is no program no-such-program"), ("tee 'x", "No closing quotation")],
+)
+def test_a_command_that_cannot_be_run_is_refused(
+    command: str, text: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["clean-start", "--tables", "3", "--before-start", command, *at]) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
 # --- Sessions that end early
 
 

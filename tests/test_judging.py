@@ -91,6 +91,9 @@ class ReadingBench:
         self.resident = 1.0
         return replace(START, usage=ResourceUsage(read_bytes=self.last_read_bytes), log=Path(log_name))
 
+    def run_before_start(self) -> bool:
+        return False
+
     def resident_share(self) -> float:
         return self.resident
 

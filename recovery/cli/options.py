@@ -267,6 +267,11 @@ OPTIONS = (
         field="inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
     ),
     Option(
+        "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
+        "COMMAND", common=False,
+        field="more.before_start", convert=values.parse_command, text=shlex.join, stored="before_start",
+    ),
+    Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
         field="as_published", stored="as_published",

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -162,6 +164,19 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     if not note.isprintable():
         raise UsageError(f"NOTE={note!r} is not a line of plain text", "leave out line ends and control characters")
     return note or None
+
+
+def parse_command(name: str, text: str) -> tuple[str, ...]:
+    """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words; a path of the program becomes absolute."""
+    try:
+        program, *arguments = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{name}={text} is not valid: {error}", "quote it as in a shell") from error
+    if "/" in program:
+        program = str(absolute_path(program))
+    if shutil.which(program) is None:
+        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
+    return program, *arguments
 
 
 def absolute_path(path: Path | str) -> Path:

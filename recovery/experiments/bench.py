@@ -21,6 +21,7 @@ from pymysql.cursors import Cursor
 from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
+from recovery.experiments.before_start import run_before_start
 from recovery.linux.files import TableFiles, table_files
 from recovery.linux.page_cache import (
     CacheDropper,
@@ -28,6 +29,7 @@ from recovery.linux.page_cache import (
     make_cold,
     make_tables_cold,
     measure_residency,
+    prove_cold,
     resident_share,
 )
 from recovery.linux.storage import device_of
@@ -69,6 +71,8 @@ class Conditions:
     """Statements of the rendered insert script."""
     as_published: bool = False
     """Whether pages that the insert script has read stay in the cache, as in the published experiment."""
+    before_start: tuple[str, ...] = ()
+    """A command of the user's to run before each timed start."""
     dropper: CacheDropper | None = None
     """Drops the caches of the whole host; with None, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
@@ -275,6 +279,8 @@ class Bench:
         self.conditions = conditions
         self.files = table_files(datadir.mysql, schema)
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
+        self.before_start_s: float | None = None
+        """Seconds of the user's command before the last timed start; None without one."""
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
         self.on_step = on_step
@@ -360,6 +366,15 @@ class Bench:
             self._collect_samples = partial(sampling.seen, process.pid, since=process.started_at, phases=startup.phases)
         return startup
 
+    def run_before_start(self) -> bool:
+        """Runs the user's command for the next timed start, and returns whether there is one."""
+        command = self.conditions.before_start
+        if command:
+            self.on_step("running BEFORE_START")
+            self.before_start_s = run_before_start(command)
+            self.server.device = device_of(self.datadir.mysql)  # it may have mounted another volume there
+        return bool(command)
+
     def samples(self) -> StackSamples | None:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
         return None if self._collect_samples is None else self._collect_samples()
@@ -432,6 +447,15 @@ class Bench:
         self.last_read_bytes = None
         self.on_step("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
+
+    def prove_still_cold(self, cold: ColdProof) -> ColdProof:
+        """Proves that the cache, which was emptied before the user's command, is empty after it."""
+        self.on_step("checking the page cache")
+        try:
+            return prove_cold(self.datadir.mysql, self.conditions.dropper, cold.means)
+        except TrialVoidError as error:
+            hint = "a cold start needs a command that reads and writes little of the data directory"
+            raise TrialVoidError(f"after BEFORE_START {error.message}", hint) from error
 
     def make_tables_cold(self) -> ColdProof:
         """Empties the cache of tables and dictionary while an idle server runs, and proves it."""

@@ -46,6 +46,7 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str,
     for warmups in range(MAX_WARMUPS + 1):
         before = bench.last_read_bytes
         ended = end_previous()
+        bench.run_before_start()
         resident = bench.resident_share()
         startup = bench.timed_start(f"timed-{warmups}.err")
         if reads_are_stable(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
@@ -84,11 +85,14 @@ def measure_restart(
         ended = end_server()
         if not (flush and bench.conditions.as_published):
             cold = bench.make_cold()
+        if bench.run_before_start() and cold is not None:
+            cold = bench.prove_still_cold(cold)
         startup = bench.timed_start(TIMED_LOG)
     samples = bench.samples()
     contents = bench.count_contents()
     bench.stop()
     return Measurement(
+        metrics={} if bench.before_start_s is None else {"before_start_s": bench.before_start_s},
         startup=startup,
         previous_exit=ended,
         cold=cold,

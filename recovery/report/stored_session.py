@@ -102,6 +102,8 @@ class StoredRun(Run):
     """`read_requests` divided by the time in which they were counted, from exec to the first answered query."""
     group_memory_bytes: int | None = None
     """Memory of the server's control group at the first answered query, page cache included; None without limits."""
+    before_start_s: float | None = None
+    """Time of the command BEFORE_START, which ended with exit code 0 before the start; None without one."""
     timeline: StartTimeline | None = None
     """The course of the start, sample by sample."""
     watched: LoadTimeline | None = None

@@ -131,6 +131,7 @@ class DatadirPool:
         return Conditions(
             insert_statements(planned.schema, count=requested.inserts, template=requested.insert_template),
             as_published=requested.as_published,
+            before_start=requested.experiment_options.more.get("before_start", ()),
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
             trace=requested.trace,

@@ -33,6 +33,7 @@ from recovery.linux.files import (
 )
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
+    RECOVERY_METRIC,
     Axis,
     Cache,
     OpenedFiles,
@@ -290,7 +291,7 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
         cold_means=cold.means if cold else measured.flushed_by,
         resident_before_bytes=cold.resident_bytes if cold else None,
         told=dict(measured.observations),
-        **_startup_fields(measured.startup, timeline=not measured.metrics),
+        **_startup_fields(measured.startup, timeline=RECOVERY_METRIC not in measured.metrics),
         **_load_fields(measured.load),
         **_same_fields(measured.warm),
         **_contents_fields(measured.contents),
