@@ -518,6 +518,8 @@ class ResourceUsage:
     """Growth of the host's page cache meanwhile."""
     group_memory_bytes: int | None = None
     """Memory of the server's control group at the end, page cache included; None without limits."""
+    peak_memory_bytes: int | None = None
+    """Largest resident memory of the process since its exec; only of a start."""
 
 
 @dataclass(frozen=True)
@@ -981,10 +983,16 @@ METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
         Metric(
-            STARTUP_METRIC, "seconds", "s", False, "until ready for connections", ("first_query_s",),
+            STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
+            ("first_query_s", "shutdown_s", "peak_memory_bytes"),
             ("first_query_s", "read_bytes", "read_requests", "cpu_s", "before_start_s"), ("read_bytes_per_s",),
         ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
+        Metric("shutdown_s", "shutdown", "s", False, "seconds from SIGTERM to the exit of the server"),
+        Metric(
+            "peak_memory_bytes", "peak memory", "B", False,
+            "largest resident memory of the server until the first answered query",
+        ),
         Metric("before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0"),
         Metric(
             "elapsed_s", "seconds", "s", False, "until the last answer",

@@ -75,6 +75,8 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "not shutdown normally" in first["crash_proof"]
     assert [phase["name"] for phase in first["phases"]][-1] == "first query"
     assert (first["rows_expected"], first["rows_found"], first["tables"]) == (3, 3, 5)
+    assert first["peak_memory_bytes"] > 1_000_000
+    assert first["shutdown_s"] > 0
     assert {one["variant"]: one["count"] for one in report["summaries"]} == {"cold": 3, "warm": 3}
     assert [one["number"] for one in run_files(tmp_path)] == list(range(1, 7))
     assert "Startup after SIGKILL, 5 tables; mean of 3 runs +- 95 % interval:" in printed.out
@@ -105,6 +107,7 @@ def test_a_load(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert {one["verdict"] for one in report["runs"]} == {"measured"}
     measures = report["runs"][0]["measures"]
     assert (measures["qps"], measures["tps"]) == (pytest.approx(48990, rel=0.01), pytest.approx(3062, rel=0.01))
+    assert measures["shutdown_s"] > 0
     assert report["figure"] == "qps"
     assert "queries/s" in capsys.readouterr().out
 

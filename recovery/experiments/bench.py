@@ -375,6 +375,12 @@ class Bench:
             self.server.device = device_of(self.datadir.mysql)  # it may have mounted another volume there
         return bool(command)
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The seconds of the user's command before the last timed start, and of the last clean shutdown."""
+        found = {"before_start_s": self.before_start_s, "shutdown_s": self.server.shutdown_s}
+        return {name: value for name, value in found.items() if value is not None}
+
     def samples(self) -> StackSamples | None:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
         return None if self._collect_samples is None else self._collect_samples()

@@ -92,7 +92,7 @@ def measure_restart(
     contents = bench.count_contents()
     bench.stop()
     return Measurement(
-        metrics={} if bench.before_start_s is None else {"before_start_s": bench.before_start_s},
+        metrics=bench.metrics,
         startup=startup,
         previous_exit=ended,
         cold=cold,

@@ -418,7 +418,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     metrics, record = _evaluate(watch, done)
     bench.describe()
     bench.stop()
-    return Measurement(metrics=metrics, load=record, cold=cold, samples=samples)
+    return Measurement(metrics=metrics | bench.metrics, load=record, cold=cold, samples=samples)
 
 
 def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], LoadRecord]:

@@ -320,6 +320,7 @@ def _usage_metrics(usage: ResourceUsage, *, seconds: float) -> dict[str, float |
         "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
         "cpu_s": usage.cpu_s,
         "group_memory_bytes": usage.group_memory_bytes,
+        "peak_memory_bytes": usage.peak_memory_bytes,
     }
 
 
