@@ -696,7 +696,7 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict, hash=False)
     """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
     phases: tuple[Phase, ...] = ()
-    """The parts of the time until the first answered query, in their order."""
+    """The parts of the time until the first answered query, in their order; after them the queries of FIRST_QUERIES."""
     beside: tuple[Phase, ...] = ()  # Startup.background_phases, under the name in stored sessions
     """Work of the server's background threads during the start."""
     tables: int | None = None

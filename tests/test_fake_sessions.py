@@ -173,6 +173,66 @@ def test_a_command_that_cannot_be_run_is_refused(
     assert not (tmp_path / "results").exists()
 
 
+def phases_after_the_start(one: dict[str, Any]) -> list[str]:
+    names = [phase["name"] for phase in one["phases"]]
+    assert all(phase["start_s"] >= one["first_query_s"] for phase in one["phases"][names.index("first query") + 1 :])
+    return names[names.index("first query") + 1 :]
+
+
+def test_the_default_first_queries_are_phases_after_the_start(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["crash-recovery", "--tables", "130", "--schemas", "2", "--runs", "1", "--first-queries", *at]
+    assert run(words) == 0
+    report, printed = stored(tmp_path), capsys.readouterr().out
+    cold, warm = report["runs"]
+    assert phases_after_the_start(cold) == phases_after_the_start(warm) == ["size query", *["table queries"] * 100]
+    assert warm["variant"] == "warm"
+    assert warm["warmups"] >= 1, "their files must be in the cache, too"
+    assert "First queries after that: 0." in printed
+    assert report["settings"]["first_queries"] == "default"
+    assert "--first-queries=default" in report["command"]
+    text = (tmp_path / "results" / "latest" / "report.txt").read_text()
+    assert "size query, table queries: queries after the start (FIRST_QUERIES)" in text
+
+
+def test_first_queries_of_a_file(at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = "-- one\nselect 1;\nselect 1\n from discovery.table_2 limit 1;\n"
+    Path("own.sql").write_text(own)
+    words = ["clean-start", "--tables", "3", "--runs", "1", *at]
+    assert run([*words, "--first-queries=own.sql"]) == 0
+    report = stored(tmp_path)
+    assert [phases_after_the_start(one) for one in report["runs"]] == [["one", "query-2"]] * 2
+    assert report["settings"]["first_queries"] == own.replace("1;\nsel", "1;\n-- query-2\nsel").rstrip()
+    assert f"--first-queries={tmp_path}/own.sql" in report["command"]
+    Path("own.sql").write_text("-- lost\nselect x from discovery.table_9;")
+    assert run([*words, "--first-queries=own.sql"]) == 1
+    report = stored(tmp_path)
+    assert {one["verdict"] for one in report["runs"]} == {"failed"}
+    assert {one["reason"] for one in report["runs"]} == {"the query 'lost' failed: not known to this server (1064)"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "own.sql cannot be read: No such file"),
+        ("-- nothing\n", "contains no statement"),
+        ("-- validation\nselect 1;", "'validation' is the name of two queries"),
+        ("select 1;" * 101, "own.sql has 101 queries"),
+    ],
+)
+def test_first_queries_that_cannot_be_used_are_refused(
+    content: str | None, text: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.sql"
+    if content is not None:
+        own.write_text(content)
+    assert run(["cold-recovery", f"--first-queries={own}", *at]) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
 # --- Sessions that end early
 
 

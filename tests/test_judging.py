@@ -8,7 +8,7 @@ import pytest
 
 from recovery.errors import TrialVoidError
 from recovery.experiments import clean_start
-from recovery.experiments.bench import Bench, Contents
+from recovery.experiments.bench import Bench, Conditions, Contents
 from recovery.experiments.crash_recovery import MAX_WARMUPS, reads_are_stable, time_warm_start
 from recovery.experiments.experiment import Judgement, Measurement, accept, judge_recovery
 from recovery.model import ResourceUsage, Startup, Verdict, WarmProof
@@ -79,6 +79,7 @@ class ReadingBench:
     """A bench whose starts read these numbers of bytes."""
 
     data_bytes = 10**10
+    conditions = Conditions(())
     resident = 0.0
 
     def __init__(self, *reads: int) -> None:

@@ -342,7 +342,24 @@ _MAX_QUERY_FILE_BYTES = 1_000_000
 _VALID_QUERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
 
 
-def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
+_MAX_FIRST_QUERIES = 100
+"""Each is a column of the report."""
+
+
+def parse_first_queries(name: str, path: Path) -> str | tuple[tuple[str, str], ...]:
+    """Returns the queries of `FIRST_QUERIES=FILE`, or `default`."""
+    from recovery.analysis.phase_names import ORDER
+    from recovery.workload.first_queries import DEFAULT
+
+    if str(path) == DEFAULT:
+        return DEFAULT
+    found = tuple(read_queries(path, ORDER, name))
+    if len(found) > _MAX_FIRST_QUERIES:
+        raise UsageError(f"{name}={path} has {len(found):,} queries", f"give {_MAX_FIRST_QUERIES} at most")
+    return found
+
+
+def read_queries(path: Path, taken: Collection[str], option: str = "QUERIES") -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each statement in a file of the user's own queries.
 
     The name is the last comment `-- NAME` above the statement, or else `query-` and its number. `taken` are the names
@@ -350,7 +367,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
     would be reported as one."""
     from recovery.workload.schema import split_script
 
-    text = _read_query_file(path)
+    text = _read_query_file(option, path)
     found = list(split_script([text]))
     if not found:
         raise UsageError(f"{path} contains no statement", "write SQL with a semicolon after each statement")
@@ -373,15 +390,15 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
         yield name, statement
 
 
-def _read_query_file(path: Path) -> str:
+def _read_query_file(option: str, path: Path) -> str:
     from recovery.linux.files import read_limited
 
     try:
         text = read_limited(path, _MAX_QUERY_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"QUERIES={path} is not UTF-8 text", "save it as UTF-8") from error
+        raise UsageError(f"{option}={path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
-        raise UsageError(f"QUERIES={path} cannot be read: {error.strerror}", "check the path") from error
+        raise UsageError(f"{option}={path} cannot be read: {error.strerror}", "check the path") from error
     if "\0" in text:
-        raise UsageError(f"QUERIES={path} is not a text file", "give a file of SQL statements")
+        raise UsageError(f"{option}={path} is not a text file", "give a file of SQL statements")
     return text

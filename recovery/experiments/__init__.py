@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _PRECISION = ("precision", "max_runs")
 _ALL_STARTS = (
     "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "before_start",
-    "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
+    "first_queries", "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, *_PRECISION)
 """All but `scale`: its fit and prediction need the same number of runs at every size, chosen without seeing them."""

@@ -33,8 +33,8 @@ from recovery.linux.page_cache import (
     resident_share,
 )
 from recovery.linux.storage import device_of
-from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Schema, StackSamples, Startup, Variant
-from recovery.mysqld.client import count_tables, message_of
+from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Phase, Schema, StackSamples, Startup, Variant
+from recovery.mysqld.client import count_tables, message_of, run_to_last_row
 from recovery.mysqld.datadir import DataDir, DataDirs, State, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -45,6 +45,7 @@ from recovery.mysqld.options import (
     wait_counting_settings,
 )
 from recovery.mysqld.server import Server, StartCompanion
+from recovery.workload.first_queries import NamedQueries, first_queries
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
@@ -73,6 +74,8 @@ class Conditions:
     """Whether pages that the insert script has read stay in the cache, as in the published experiment."""
     before_start: tuple[str, ...] = ()
     """A command of the user's to run before each timed start."""
+    first_queries: str | NamedQueries = ()
+    """Queries to time after each timed start."""
     dropper: CacheDropper | None = None
     """Drops the caches of the whole host; with None, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
@@ -364,7 +367,24 @@ class Bench:
         if sampling is not None:
             process = self.server.process
             self._collect_samples = partial(sampling.seen, process.pid, since=process.started_at, phases=startup.phases)
-        return startup
+        return self._with_first_queries(startup)
+
+    def _with_first_queries(self, startup: Startup) -> Startup:
+        """Runs the first queries, if there are any, and returns the start with a phase for each after its own."""
+        given, phases = self.conditions.first_queries, list(startup.phases)
+        if not given:
+            return startup
+        self.on_step("first queries")
+        since_s = self.server.process.started_at
+        with self.server.session() as connection:
+            for name, statement in first_queries(given, connection):
+                began_s = time.monotonic() - since_s
+                try:
+                    run_to_last_row(connection, statement)
+                except pymysql.MySQLError as error:
+                    raise self.server.failure(f"the query '{name}' failed: {message_of(error)}") from error
+                phases.append(Phase(name, began_s, time.monotonic() - since_s))
+        return replace(startup, phases=tuple(phases))
 
     def run_before_start(self) -> bool:
         """Runs the user's command for the next timed start, and returns whether there is one."""

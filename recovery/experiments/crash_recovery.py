@@ -41,7 +41,8 @@ def reads_are_stable(read_bytes: int | None, *, before: int | None, data_bytes: 
 def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
     """Ends the server and times its start repeatedly until the bytes read are stable, and returns the last start.
 
-    The starts before it are warm-ups. The choice depends on bytes only, never on seconds. Raises TrialVoidError if the
+    The starts before it are warm-ups; first queries need at least one, because they read more than a start. The choice
+    depends on bytes only, never on seconds. Raises TrialVoidError if the
     bytes read do not become stable."""
     for warmups in range(MAX_WARMUPS + 1):
         before = bench.last_read_bytes
@@ -49,7 +50,10 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str,
         bench.run_before_start()
         resident = bench.resident_share()
         startup = bench.timed_start(f"timed-{warmups}.err")
-        if reads_are_stable(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
+        is_stable = reads_are_stable(
+            startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups
+        )
+        if is_stable and (warmups or not bench.conditions.first_queries):
             return ended, startup, WarmProof(warmups, resident, bench.resident_share())
         bench.stop()
     raise TrialVoidError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 from pymysql.constants import CLIENT
+from pymysql.cursors import SSCursor
 
 from recovery.errors import ServerFailedError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
+_ROWS_AT_ONCE = 1000
 _NOT_LISTENING = frozenset({2002, 2003, 2006, 2013})
 """Client errors that mean that the server does not listen yet or has just gone. All others are answers of the
 server."""
@@ -81,6 +83,16 @@ def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[obje
         cursor.execute(statement, arguments)
         row = cursor.fetchone()
     return None if row is None else row[0]
+
+
+def run_to_last_row(connection: Connection[Cursor], statement: str) -> int:
+    """Runs a statement until its last row has arrived, and returns the number of rows, none of which is kept."""
+    rows = 0
+    with contextlib.closing(connection.cursor(SSCursor)) as cursor:
+        cursor.execute(statement)
+        while fetched := cursor.fetchmany(_ROWS_AT_ONCE):
+            rows += len(fetched)
+    return rows
 
 
 def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> int:

@@ -17,7 +17,7 @@ from recovery.analysis.growth import (
     growth_curves,
     requested_prediction,
 )
-from recovery.analysis.phase_names import JOIN, UNNAMED, named_share, seconds_by_name, sorted_phases
+from recovery.analysis.phase_names import JOIN, UNNAMED, is_after_the_start, named_share, seconds_by_name, sorted_phases
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
 from recovery.analysis.summary import mean, measured_runs_by_cell, metric_means, metric_values, per_table
 from recovery.analysis.warm import WarmEvidence, warm_evidence
@@ -213,6 +213,8 @@ def _explained(names: Sequence[str]) -> tuple[str, ...]:
     notes = ["named: share of the startup that is in a phase with a name."]
     if any(JOIN in name for name in names):
         notes.append("a + b: no line of the log separates the two.")
+    if after := [name for name in names if is_after_the_start(name)]:
+        notes.append(f"{', '.join(after)}: queries after the start (FIRST_QUERIES), which are not part of its time.")
     if UNNAMED in names:
         notes.append("unnamed: between two lines of the log that do not show what the server did.")
     return tuple(notes)
