@@ -340,8 +340,6 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
 _QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
 _MAX_QUERY_FILE_BYTES = 1_000_000
 _VALID_QUERY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
-
-
 _MAX_FIRST_QUERIES = 100
 """Each is a column of the report."""
 

@@ -42,8 +42,7 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str,
     """Ends the server and times its start repeatedly until the bytes read are stable, and returns the last start.
 
     The starts before it are warm-ups; first queries need at least one, because they read more than a start. The choice
-    depends on bytes only, never on seconds. Raises TrialVoidError if the
-    bytes read do not become stable."""
+    depends on bytes only, never on seconds. Raises TrialVoidError if the bytes read do not become stable."""
     for warmups in range(MAX_WARMUPS + 1):
         before = bench.last_read_bytes
         ended = end_previous()

@@ -253,7 +253,7 @@ def prove_cold(folder: Path, dropper: CacheDropper | None, means: str) -> ColdPr
     left = measure_residency(folder)
     _require_cold(folder, left)
     if dropper is not None and means == dropper.means:
-        dropper.drop(CacheKind.EVERYTHING)
+        means = _drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
         _require_cold(folder, _measure_files(folder, _server_files(folder)))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
 

@@ -20,8 +20,8 @@ SIZE_QUERY = "select table_schema, sum(data_length + index_length) from informat
 _LISTED = (
     "select table_schema, table_name from information_schema.tables"
     " where table_schema not in ('information_schema', 'mysql', 'performance_schema', 'sys')"
+    " and table_type = 'BASE TABLE'"
 )
-"""It uses only names, for which no server opens a table."""
 _TABLES = 100
 _DESCRIPTION = "-- Then, for each of 100 tables spread over all schemas: select 1 from TABLE limit 1;"
 
