@@ -571,6 +571,8 @@ class ResourceUsage:
     """Growth of the host's page cache meanwhile."""
     group_memory_bytes: int | None = None
     """Memory of the server's control group at the end, page cache included; None without limits."""
+    peak_memory_bytes: int | None = None
+    """Largest resident memory of the process since its exec; only of a start."""
 
 
 @dataclass(frozen=True)
@@ -747,7 +749,7 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict, hash=False)
     """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
     phases: tuple[Phase, ...] = ()
-    """The parts of the time until the first answered query, in their order."""
+    """The parts of the time until the first answered query, in their order; after them the queries of FIRST_QUERIES."""
     beside: tuple[Phase, ...] = ()  # Startup.background_phases, under the name in stored sessions
     """Work of the server's background threads during the start."""
     tables: int | None = None
@@ -1034,10 +1036,17 @@ METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
         Metric(
-            STARTUP_METRIC, "seconds", "s", False, "until ready for connections", ("first_query_s",),
-            ("first_query_s", "read_bytes", "read_requests", "cpu_s"), ("read_bytes_per_s",),
+            STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
+            ("first_query_s", "shutdown_s", "peak_memory_bytes"),
+            ("first_query_s", "read_bytes", "read_requests", "cpu_s", "before_start_s"), ("read_bytes_per_s",),
         ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
+        Metric("shutdown_s", "shutdown", "s", False, "seconds from SIGTERM to the exit of the server"),
+        Metric(
+            "peak_memory_bytes", "peak memory", "B", False,
+            "largest resident memory of the server until the first answered query",
+        ),
+        Metric("before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0"),
         Metric(
             "elapsed_s", "seconds", "s", False, "until the last answer",
             ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"), (),

@@ -103,6 +103,9 @@ class Statements:
     def _list_tables(self, _: str, schema: str) -> list[tuple[object, ...]]:
         return [(table,) for table in self._data.tables(schema)]
 
+    def _list_all_tables(self, _: str) -> list[tuple[object, ...]]:
+        return [(path.parent.name, path.stem) for path in self._data.folder.glob("*/*.ibd")]
+
     def _list_innodb_tables(self, _: str, schema: str) -> list[tuple[object, ...]]:
         return [(f"{schema}/{table}",) for table in self._data.tables(schema)]
 
@@ -127,7 +130,7 @@ class Statements:
     def _metrics(self, _: str) -> list[tuple[object, ...]]:
         return [("log_writes", self.count)]
 
-    def _one(self, _: str) -> list[tuple[object, ...]]:
+    def _one(self, *_: str) -> list[tuple[object, ...]]:
         return [(1,)]
 
     _RULES = (
@@ -143,7 +146,12 @@ class Statements:
         (r"select @@innodb_buffer_pool_size", _pool_size),
         (r"show global status", _status),
         (r"select .* from information_schema\.innodb_metrics", _metrics),
-        (r"select (?:1$|sum\()", _one),
+        (
+            r"select table_schema, table_name from information_schema\.tables where table_schema not in",
+            _list_all_tables,
+        ),
+        (rf"select 1 from {_TABLE} limit 1", _one),
+        (r"select (?:1$|(?:table_schema, )?sum\()", _one),
     )
 
 

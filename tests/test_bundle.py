@@ -246,6 +246,23 @@ def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: di
     assert len(found["inserts.sql"].splitlines()) == 10_001
 
 
+def test_the_first_queries_are_in_the_archive(tmp_path: Path) -> None:
+    own = "-- size\nselect 1;\n-- query-2\nselect 2 from d.t;"
+    made = make_bundle(keep(with_settings(first_queries=own), tmp_path / "s"), "mysql")
+    assert members(made.archive)["first-queries.sql"].decode() == f"{own}\n"
+    usual = sql_scripts(with_settings(first_queries="default"))["first-queries.sql"]
+    assert usual.startswith("select table_schema, sum(data_length + index_length) from information_schema.tables")
+    assert "first-queries.sql" not in sql_scripts(with_settings())
+
+
+def test_the_program_of_a_command_before_each_start_is_masked(tmp_path: Path) -> None:
+    command = "sudo /srv/private/prepare --volume=vol-1 /dev/vdb"
+    files = members(make_bundle(keep(with_settings(before_start=command), tmp_path / "s"), "mysql").archive)
+    stored = json.loads(files["report.json"])["settings"]["before_start"]
+    assert re.fullmatch(r"sudo \[path(-\d)?\] --volume=\S+ /dev/vdb", stored)
+    assert not any(b"/srv/private" in content for content in files.values())
+
+
 def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
     template = tmp_path / "t.sql"
     template.write_text("{% for n in range(tables) %}create table d.t{{ n }} (id int);{% endfor %}")

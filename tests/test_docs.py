@@ -203,6 +203,7 @@ def parse(words: list[str] | None, settings: list[str]) -> None:
 @pytest.mark.parametrize("page", CURRENT_PAGES, ids=name_of)
 def test_every_command_of_a_page_is_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("recovery.cli.values.shutil.which", str)  # this host need not have the programs
     wrong = []
     for command in dict.fromkeys(shown_commands(page)):
         try:

@@ -75,6 +75,8 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "not shutdown normally" in first["crash_proof"]
     assert [phase["name"] for phase in first["phases"]][-1] == "first query"
     assert (first["rows_expected"], first["rows_found"], first["tables"]) == (3, 3, 5)
+    assert first["peak_memory_bytes"] > 1_000_000
+    assert first["shutdown_s"] > 0
     assert {one["variant"]: one["count"] for one in report["summaries"]} == {"cold": 3, "warm": 3}
     assert [one["number"] for one in run_files(tmp_path)] == list(range(1, 7))
     assert "Startup after SIGKILL, 5 tables; mean of 3 runs +- 95 % interval:" in printed.out
@@ -105,6 +107,7 @@ def test_a_load(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert {one["verdict"] for one in report["runs"]} == {"measured"}
     measures = report["runs"][0]["measures"]
     assert (measures["qps"], measures["tps"]) == (pytest.approx(48990, rel=0.01), pytest.approx(3062, rel=0.01))
+    assert measures["shutdown_s"] > 0
     assert report["figure"] == "qps"
     assert "queries/s" in capsys.readouterr().out
 
@@ -127,6 +130,107 @@ def test_a_server_that_loses_rows_has_failed(command: list[str], at: list[str], 
     (one,) = stored(tmp_path)["runs"]
     assert one["verdict"] == "failed"
     assert "lost" in one["reason"]
+
+
+def test_a_command_before_each_timed_start(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = tmp_path / "ran"
+    script = shell_script(
+        tmp_path / "prepare", f"echo $1 >> {ran}; [ $(wc -l < {ran}) -lt 3 ] || {{ echo enough; exit 3; }}"
+    )
+    command = ["cold-recovery", "--tables", "3", "--runs", "3", "--before-start", f"{script} 'a b'", *at]
+    assert run(command) == 1
+    report, printed = stored(tmp_path), capsys.readouterr()
+    assert ran.read_text() == "a b\n" * 3
+    assert [one["verdict"] for one in report["runs"]] == ["measured", "measured", "void"]
+    assert report["runs"][2]["reason"] == f"BEFORE_START={script} 'a b' ended with exit code 3: enough"
+    assert all(one["before_start_s"] > 0 for one in report["runs"][:2])
+    assert report["settings"]["before_start"] == f"{script} 'a b'"
+    assert f"--before-start '{script} '\"'\"'a b'\"'\"''" in report["command"]
+    assert "exit code 3: enough" in printed.err
+    assert run(["warm-recovery", "--tables", "3", "--runs", "1", "--before-start", f"tee {ran}", *at]) == 0
+    (one,) = stored(tmp_path)["runs"]
+    assert (one["verdict"], one["before_start_s"] > 0, bool(one["timeline"])) == ("measured", True, True)
+
+
+def test_a_start_is_void_if_the_command_before_it_warms_the_cache(at: list[str], tmp_path: Path) -> None:
+    """Without that the figure would be called cold."""
+    script = shell_script(tmp_path / "prepare", f"head -c 20M /dev/zero > $(echo {tmp_path}/data/*/mysql)/more")
+    assert run(["cold-recovery", "--tables", "3", "--runs", "1", "--before-start", str(script), *at]) == 1
+    (one,) = stored(tmp_path)["runs"]
+    assert one["verdict"] == "void"
+    assert re.match(r"after BEFORE_START 2\d,\d{3},\d{3} of .* stay in the page cache", one["reason"])
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [("no-such-program now", "there is no program no-such-program"), ("tee 'x", "No closing quotation")],
+)
+def test_a_command_that_cannot_be_run_is_refused(
+    command: str, text: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["clean-start", "--tables", "3", "--before-start", command, *at]) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def phases_after_the_start(one: dict[str, Any]) -> list[str]:
+    names = [phase["name"] for phase in one["phases"]]
+    assert all(phase["start_s"] >= one["first_query_s"] for phase in one["phases"][names.index("first query") + 1 :])
+    return names[names.index("first query") + 1 :]
+
+
+def test_the_default_first_queries_are_phases_after_the_start(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["crash-recovery", "--tables", "130", "--schemas", "2", "--runs", "1", "--first-queries", *at]
+    assert run(words) == 0
+    report, printed = stored(tmp_path), capsys.readouterr().out
+    cold, warm = report["runs"]
+    assert phases_after_the_start(cold) == phases_after_the_start(warm) == ["size query", *["table queries"] * 100]
+    assert warm["variant"] == "warm"
+    assert warm["warmups"] >= 1, "their files must be in the cache, too"
+    assert "First queries after that: 0." in printed
+    assert report["settings"]["first_queries"] == "default"
+    assert "--first-queries=default" in report["command"]
+    text = (tmp_path / "results" / "latest" / "report.txt").read_text()
+    assert "size query, table queries: queries after the start (FIRST_QUERIES)" in text
+
+
+def test_first_queries_of_a_file(at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = "-- one\nselect 1;\nselect 1\n from discovery.table_2 limit 1;\n"
+    Path("own.sql").write_text(own)
+    words = ["clean-start", "--tables", "3", "--runs", "1", *at]
+    assert run([*words, "--first-queries=own.sql"]) == 0
+    report = stored(tmp_path)
+    assert [phases_after_the_start(one) for one in report["runs"]] == [["one", "query-2"]] * 2
+    assert report["settings"]["first_queries"] == own.replace("1;\nsel", "1;\n-- query-2\nsel").rstrip()
+    assert f"--first-queries={tmp_path}/own.sql" in report["command"]
+    Path("own.sql").write_text("-- lost\nselect x from discovery.table_9;")
+    assert run([*words, "--first-queries=own.sql"]) == 1
+    report = stored(tmp_path)
+    assert {one["verdict"] for one in report["runs"]} == {"failed"}
+    assert {one["reason"] for one in report["runs"]} == {"the query 'lost' failed: not known to this server (1064)"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "own.sql cannot be read: No such file"),
+        ("-- nothing\n", "contains no statement"),
+        ("-- validation\nselect 1;", "'validation' is the name of two queries"),
+        ("select 1;" * 101, "own.sql has 101 queries"),
+    ],
+)
+def test_first_queries_that_cannot_be_used_are_refused(
+    content: str | None, text: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.sql"
+    if content is not None:
+        own.write_text(content)
+    assert run(["cold-recovery", f"--first-queries={own}", *at]) == 2
+    assert text in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 # --- Sessions that end early

@@ -8,7 +8,7 @@ import pytest
 
 from recovery.errors import TrialVoidError
 from recovery.experiments import clean_start
-from recovery.experiments.bench import Bench, Contents
+from recovery.experiments.bench import Bench, Conditions, Contents
 from recovery.experiments.crash_recovery import MAX_WARMUPS, reads_are_stable, time_warm_start
 from recovery.experiments.experiment import Judgement, Measurement, accept, judge_recovery
 from recovery.model import ResourceUsage, Startup, Verdict, WarmProof
@@ -84,6 +84,7 @@ class ReadingBench:
     """A bench whose starts read these numbers of bytes."""
 
     data_bytes = 10**10
+    conditions = Conditions(())
     resident = 0.0
 
     def __init__(self, *reads: int) -> None:
@@ -95,6 +96,9 @@ class ReadingBench:
         self.last_read_bytes = self.reads.pop(0)
         self.resident = 1.0
         return replace(START, usage=ResourceUsage(read_bytes=self.last_read_bytes), log=Path(log_name))
+
+    def run_before_start(self) -> bool:
+        return False
 
     def resident_share(self) -> float:
         return self.resident

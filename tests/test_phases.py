@@ -202,6 +202,7 @@ def test_first_query_and_share() -> None:
     assert phases[-1] == Phase("first query", 4.0, 5.0)
     assert named_share(phases) == 0.75
     assert named_share(()) is None
+    assert named_share((*phases, Phase("size query", 60.0, 90.0))) == 0.75, "it is after the start"
     assert seconds_by_name([Phase("a", 0, 1), Phase("b", 1, 2), Phase("a", 2, 4)]) == {"a": 3, "b": 1}
     assert sorted_phases(["unnamed", "discovery", "redo scan + x", "redo scan", "?"]) == (
         "discovery", "redo scan", "redo scan + x", "unnamed", "?",

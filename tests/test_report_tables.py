@@ -18,7 +18,7 @@ from at_work import NEW, OLD, interference, write_scaling
 from everything import a_run, a_session, everything, growing
 from sessions import FIXTURES, with_metrics
 
-from recovery.analysis.growth import growth_curves
+from recovery.analysis.growth import growth_curves, stored_fits
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
@@ -175,6 +175,21 @@ def test_single_runs_give_no_line() -> None:
     growth, *more = scale_tables(replace(session, runs=tuple(run for run in session.runs if run.repeat == 1)))
     assert more == [], "a table of dashes"
     assert growth.notes[-1].startswith("5.7.22 cold, 8.0.31 cold: too few runs for a trend")
+
+
+def test_the_peak_memory_that_each_table_adds() -> None:
+    session = growing()
+    runs = tuple(
+        replace(run, metrics={**run.metrics, "peak_memory_bytes": 50_000_000.0 + 1650 * (run.tables or 0)})
+        for run in session.runs
+    )
+    *_, memory = scale_tables(replace(session, runs=runs))
+    assert [row["B added"] for row in rows(memory)] == ["-", "1,650", "1,650"] * 2
+    assert rows(memory)[0]["mean"] == "51.6 MB"
+    assert memory.notes[1] == "5.7.22 cold, straight line: 50.0 MB and 1,650 B +- 0 for each table."
+    (stored, _) = stored_fits(replace(session, runs=runs))
+    assert stored["memory_per_table_bytes"] == pytest.approx(1650)
+    assert "memory_per_table_bytes" not in stored_fits(session)[0], "sessions of older versions"
 
 
 # --- Stacks of sampled runs

@@ -28,6 +28,11 @@ class Curve:
     fit: LineFit | None
 
     @property
+    def memory_fit(self) -> LineFit | None:
+        """The fit of the peak memory, with bytes in place of seconds; None if there are too few values."""
+        return _fit_of(self.points, "peak_memory_bytes")
+
+    @property
     def held_out(self) -> PredictionTest | None:
         """The largest point compared with its prediction by the smaller ones; None if those are too few."""
         (tables, runs), smaller = self.points[-1], self.points[:-1]
@@ -76,8 +81,8 @@ Points = tuple[tuple[int, tuple[Run, ...]], ...]
 _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 
 
-def _fit_of(points: Points) -> LineFit | None:
-    return fit_line((tables, value) for tables, runs in points for value in metric_values(runs, STARTUP_METRIC))
+def _fit_of(points: Points, name: str = STARTUP_METRIC) -> LineFit | None:
+    return fit_line((tables, value) for tables, runs in points for value in metric_values(runs, name))
 
 
 def growth_curves(session: Session) -> tuple[Curve, ...]:
@@ -107,12 +112,23 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
             "variant": curve.variant,
             **asdict(curve.fit),
             "form": curve.fit.form,
+            **_stored_memory(curve.memory_fit),
             **_stored_prediction(curve, curve.fit, session),
             **_stored_prediction_test(curve),
         }
         for curve in growth_curves(session)
         if curve.fit is not None
     ]
+
+
+def _stored_memory(found: LineFit | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "memory_fixed_bytes": found.fixed_s,
+        "memory_per_table_bytes": found.per_table_s,
+        "memory_per_table_error_bytes": found.per_table_error_s,
+    }
 
 
 def _stored_prediction(curve: Curve, found: LineFit, session: Session) -> dict[str, Any]:

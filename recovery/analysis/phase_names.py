@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from recovery.model import Phase
 
@@ -83,8 +83,17 @@ def seconds_by_name(phases: Iterable[Phase]) -> dict[str, float]:
     return found
 
 
+def is_after_the_start(name: str) -> bool:
+    """Returns whether the phase is a query of FIRST_QUERIES, which follows the first answered query."""
+    return name.partition(JOIN)[0] not in ORDER
+
+
+def of_the_start(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: duration for name, duration in seconds.items() if not is_after_the_start(name)}
+
+
 def named_share(phases: Iterable[Phase]) -> float | None:
     """Returns the share of the startup that belongs to named phases, from 0 to 1, or None if no phase took time."""
-    startup = {name: seconds for name, seconds in seconds_by_name(phases).items() if name != FIRST_QUERY}
+    startup = {name: seconds for name, seconds in of_the_start(seconds_by_name(phases)).items() if name != FIRST_QUERY}
     whole = sum(startup.values())
     return 1 - startup.get(UNNAMED, 0.0) / whole if whole > 0 else None

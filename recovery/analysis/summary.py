@@ -34,9 +34,10 @@ _DERIVED_METRICS = {
     "read_bytes_per_s": ("read_bytes", ("first_query_s",)),
 }
 """Metrics that are computed from others where they were not measured: a dividend, and the divisors."""
-_OF_EVERY_RUN = frozenset(
-    {"startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s"}
-)
+_OF_EVERY_RUN = frozenset((
+    "startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s",
+    "peak_memory_bytes", "before_start_s",
+))  # fmt: skip
 
 
 def metric_value(run: Run, name: str) -> float | None:

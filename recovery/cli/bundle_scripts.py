@@ -25,6 +25,7 @@ from recovery.linux.files import template_dir
 from recovery.model import SECOND_START, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
 from recovery.session.request import Request
+from recovery.workload.first_queries import stored_script
 from recovery.workload.inserts import HEARTBEAT, insert_statements
 from recovery.workload.schema import measure_by_rendering, script_size, script_statements
 
@@ -52,6 +53,8 @@ def sql_scripts(session: Session) -> dict[str, str]:
             found[f"schema-{label}.sql" if label else "schema.sql"] = _script_text(schema)
     except RecoveryError as error:
         found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
+    if queries := session.settings.get("first_queries"):
+        found["first-queries.sql"] = stored_script(str(queries))
     try:
         count = _setting(session, "inserts", Request.inserts)
         head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {count:,}.\n" if count > _MAX_SHOWN_INSERTS else ""

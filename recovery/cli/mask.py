@@ -56,7 +56,7 @@ def kind_of_fact(name: str) -> str | None:
 
 # --- Private texts of the session
 
-_PATH_SETTINGS = ("data", "template", "insert_template", "mysqld", "results")
+_PATH_SETTINGS = ("data", "template", "insert_template", "mysqld", "results", "before_start")
 _SITE_SETTINGS = ("registry", "image", "archive", "mysqld")
 _PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "docker.io")
 _SYSTEM_PATH = re.compile(
@@ -92,6 +92,8 @@ def _setting_values(session: Session, command: list[str], name: str) -> Iterator
             values.append(following)
         elif word.startswith(f"{option}="):
             values.append(word.partition("=")[2])
+    if name == "before_start":
+        values = [word for value in values for word in split_words(value)]
     for value in values:
         yield from (split_name(one)[1] for one in split_own_servers(value)) if name == "mysqld" else (value,)
 

@@ -277,6 +277,17 @@ OPTIONS = (
         field="inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
     ),
     Option(
+        "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
+        "COMMAND", common=False,
+        field="more.before_start", convert=values.parse_command, text=shlex.join, stored="before_start",
+    ),
+    Option(
+        "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
+        "all schemas, and a row of 100 tables.", "[FILE]", Kind.PATH, alone="default", common=False,
+        field="more.first_queries", convert=values.parse_first_queries, stored="first_queries",
+        text=lambda queries: "\n".join(f"-- {name}\n{statement};" for name, statement in queries),
+    ),
+    Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
         field="as_published", stored="as_published",
@@ -546,14 +557,15 @@ def repeat_command(name: str, given: Mapping[str, Any], options: Iterable[Option
         if value in (None, False, ()) or value == option.default:
             continue
         for each in value if isinstance(value, tuple) else (value,):
+            text = str(each).removesuffix(".0") if isinstance(each, float) else str(each)
+            if option.kind is Kind.PATH and text != option.alone:
+                text = str(values.absolute_path(each))
             if each is True:
                 words.append(option.flag)
             elif option.alone is not None:
-                words.append(f"{option.flag}={each}")
-            elif option.kind is Kind.PATH:
-                words += [option.flag, str(values.absolute_path(each))]
+                words.append(f"{option.flag}={text}")
             else:
-                words += [option.flag, str(each).removesuffix(".0") if isinstance(each, float) else str(each)]
+                words += [option.flag, text]
     return shlex.join(words)
 
 

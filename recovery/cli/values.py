@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -162,6 +164,19 @@ def parse_notes(notes: Iterable[str]) -> str | None:
     if not note.isprintable():
         raise UsageError(f"NOTE={note!r} is not a line of plain text", "leave out line ends and control characters")
     return note or None
+
+
+def parse_command(name: str, text: str) -> tuple[str, ...]:
+    """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words; a path of the program becomes absolute."""
+    try:
+        program, *arguments = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{name}={text} is not valid: {error}", "quote it as in a shell") from error
+    if "/" in program:
+        program = str(absolute_path(program))
+    if shutil.which(program) is None:
+        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
+    return program, *arguments
 
 
 def absolute_path(path: Path | str) -> Path:
@@ -326,9 +341,24 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
 
 _QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)
 _MAX_QUERY_FILE_BYTES = 1_000_000
+_MAX_FIRST_QUERIES = 100
+"""Each is a column of the report."""
 
 
-def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]]:
+def parse_first_queries(name: str, path: Path) -> str | tuple[tuple[str, str], ...]:
+    """Returns the queries of `FIRST_QUERIES=FILE`, or `default`."""
+    from recovery.analysis.phase_names import ORDER
+    from recovery.workload.first_queries import DEFAULT
+
+    if str(path) == DEFAULT:
+        return DEFAULT
+    found = tuple(read_queries(path, ORDER, name))
+    if len(found) > _MAX_FIRST_QUERIES:
+        raise UsageError(f"{name}={path} has {len(found):,} queries", f"give {_MAX_FIRST_QUERIES} at most")
+    return found
+
+
+def read_queries(path: Path, taken: Collection[str], option: str = "QUERIES") -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each statement in a file of the user's own queries.
 
     The name is the last comment `-- NAME` above the statement, or else `query-` and its number. `taken` are the names
@@ -336,7 +366,7 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
     would be reported as one."""
     from recovery.workload.schema import split_script
 
-    text = _read_query_file(path)
+    text = _read_query_file(option, path)
     found = list(split_script([text]))
     if not found:
         raise UsageError(f"{path} contains no statement", "write SQL with a semicolon after each statement")
@@ -359,15 +389,15 @@ def read_queries(path: Path, taken: Collection[str]) -> Iterator[tuple[str, str]
         yield name, statement
 
 
-def _read_query_file(path: Path) -> str:
+def _read_query_file(option: str, path: Path) -> str:
     from recovery.linux.files import read_limited
 
     try:
         text = read_limited(path, _MAX_QUERY_FILE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"QUERIES={path} is not UTF-8 text", "save it as UTF-8") from error
+        raise UsageError(f"{option}={path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
-        raise UsageError(f"QUERIES={path} cannot be read: {error.strerror}", "check the path") from error
+        raise UsageError(f"{option}={path} cannot be read: {error.strerror}", "check the path") from error
     if "\0" in text:
-        raise UsageError(f"QUERIES={path} is not a text file", "give a file of SQL statements")
+        raise UsageError(f"{option}={path} is not a text file", "give a file of SQL statements")
     return text

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _PRECISION = ("precision", "max_runs")
 _ALL_STARTS = (
-    "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published",
-    "trace", "stacks", "floor", "fail_over", "max_startup",
+    "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "before_start",
+    "first_queries", "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, "datadir", "as_is", *_PRECISION)
 """All but `scale`: its fit and prediction need the tool's own tables, and the same number of runs at every size, chosen

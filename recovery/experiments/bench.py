@@ -23,6 +23,7 @@ from pymysql.cursors import Cursor
 from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
+from recovery.experiments.before_start import run_before_start
 from recovery.linux.files import TableFiles, open_for_reading, sync_on_exit, table_files, walk_files
 from recovery.linux.page_cache import (
     CacheDropper,
@@ -30,11 +31,12 @@ from recovery.linux.page_cache import (
     make_cold,
     make_tables_cold,
     measure_residency,
+    prove_cold,
     resident_share,
 )
 from recovery.linux.storage import device_of
-from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Schema, StackSamples, Startup, Variant
-from recovery.mysqld.client import count_all_tables, message_of
+from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Phase, Schema, StackSamples, Startup, Variant
+from recovery.mysqld.client import count_all_tables, message_of, run_to_last_row
 from recovery.mysqld.datadir import DataDir, DataDirs, State, copy_data, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -45,6 +47,7 @@ from recovery.mysqld.options import (
     wait_counting_settings,
 )
 from recovery.mysqld.server import Server, StartCompanion
+from recovery.workload.first_queries import NamedQueries, first_queries
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
@@ -71,6 +74,10 @@ class Conditions:
     """Statements of the rendered insert script."""
     as_published: bool = False
     """Whether pages that the insert script has read stay in the cache, as in the published experiment."""
+    before_start: tuple[str, ...] = ()
+    """A command of the user's to run before each timed start."""
+    first_queries: str | NamedQueries = ()
+    """Queries to time after each timed start."""
     dropper: CacheDropper | None = None
     """Drops the caches of the whole host; with None, files are evicted one by one."""
     timed_settings: tuple[tuple[str, str], ...] = ()
@@ -283,6 +290,8 @@ class Bench:
         original = datadir.original if schema.own and schema.own.as_is else None
         self.files = table_files(datadir.mysql, schema, original=original)
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
+        self.before_start_s: float | None = None
+        """Seconds of the user's command before the last timed start; None without one."""
         self.last_read_bytes: int | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
         self.on_step = on_step
@@ -366,7 +375,39 @@ class Bench:
         if sampling is not None:
             process = self.server.process
             self._collect_samples = partial(sampling.seen, process.pid, since=process.started_at, phases=startup.phases)
-        return startup
+        return self._with_first_queries(startup)
+
+    def _with_first_queries(self, startup: Startup) -> Startup:
+        """Runs the first queries, if there are any, and returns the start with a phase for each after its own."""
+        given, phases = self.conditions.first_queries, list(startup.phases)
+        if not given:
+            return startup
+        self.on_step("first queries")
+        since_s = self.server.process.started_at
+        with self.server.session() as connection:
+            for name, statement in first_queries(given, connection):
+                began_s = time.monotonic() - since_s
+                try:
+                    run_to_last_row(connection, statement)
+                except pymysql.MySQLError as error:
+                    raise self.server.failure(f"the query '{name}' failed: {message_of(error)}") from error
+                phases.append(Phase(name, began_s, time.monotonic() - since_s))
+        return replace(startup, phases=tuple(phases))
+
+    def run_before_start(self) -> bool:
+        """Runs the user's command for the next timed start, and returns whether there is one."""
+        command = self.conditions.before_start
+        if command:
+            self.on_step("running BEFORE_START")
+            self.before_start_s = run_before_start(command)
+            self.server.device = device_of(self.datadir.mysql)  # it may have mounted another volume there
+        return bool(command)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The seconds of the user's command before the last timed start, and of the last clean shutdown."""
+        found = {"before_start_s": self.before_start_s, "shutdown_s": self.server.shutdown_s}
+        return {name: value for name, value in found.items() if value is not None}
 
     def samples(self) -> StackSamples | None:
         """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
@@ -440,6 +481,15 @@ class Bench:
         self.last_read_bytes = None
         self.on_step("emptying the cache")
         return make_cold(self.datadir.mysql, self.conditions.dropper)
+
+    def prove_still_cold(self, cold: ColdProof) -> ColdProof:
+        """Proves that the cache, which was emptied before the user's command, is empty after it."""
+        self.on_step("checking the page cache")
+        try:
+            return prove_cold(self.datadir.mysql, self.conditions.dropper, cold.means)
+        except TrialVoidError as error:
+            hint = "a cold start needs a command that reads and writes little of the data directory"
+            raise TrialVoidError(f"after BEFORE_START {error.message}", hint) from error
 
     def make_tables_cold(self) -> ColdProof:
         """Empties the cache of tables and dictionary while an idle server runs, and proves it."""

@@ -5,12 +5,13 @@ Also contains what all experiments with timed starts share: one trial, and the r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
 from recovery.experiments.experiment import TIMED_LOG, Measurement, judge_recovery, start_experiment
-from recovery.model import Cache, Startup, Variant, WarmProof
+from recovery.model import Cache, ColdProof, Startup, Variant, WarmProof
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench
@@ -41,14 +42,18 @@ def reads_are_stable(read_bytes: int | None, *, before: int | None, data_bytes: 
 def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
     """Ends the server and times its start repeatedly until the bytes read are stable, and returns the last start.
 
-    The starts before it are warm-ups. The choice depends on bytes only, never on seconds. Raises TrialVoidError if the
-    bytes read do not become stable."""
+    The starts before it are warm-ups; first queries need at least one, because they read more than a start. The choice
+    depends on bytes only, never on seconds. Raises TrialVoidError if the bytes read do not become stable."""
     for warmups in range(MAX_WARMUPS + 1):
         before = bench.last_read_bytes
         ended = end_previous()
+        bench.run_before_start()
         resident = bench.resident_share()
         startup = bench.timed_start(f"timed-{warmups}.err")
-        if reads_are_stable(startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups):
+        is_stable = reads_are_stable(
+            startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups
+        )
+        if is_stable and (warmups or not bench.conditions.first_queries):
             return ended, startup, WarmProof(warmups, resident, bench.resident_share())
         bench.stop()
     raise TrialVoidError(
@@ -74,49 +79,44 @@ def measure_restart(
 
     With `flush`, the cache is also emptied between start and inserts, as published. The trial ends with a clean
     shutdown, so that the next trial begins from the same state."""
-    cold, flushed_by, warm = None, None, None
     if variant.cache is Cache.WARM:
         ended, startup, warm = time_warm_start(bench, lambda: end_after_inserts(bench, end_server))
-    else:
-        bench.start()
-        flushed_by = bench.flush() if flush else None
-        bench.run_inserts()
-        ended = end_server()
-        if not (flush and bench.conditions.as_published):
-            cold = bench.make_cold()
-        startup = bench.timed_start(TIMED_LOG)
-    samples = bench.samples()
-    contents = bench.count_contents()
-    bench.stop()
-    return Measurement(
-        startup=startup,
-        previous_exit=ended,
-        cold=cold,
-        flushed_by=flushed_by,
-        warm=warm,
-        contents=contents,
-        opened_files=bench.opened_files(),
-        samples=samples,
-    )
+        return end_trial(bench, Measurement(startup=startup, previous_exit=ended, warm=warm))
+    bench.start()
+    flushed_by = bench.flush() if flush else None
+    bench.run_inserts()
+    ended = end_server()
+    cold, startup = time_cold_start(bench, prove=not (flush and bench.conditions.as_published))
+    return end_trial(bench, Measurement(startup=startup, previous_exit=ended, cold=cold, flushed_by=flushed_by))
 
 
 def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
     """Times the recovery that is ahead of a copy of the user's own data directory. Nothing was started there before."""
-    cold, warm = None, None
     bench.restore()
-    if variant.cache is Cache.WARM:
-        bench.read_all()
-        before = bench.resident_share()
-        startup = bench.timed_start(TIMED_LOG)
-        warm = WarmProof(0, before, bench.resident_share())
-    else:
-        cold = bench.make_cold()
-        startup = bench.timed_start(TIMED_LOG)
-    samples = bench.samples()
-    contents = bench.count_contents()
+    if variant.cache is Cache.COLD:
+        cold, startup = time_cold_start(bench)
+        return end_trial(bench, Measurement(startup=startup, cold=cold))
+    bench.run_before_start()
+    bench.read_all()
+    resident = bench.resident_share()
+    startup = bench.timed_start(TIMED_LOG)
+    return end_trial(bench, Measurement(startup=startup, warm=WarmProof(0, resident, bench.resident_share())))
+
+
+def time_cold_start(bench: Bench, *, prove: bool = True) -> tuple[ColdProof | None, Startup]:
+    """Empties the cache, unless it is left as it was after the inserts, and times the next start."""
+    cold = bench.make_cold() if prove else None
+    if bench.run_before_start() and cold is not None:
+        cold = bench.prove_still_cold(cold)
+    return cold, bench.timed_start(TIMED_LOG)
+
+
+def end_trial(bench: Bench, measured: Measurement) -> Measurement:
+    """Counts what is there after the timed start, and shuts the server down."""
+    samples, contents = bench.samples(), bench.count_contents()
     bench.stop()
-    return Measurement(
-        startup=startup, cold=cold, warm=warm, contents=contents, opened_files=bench.opened_files(), samples=samples
+    return replace(
+        measured, metrics=bench.metrics, contents=contents, opened_files=bench.opened_files(), samples=samples
     )
 
 

@@ -120,8 +120,14 @@ def trusted_users() -> frozenset[int]:
     """Returns the user ids that are trusted: root, this user, and for root the user that SUDO_UID names.
 
     Under sudo, or in a container, root acts on behalf of a user who could do all of it directly."""
-    own, behalf = os.geteuid(), os.environ.get("SUDO_UID", "")
-    return frozenset({0, own, *([int(behalf)] if own == 0 and re.fullmatch(r"[0-9]{1,10}", behalf) else [])})
+    behalf = sudo_user()
+    return frozenset({0, os.geteuid(), *([] if behalf is None else [behalf])})
+
+
+def sudo_user() -> int | None:
+    """Returns the id of the user on whose behalf root runs this tool, or None."""
+    behalf = os.environ.get("SUDO_UID", "")
+    return int(behalf) if os.geteuid() == 0 and re.fullmatch(r"[0-9]{1,10}", behalf) else None
 
 
 def create_private_folder(folder: Path) -> None:

@@ -182,6 +182,12 @@ def process_resident_bytes(pid: int) -> int | None:
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else None
 
 
+def process_peak_memory_bytes(pid: int) -> int | None:
+    """Returns the largest resident memory that the process has had since its exec."""
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", read_text(Path(f"/proc/{pid}/status")) or "", re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
 @dataclass(frozen=True)
 class ProcessActivity:
     """CPU time and I/O of a process so far."""

@@ -17,7 +17,6 @@ from statistics import fmean
 from typing import Any
 
 import pymysql
-from pymysql.cursors import SSCursor
 
 from recovery.builds.packages import DUMP, SYSBENCH
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
@@ -55,7 +54,7 @@ from recovery.model import (
     Variant,
     VariantSpec,
 )
-from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.client import message_of, run_to_last_row, scalar
 from recovery.mysqld.options import POOL_OPTIONS
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup_sampler import BackgroundLoadMeter
@@ -335,18 +334,14 @@ def _load_metrics(report: sysbench.Report, polls: polling.PollResult | None) -> 
 
 # --- Single statements, dumps and table creation: one client over the server's socket
 
-_ROWS_AT_ONCE = 1000
 _DUMP_WAIT_S = 60.0
 
 
 def run_statement(bench: Bench, task: StatementTask, watch: TaskMonitor) -> TaskResult:
     """Times one statement until its last row has arrived; connecting is not part of the time."""
     bench.on_step("running the statement")
-    rows = 0
-    with bench.server.session() as connection, closing(connection.cursor(SSCursor)) as cursor, watch.measured():
-        cursor.execute(task.statement)
-        while fetched := cursor.fetchmany(_ROWS_AT_ONCE):
-            rows += len(fetched)
+    with bench.server.session() as connection, watch.measured():
+        rows = run_to_last_row(connection, task.statement)
     return TaskResult({"elapsed_s": watch.seconds, "rows": float(rows)}, {"statement": task.statement})
 
 
@@ -418,7 +413,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     metrics, record = _evaluate(watch, done)
     bench.describe()
     bench.stop()
-    return Measurement(metrics=metrics, load=record, cold=cold, samples=samples)
+    return Measurement(metrics=metrics | bench.metrics, load=record, cold=cold, samples=samples)
 
 
 def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], LoadRecord]:

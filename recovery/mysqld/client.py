@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 from pymysql.constants import CLIENT
+from pymysql.cursors import SSCursor
 
 from recovery.errors import ServerFailedError
 from recovery.model import SYSTEM_SCHEMAS, Schema
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
+_ROWS_AT_ONCE = 1000
 _NOT_LISTENING = frozenset({2002, 2003, 2006, 2013, 1040})
 """Errors that mean that the server does not listen yet or has just gone, or (1040) that all its connections are taken.
 All others are answers of the server."""
@@ -94,6 +96,16 @@ def users_schemas(connection: Connection[Cursor]) -> list[str]:
 def count_all_tables(connection: Connection[Cursor], schema: Schema) -> int:
     """Returns the number of tables of this schema, with those of the user's own data directory that it was added to."""
     return count_tables(connection, users_schemas(connection) if schema.own else schema.database_names)
+
+
+def run_to_last_row(connection: Connection[Cursor], statement: str) -> int:
+    """Runs a statement until its last row has arrived, and returns the number of rows, none of which is kept."""
+    rows = 0
+    with contextlib.closing(connection.cursor(SSCursor)) as cursor:
+        cursor.execute(statement)
+        while fetched := cursor.fetchmany(_ROWS_AT_ONCE):
+            rows += len(fetched)
+    return rows
 
 
 def count_tables(connection: Connection[Cursor], databases: Iterable[str]) -> int:

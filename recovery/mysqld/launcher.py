@@ -10,6 +10,7 @@ import os
 import resource
 import select
 import signal
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,8 @@ class ServerProcess(ABC):
         self.pid = pid
         self.started_at = started_at
         """The moment right before the exec, on the monotonic clock."""
+        self.ended_at: float | None = None
+        """The moment at which its end was seen, on the monotonic clock; None while it runs."""
         self._exit: Exit | None = None
         self._pidfd = os.pidfd_open(pid)
 
@@ -100,6 +103,7 @@ class ServerProcess(ABC):
     def wait(self, timeout_s: float) -> Exit | None:
         """Waits up to `timeout_s` for the process to end. Returns how it ended, or None if it still runs."""
         if self._exit is None and self.has_ended(timeout_s):
+            self.ended_at = self.ended_at or time.monotonic()
             self._exit = self._read_exit()
         return self._exit
 

@@ -78,6 +78,8 @@ class Server:
         self.on_line: Callable[[LogLine], None] | None = None
         """Called with every log line of a start as it arrives."""
         self.follower = follower
+        self.shutdown_s: float | None = None
+        """Seconds of the last clean shutdown, from SIGTERM to the exit of the process."""
         self._launcher = launcher
         self.device = device
         """The device that holds the data directory."""
@@ -241,6 +243,7 @@ class Server:
         """Shuts the server down cleanly, however long that takes while it does anything. Raises ServerFailedError
         unless it exits with code 0 and logs its shutdown."""
         process = self._running_process("stopped")
+        asked_at = time.monotonic()
         process.signal(signal.SIGTERM)
         exited = wait_for_exit(process, self.stall_s)
         if isinstance(exited, str):
@@ -252,6 +255,8 @@ class Server:
         events = filter(None, map(classify, last_lines(process.launch.log, 50)))
         if not any(event.kind is EventKind.SHUTDOWN for event in events):
             raise self._failed("the server ended without a shutdown message in its log")
+        assert process.ended_at is not None, "its exit was read"
+        self.shutdown_s = process.ended_at - asked_at
         return exited
 
     def _running_process(self, about_to_be: str) -> ServerProcess:

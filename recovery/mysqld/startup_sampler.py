@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -222,6 +222,7 @@ class StartupSampler:
         """Reads the totals if the start succeeded, stops the thread, and takes a last sample."""
         if kind is None:
             self.usage, self.background = self._meter.read(), self._background.read()
+            self.usage = replace(self.usage, peak_memory_bytes=procfs.process_peak_memory_bytes(self._pid))
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -101,6 +101,12 @@ class StoredFit(LineFit):
     form: str = LINE
     """`straight line`, or `piecewise` if the means of the points show that no straight line fits (`lack_of_fit_p`
     under 0.05). Piecewise means straight from each mean to the next, and beyond the last with the last slope."""
+    memory_fixed_bytes: float | None = None
+    """Peak memory of a start without any table, by a straight line. Present only if it was measured in enough runs."""
+    memory_per_table_bytes: float | None = None
+    """Peak memory that each table adds, by the same line."""
+    memory_per_table_error_bytes: float | None = None
+    """Half of its 95 % interval, if the straight line fits."""
     predicted: Predicted | None = None
     """Present only if a prediction was requested."""
     held_out: HeldOut | None = None

@@ -17,9 +17,9 @@ from recovery.analysis.growth import (
     growth_curves,
     requested_prediction,
 )
-from recovery.analysis.phase_names import JOIN, UNNAMED, named_share, seconds_by_name, sorted_phases
+from recovery.analysis.phase_names import JOIN, UNNAMED, is_after_the_start, named_share, seconds_by_name, sorted_phases
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
-from recovery.analysis.summary import mean, measured_runs_by_cell, metric_means, per_table
+from recovery.analysis.summary import mean, measured_runs_by_cell, metric_means, metric_values, per_table
 from recovery.analysis.warm import WarmEvidence, warm_evidence
 from recovery.model import Cache, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import fmt
@@ -213,6 +213,8 @@ def _explained(names: Sequence[str]) -> tuple[str, ...]:
     notes = ["named: share of the startup that is in a phase with a name."]
     if any(JOIN in name for name in names):
         notes.append("a + b: no line of the log separates the two.")
+    if after := [name for name in names if is_after_the_start(name)]:
+        notes.append(f"{', '.join(after)}: queries after the start (FIRST_QUERIES), which are not part of its time.")
     if UNNAMED in names:
         notes.append("unnamed: between two lines of the log that do not show what the server did.")
     return tuple(notes)
@@ -256,6 +258,7 @@ def scale_tables(session: Session) -> tuple[Table, ...]:
         *((_fit_table(fitted),) if fitted else ()),
         *((_tested(tested),) if tested else ()),
         *((_predicted(fitted, requested),) if fitted and requested is not None else ()),
+        *_memory(drawn),
     )
 
 
@@ -292,18 +295,23 @@ def _growth_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
             fmt.seconds(middle),
             fmt.seconds(min(times, default=None)),
             fmt.seconds(max(times, default=None)),
-            fmt.ABSENT if middle is None else f"{1000 * middle / tables:.3f}",
-            _added(before, tables, middle),
+            _milliseconds(None if middle is None else middle / tables),
+            _milliseconds(_added(before, tables, middle)),
             fmt.ABSENT if middle is None or not line else _percent_change(middle / line - 1),
             ", ".join(map(str, sorted(threads))) or fmt.ABSENT,
         )
         before = None if middle is None else (tables, middle)
 
 
-def _added(before: tuple[int, float] | None, tables: int, middle: float | None) -> str:
+def _added(before: tuple[int, float] | None, tables: int, middle: float | None) -> float | None:
+    """Returns what each further table adds since the point before."""
     if before is None or middle is None or tables == before[0]:
-        return fmt.ABSENT
-    return f"{1000 * (middle - before[1]) / (tables - before[0]):.3f}"
+        return None
+    return (middle - before[1]) / (tables - before[0])
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return fmt.ABSENT if seconds is None else f"{1000 * seconds:.3f}"
 
 
 def _missing_data_notes(drawn: tuple[Curve, ...]) -> Iterator[str]:
@@ -410,6 +418,47 @@ def _predicted_row(curve: Curve, found: Prediction, form: str) -> tuple[str, ...
         fmt.ABSENT if tested is None or tested.off is None else _percent_change(tested.off),
         "not tested" if curve.predicts is None else fmt.yes_or_no(curve.predicts),
     )
+
+
+def _memory(drawn: tuple[Curve, ...]) -> Iterator[Table]:
+    """Yields the table of the peak memory at each number of tables, if it was measured."""
+    rows = [row for curve in drawn for row in _memory_rows(curve)]
+    if not rows:
+        return
+    fits = [(curve, found) for curve in drawn if (found := curve.memory_fit) is not None]
+    yield Table(
+        title="Peak memory of the start against the number of tables",
+        headers=("version", "variant", "tables", "mean", "B added"),
+        rows=tuple(rows),
+        numeric=(False, False, *(True,) * 3),
+        notes=(
+            "mean: largest resident memory until the first answered query; B added: bytes by each further table since "
+            "the point before.",
+            *(
+                f"{curve.version} {curve.variant}, {found.form}: {fmt.size(round(found.fixed_s))} and "
+                f"{found.per_table_s:,.0f} B +- {found.per_table_error_s:,.0f} for each table."
+                for curve, found in fits
+                if found.form == LINE
+            ),
+        ),
+        keys=3,
+    )
+
+
+def _memory_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
+    before: tuple[int, float] | None = None
+    for tables, runs in curve.points:
+        used = mean(metric_values(runs, "peak_memory_bytes"))
+        if used is not None:
+            added = _added(before, tables, used)
+            yield (
+                curve.version,
+                curve.variant,
+                fmt.count(tables),
+                fmt.size(round(used)),
+                fmt.ABSENT if added is None else f"{added:,.0f}",
+            )
+            before = tables, used
 
 
 def _interval(found: Prediction) -> str:

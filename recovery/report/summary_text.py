@@ -484,20 +484,24 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     if slow is None:
         return
     runs = context.measured[slow.version, slow.variant]
+    means = context.phases.get((slow.version, slow.variant), {})
     clauses = [
-        *_phases(context.phases.get((slow.version, slow.variant), {})),
+        *_phases(phase_names.of_the_start(means)),
         *_reads_per_table(runs),
         *_tablespaces(runs),
     ]
     if clauses:
         yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
+    if after := {name: seconds for name, seconds in means.items() if phase_names.is_after_the_start(name)}:
+        yield f"First queries after that: {', '.join(_phases(after))}."
 
 
 def advice_of(session: Session) -> str | None:
     """Returns where the documentation says what shortens the longest phase of the slowest start; None if no start was
     timed or no phase is known."""
     slow = slowest_start(session, summarise(session)) if session.has_caches else None
-    means = phase_means(session).get((slow.version, slow.variant), {}) if slow is not None else {}
+    found = phase_means(session).get((slow.version, slow.variant), {}) if slow is not None else {}
+    means = phase_names.of_the_start(found)
     return phase_names.advice_on(max(means, key=lambda name: means[name])) if means else None
 
 

@@ -137,6 +137,8 @@ class DatadirPool:
         return Conditions(
             insert_statements(planned.schema, count=requested.inserts, template=requested.insert_template),
             as_published=requested.as_published,
+            before_start=requested.experiment_options.more.get("before_start", ()),
+            first_queries=requested.experiment_options.more.get("first_queries", ()),
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
             trace=requested.trace,

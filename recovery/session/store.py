@@ -40,6 +40,7 @@ from recovery.linux.files import (
 )
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.model import (
+    RECOVERY_METRIC,
     Axis,
     Cache,
     OpenedFiles,
@@ -297,7 +298,7 @@ def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
         cold_means=cold.means if cold else measured.flushed_by,
         resident_before_bytes=cold.resident_bytes if cold else None,
         told=dict(measured.observations),
-        **_startup_fields(measured.startup, timeline=not measured.metrics),
+        **_startup_fields(measured.startup, timeline=RECOVERY_METRIC not in measured.metrics),
         **_load_fields(measured.load),
         **_same_fields(measured.warm),
         **_contents_fields(measured.contents),
@@ -326,6 +327,7 @@ def _usage_metrics(usage: ResourceUsage, *, seconds: float) -> dict[str, float |
         "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
         "cpu_s": usage.cpu_s,
         "group_memory_bytes": usage.group_memory_bytes,
+        "peak_memory_bytes": usage.peak_memory_bytes,
     }
 
 

@@ -34,9 +34,12 @@ def test_a_directory_grows_to_the_next_number_of_tables(grown: str, once: Path) 
     assert [one["tables"] for one in report["runs"]] == [100, 100, 300, 300]
     for one in report["runs"]:
         assert one["verdict"] == "measured", one["reason"]
+        assert one["shutdown_s"] > 0
+        assert 20_000_000 < one["peak_memory_bytes"] < 1_000_000_000
     assert report["runs"][-1]["rows_found"] == 400, "what was written before it grew is counted on"
     (fit,) = report["fits"]
     assert fit["runs"] == 4
+    assert fit["memory_fixed_bytes"] > 20_000_000
     assert fit["predicted"]["tables"] == 1000
 
 

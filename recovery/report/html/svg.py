@@ -435,7 +435,7 @@ def phase_colour(phase: str) -> tuple[int, bool]:
     number = (
         _PHASE_COLOUR_ORDER.index(first)
         if first in _PHASE_COLOUR_ORDER
-        else _PHASE_COLOUR_ORDER.index(phase_names.UNNAMED)
+        else _PHASE_COLOUR_ORDER.index(phase_names.FIRST_QUERY)  # a query after it
     )
     return number % COLOURS, bool(joined) != (number >= COLOURS)
 
