@@ -54,6 +54,17 @@ def refused(scenario: str, **given: Any) -> UsageError:
 # -- what a request contains
 
 
+def test_the_table_cache_is_planned_for_the_files_that_servers_may_open() -> None:
+    many = {"tables": "1000", "load_tables": "1000", "versions": ("8.0.31",)}
+    assert "need 16,000 entries" in refused("interference", **many, open_files="20000").message
+    request = asked("interference", **many, open_files="40000")
+    assert "18000" in {
+        value for spec in request.variant_specs for name, value in spec.axes if name == "table_open_cache"
+    }
+    assert "--open-files 40000" in request.command
+    assert dict(request.stored_settings)["open_files"] == 40_000
+
+
 def test_the_published_scale_has_the_published_sizes() -> None:
     request = asked("metadata")
     assert (request.schema.tables, request.schema.databases, request.runs) == (10_000, 100, 3)

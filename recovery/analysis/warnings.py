@@ -592,7 +592,7 @@ def options_not_in_effect(session: Session) -> Iterator[Facts]:
                     f"{version} {change.option}={change.requested}",
                     {
                         "change": f"{change}{_same_effect_text(session, version, change)}",
-                        "files": f": {files} here" if files else "",
+                        "files": f"; {files} here" if files else "",
                     },
                 )
     yield from known_changes.values()
@@ -777,7 +777,7 @@ CHECKS: tuple[Check, ...] = (
         "measure on a larger host."),
     Check("option-not-in-effect", options_not_in_effect,
         "{change}.",
-        "These cells were measured with the value in effect. A higher limit on open files (ulimit -n{files}), or "
+        "These cells were measured with the value in effect. More open files (OPEN_FILES={files}), or "
         "another value, may help."),
     Check("debug-build", debug_build,
         "This is a debug build ({version}), which is slower.",

@@ -233,6 +233,11 @@ OPTIONS = (
         field="limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
     ),
     Option(
+        "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
+        field="open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
+        stored="open_files", lasting=True,
+    ),
+    Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
         field="server_options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
         lasting=True,

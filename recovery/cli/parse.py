@@ -81,6 +81,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     with refuse_steps(refused):
         instances = possible_cache_instances(options, versions, dict(own.get("server_options", ())))
         host = replace(host_capacity(limits), instances=instances)
+        host = replace(host, open_files=own.get("open_files", host.open_files))
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
     precise = {"runs": None, "max_runs": _DEFAULT_MAX_RUNS} if "precision" in own else {}

@@ -94,8 +94,8 @@ def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, st
     fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={most} at most"
     raise UsageError(
         f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
-        f"table cache; the files that a server may open here (ulimit -n) allow {limit:,}",
-        f"give {fewer}, or the values to measure at: OPTION={_CACHE}={limit // 4},{limit}",
+        f"table cache; the {room.files:,} files that a server may open here allow {limit:,}",
+        f"give {fewer}, more OPEN_FILES=, or the values to measure at: OPTION={_CACHE}={limit // 4},{limit}",
     )
 
 
