@@ -14,7 +14,7 @@ export PYTHON
 VENV := .venv
 RECOVERY := $(VENV)/bin/recovery
 
-VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS \
+VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS CPU_SET \
     UNPRIVILEGED
 # Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
 GIVEN_TO_MAKE := PRECISION MAX_RUNS ROWS COLUMNS DATABASE LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP AS_PUBLISHED \
@@ -68,7 +68,7 @@ help: ## this page
 	@echo "  yours     MYSQLD=/usr/sbin/mysqld (several: base=/a/mysqld new=/b/mysqld), IMAGE=my/mysql, DEFAULTS_FILE=my.cnf,"
 	@echo "            DATA=/mnt/ebs (the volume under test), RESULTS=results"
 	@echo "  why       TRACE=1 (files opened and read), FLOOR=1 (what the storage allows), STACKS=1 (where threads are)"
-	@echo "  limits    READ_IOPS=5000, READ_BPS=100m, MEMORY=2g, CPUS=1.5"
+	@echo "  limits    READ_IOPS=5000, READ_BPS=100m, MEMORY=2g, CPUS=1.5, CPU_SET=0-3"
 	@echo "  how       ENGINE=docker or local, ARCHIVE and REGISTRY (mirrors), OFFLINE=1, UNPRIVILEGED=1, NO_PROBE=1, NOTE=io2"
 	@echo "  loads     SCALE=quick, standard or published (all sizes), SECONDS=60, THREADS=\"1 8\", WORKLOAD, OPTION, MEMORY_RATIO"
 	@echo "ARGS=\"--dry-run\" passes any other option on."

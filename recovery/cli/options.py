@@ -233,6 +233,11 @@ OPTIONS = (
         field="limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
     ),
     Option(
+        "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
+        from_environment=True,
+        field="limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
+    ),
+    Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
         field="open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
         stored="open_files", lasting=True,

@@ -28,6 +28,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, default_clients
 from recovery.linux import procfs
+from recovery.linux.cgroups import usable_cpus
 from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.model import NO_LIMITS, Limits, Schema
@@ -74,7 +75,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     }
     own, limits = field_values("", wanted), Limits(**field_values("limits", wanted))
     options = ExperimentOptions(
-        **{**_reserved_cpus(), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
+        **{**_reserved_cpus(limits), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
     )
     schema = requested_schema(experiment, field_values("schema", wanted), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
@@ -378,9 +379,8 @@ def schema_of_options(given: GivenOptions) -> Schema:
 
 def host_capacity(limits: Limits) -> HostCapacity:
     """Returns the capacity of the host, reduced to the CPUs and the memory that the limits allow the server."""
-    cpus = len(procfs.own_cpus())
     return HostCapacity(
-        cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
+        cpus=max(1, int(usable_cpus(limits, len(procfs.own_cpus())))),
         memory_bytes=min(procfs.memory_bytes(), limits.memory_bytes or procfs.memory_bytes()),
         no_disk=_why_no_disk,
         no_power_cut=_why_no_power_cut,
@@ -399,9 +399,9 @@ def _why_no_power_cut() -> str | None:
     return why_no_power_cut()
 
 
-def _reserved_cpus() -> dict[str, Any]:
+def _reserved_cpus(limits: Limits) -> dict[str, Any]:
     """Returns the CPUs of a loaded server and of its clients, or nothing if the host has too few to reserve any."""
-    apart = procfs.split_cores(procfs.own_cores())
+    apart = procfs.reserved_cpus(limits.cpu_set)
     if apart is None:
         return {}
     return {

@@ -35,7 +35,7 @@ from recovery.experiments.experiment import (
     accept,
 )
 from recovery.linux.cgroups import UsageMeter
-from recovery.linux.procfs import own_cores, pin_process, split_cores
+from recovery.linux.procfs import pin_process, reserved_cpus
 from recovery.loads import poller as polling
 from recovery.loads import sysbench
 from recovery.loads.load_plan import DATABASE, check_clients, check_memory, load_settings, max_simultaneous_clients
@@ -273,7 +273,8 @@ def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
 
 def _pin_apart(bench: Bench) -> frozenset[int] | None:
     """Pins the server to some of the CPUs and returns those of the clients; None if they share all CPUs."""
-    apart = split_cores(own_cores())
+    group = bench.server.group
+    apart = reserved_cpus(group.limits.cpu_set if group else None)
     if apart is not None and (refused := pin_process(bench.server.process.pid, apart.server)):
         bench.add_note(f"Server and clients share all CPUs: {refused}.")
         bench.cpus_shared = True
