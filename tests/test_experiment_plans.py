@@ -94,8 +94,18 @@ def test_metadata_runs_the_published_queries_and_both_dumps() -> None:
     assert isinstance(tasks["Q2"], StatementTask)
     assert "'s_1'" in tasks["Q2"].statement
     assert tasks["mine"] == StatementTask("select 1")
-    assert tasks["dump-skip-lock-tables"] == DumpTask(("--skip-lock-tables",))
+    assert tasks["dump-skip-lock-tables"] == DumpTask(100, ("--skip-lock-tables",))
     assert tasks["published-build"] == CreateTask(500)
+
+
+def test_metadata_runs_only_what_was_asked_for() -> None:
+    mine = (("mine", "select 1"),)
+    found = works("metadata", ExperimentOptions(parts=("mine", "dump"), queries=mine, more={"dump_schemas": 10}))
+    assert {work.name: work.task for work in found} == {"mine": StatementTask("select 1"), "dump": DumpTask(10)}
+    with pytest.raises(UsageError, match="QUESTION=published-build: metadata has no such question"):
+        works("metadata", ExperimentOptions(parts=("published-build",)))
+    with pytest.raises(UsageError, match="DUMP_SCHEMAS=101 is more than SCHEMAS=100"):
+        works("metadata", ExperimentOptions(more={"dump_schemas": 101}))
 
 
 def test_interference_measures_each_cache_with_and_without_the_poller() -> None:

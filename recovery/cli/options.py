@@ -401,6 +401,10 @@ OPTIONS = (
         text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
     ),
     Option(
+        "dump_schemas", "Dump only so many of the schemas.", "N", Kind.WHOLE, common=False,
+        field="more.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
+    ),
+    Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
         field="more.published_build", convert=values.count(values.MAX_TABLES),

@@ -21,7 +21,7 @@ _STARTS = (*_ALL_STARTS, *_PRECISION)
 """All but `scale`: its fit and prediction need the same number of runs at every size, chosen without seeing them."""
 _LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
-_METADATA = ("scale", "schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)
+_METADATA = ("scale", "schemas", "question", "queries", "dump_schemas", "published_build", *_EXTRAS, *_PRECISION)
 _POLLED = (*_LOADS, "queries", "pollers", "every", *_EXTRAS)
 _CRASHES = ("schemas", "question", "seed", "only")
 

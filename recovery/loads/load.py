@@ -352,12 +352,12 @@ def run_statement(bench: Bench, task: StatementTask, watch: TaskMonitor) -> Task
 
 
 def run_dump(bench: Bench, task: DumpTask, watch: TaskMonitor) -> TaskResult:
-    """Times a dump of all definitions without rows; its output is counted and discarded."""
+    """Times a dump of the definitions without rows; its output is counted and discarded."""
     bench.on_step("dumping")
     program = bench.conditions.programs[DUMP]
     command = [
         str(program.path), "--no-defaults", "--user=root", f"--socket={bench.server.socket}", "--no-data",
-        *program.options, *task.options, "--databases", *bench.schema.database_names,
+        *program.options, *task.options, "--databases", *bench.schema.database_names[: task.schemas],
     ]  # fmt: skip
     with (
         watch.clients_at_work(),

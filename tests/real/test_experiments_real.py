@@ -121,6 +121,17 @@ def test_tables_that_a_killed_run_left_are_dropped_before_anything_is_measured(m
     assert cell(stored(metadata), NEW, question="Q1").metrics["rows"] == SCHEMAS + the_servers_own
 
 
+def test_a_dump_of_one_schema_is_measured_alone(metadata: Path, data: Path, tmp_path: Path) -> None:
+    where = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1", *SMALL_LOG]
+    assert run([*METADATA_COMMAND, "--version", NEW, "--question", "dump", "--dump-schemas", "1", *where]) == 0
+    session = stored(tmp_path)
+    (alone,) = session.runs
+    assert session.variants == ("dump",)
+    assert alone.clients["dump"].endswith("--databases s_1")
+    of_all = cell(stored(metadata), NEW, question="dump").metrics["dump_bytes"]
+    assert 100 * TABLES < alone.metrics["dump_bytes"] < of_all / 2
+
+
 DICTIONARIES = {USUAL: "s_*/*.frm", NEW: "mysql.ibd"}
 
 
