@@ -310,6 +310,22 @@ def interference(host: HostCapacity = HOST, **asked: object) -> tuple[VariantSpe
     return works("interference", ExperimentOptions(**asked), host=host)  # type: ignore[arg-type]
 
 
+def test_queries_of_the_pollers_are_compared_beside_one_load_alone() -> None:
+    own = (("mine", "select 1"),)
+    found = interference(queries=own, more={"poll_query": ("foreign-keys", "filtered", "mine")})
+    polls = {dict(one.axes)["poll"]: one.task.poll for one in found if isinstance(one.task, Load)}
+    assert {value: poll.clients for value, poll in polls.items() if poll} == {
+        "off": 0, "foreign-keys": 1, "filtered": 1, "mine": 1
+    }  # fmt: skip
+    asked = {value: poll.statements for value, poll in polls.items() if poll}
+    assert "rc.table_name = '{table}'" in asked["filtered"][0]
+    assert "rc.table_name" not in asked["foreign-keys"][0]
+    assert asked["mine"] == ("select 1",)
+    with pytest.raises(UsageError, match="POLL_QUERY=x: there is no such query") as error:
+        interference(more={"poll_query": ("x",)})
+    assert error.value.hint == "there are: foreign-keys, filtered"
+
+
 def test_as_many_tables_stay_open_as_files_allow() -> None:
     """As 10.11.5 reports it; 5.7.22 and 8.0.31 report ten more."""
     assert max_open_tables(LIMIT, connections=1000) == 9485

@@ -27,7 +27,6 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     cell_words,
     is_compared,
-    is_switch,
     main_value,
     mean,
     measured_runs_by_cell,
@@ -435,8 +434,7 @@ def short_run(session: Session) -> Iterator[Facts]:
 
 def missing_polls(session: Session, runs: Runs) -> Mapping[str, object] | None:
     """Finds loads with polling in which no poll was answered."""
-    polled = any(axis.name == _POLL and is_switch(axis) for axis in session.axes)
-    if not polled or session.value_of(runs[0].variant, _POLL) != "on":
+    if session.cells.get(runs[0].variant, {}).get(_POLL, "off") == "off":
         return None
     silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
     return {"runs": runs_text(silent)} if silent else None

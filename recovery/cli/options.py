@@ -411,6 +411,12 @@ OPTIONS = (
         stored="published_build",
     ),
     Option(
+        "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
+        "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
+        "NAME...", common=False,
+        field="more.poll_query", convert=values.words, stored="poll_query",
+    ),
+    Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,
         field="experiment_options.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
     ),

@@ -22,7 +22,7 @@ _STARTS = (*_ALL_STARTS, *_PRECISION)
 _LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
 _METADATA = ("scale", "schemas", "question", "queries", "dump_schemas", "published_build", *_EXTRAS, *_PRECISION)
-_POLLED = (*_LOADS, "queries", "pollers", "every", *_EXTRAS)
+_POLLED = (*_LOADS, "queries", "poll_query", "pollers", "every", *_EXTRAS)
 _CRASHES = ("schemas", "question", "seed", "only")
 
 

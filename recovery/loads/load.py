@@ -493,6 +493,7 @@ def load_experiment(
     defaults: Mapping[str, str],
     sizes: Sizes,
     foreign_keys: int = 0,
+    names: tuple[str, ...] = (),
 ) -> Experiment:
     """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`.
 
@@ -522,6 +523,7 @@ def load_experiment(
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
+        names=names,
         runs=3,
         inserts=0,
         bases=bases,

@@ -209,6 +209,32 @@ def test_a_load_with_a_poller(versions: str, at: list[str], tmp_path: Path) -> N
     assert USUAL in text
 
 
+def test_a_filter_by_table_keeps_a_poll_from_opening_all_tables(at: list[str], tmp_path: Path) -> None:
+    sizes = [
+        "--load-tables",
+        "10",
+        "--threads",
+        "1",
+        "--seconds",
+        "2",
+        "--warmup",
+        "1",
+        "--every",
+        "0.1",
+        "--runs",
+        "1",
+    ]
+    options = ["--option", "table_open_cache=50", "--set", "table_open_cache_instances=1"]
+    queries = ["--poll-query", "foreign-keys filtered"]
+    assert run([*INTERFERENCE, "--version", USUAL, *sizes, *options, *queries, *at]) == 0
+    session = stored(tmp_path)
+    assert (session.axes[-1].values, session.axes[-1].base) == (("off", "foreign-keys", "filtered"), "off")
+    all_of_them, one = (cell(session, USUAL, poll=poll).metrics for poll in ("foreign-keys", "filtered"))
+    assert all_of_them["opened_tables_per_s"] > TABLES / 2 * all_of_them["polls_per_s"]
+    assert one["polls_per_s"] > 0
+    assert one["opened_tables_per_s"] < TABLES / 4 * one["polls_per_s"]
+
+
 def test_unanswered_polls_and_an_option_out_of_reach_are_reported(
     at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
