@@ -119,6 +119,8 @@ class Limits:
     memory_bytes: int | None = None
     """Includes the page cache."""
     cpus: float | None = None
+    cpu_set: str | None = None
+    """The CPUs that it may use, such as `0-63`. None: all of them."""
 
     def __bool__(self) -> bool:
         return self != NO_LIMITS

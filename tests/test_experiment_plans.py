@@ -94,8 +94,18 @@ def test_metadata_runs_the_published_queries_and_both_dumps() -> None:
     assert isinstance(tasks["Q2"], StatementTask)
     assert "'s_1'" in tasks["Q2"].statement
     assert tasks["mine"] == StatementTask("select 1")
-    assert tasks["dump-skip-lock-tables"] == DumpTask(("--skip-lock-tables",))
+    assert tasks["dump-skip-lock-tables"] == DumpTask(100, ("--skip-lock-tables",))
     assert tasks["published-build"] == CreateTask(500)
+
+
+def test_metadata_runs_only_what_was_asked_for() -> None:
+    mine = (("mine", "select 1"),)
+    found = works("metadata", ExperimentOptions(parts=("mine", "dump"), queries=mine, more={"dump_schemas": 10}))
+    assert {work.name: work.task for work in found} == {"mine": StatementTask("select 1"), "dump": DumpTask(10)}
+    with pytest.raises(UsageError, match="QUESTION=published-build: metadata has no such question"):
+        works("metadata", ExperimentOptions(parts=("published-build",)))
+    with pytest.raises(UsageError, match="DUMP_SCHEMAS=101 is more than SCHEMAS=100"):
+        works("metadata", ExperimentOptions(more={"dump_schemas": 101}))
 
 
 def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
@@ -280,7 +290,7 @@ def test_two_requests_with_the_same_effect_are_one_experiment() -> None:
     check_differs("a", described)
     with pytest.raises(TrialVoidError, match="32000 was requested, 9495 is in effect, as in a") as error:
         check_differs("b", described)
-    assert "ulimit -n" in error.value.hint
+    assert "OPEN_FILES" in error.value.hint
 
 
 def test_the_server_of_a_cell_is_the_one_with_its_options() -> None:
@@ -300,6 +310,22 @@ def interference(host: HostCapacity = HOST, **asked: object) -> tuple[VariantSpe
     return works("interference", ExperimentOptions(**asked), host=host)  # type: ignore[arg-type]
 
 
+def test_queries_of_the_pollers_are_compared_beside_one_load_alone() -> None:
+    own = (("mine", "select 1"),)
+    found = interference(queries=own, more={"poll_query": ("foreign-keys", "filtered", "mine")})
+    polls = {dict(one.axes)["poll"]: one.task.poll for one in found if isinstance(one.task, Load)}
+    assert {value: poll.clients for value, poll in polls.items() if poll} == {
+        "off": 0, "foreign-keys": 1, "filtered": 1, "mine": 1
+    }  # fmt: skip
+    asked = {value: poll.statements for value, poll in polls.items() if poll}
+    assert "rc.table_name = '{table}'" in asked["filtered"][0]
+    assert "rc.table_name" not in asked["foreign-keys"][0]
+    assert asked["mine"] == ("select 1",)
+    with pytest.raises(UsageError, match="POLL_QUERY=x: there is no such query") as error:
+        interference(more={"poll_query": ("x",)})
+    assert error.value.hint == "there are: foreign-keys, filtered"
+
+
 def test_as_many_tables_stay_open_as_files_allow() -> None:
     """As 10.11.5 reports it; 5.7.22 and 8.0.31 report ten more."""
     assert max_open_tables(LIMIT, connections=1000) == 9485
@@ -315,8 +341,9 @@ def messages_about_caches(folder: Path, *values: str, versions: tuple[str, ...] 
     found = interference(options=(("table_open_cache", values),))
     own = (("max_connections", "1000"),)
     request = Request("interference", found, versions, Schema(100), 1, folder, folder, server_options=own)
+    request = replace(request, open_files=LIMIT)
     printed: list[str] = []
-    check_table_open_cache(request, say=printed.append, open_files=LIMIT)
+    check_table_open_cache(request, say=printed.append)
     return printed
 
 
@@ -325,7 +352,7 @@ def test_a_cache_that_cannot_be_in_effect_is_reported_at_once(tmp_path: Path) ->
     (line,) = messages_about_caches(tmp_path, "2000", "16000")
     assert "table_open_cache=16000 will not be in effect" in line
     assert "about 9,485" in line
-    assert "33,030 files" in line
+    assert "OPEN_FILES=33030" in line
 
 
 def test_two_caches_that_would_be_the_same_are_refused(tmp_path: Path) -> None:

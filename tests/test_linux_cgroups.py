@@ -30,13 +30,15 @@ from recovery.linux.cgroups import (
     read_requests,
     server_limits,
     throttled_s,
+    usable_cpus,
 )
-from recovery.linux.procfs import name_with_process_id
+from recovery.linux.procfs import CoreSplit, format_cpu_list, name_with_process_id, own_cpus, reserved_cpus
 from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits, Session
 from recovery.session.store import SessionStore
 
 ALL = Limits(read_iops=5000, read_bps=100 << 20, memory_bytes=2 << 30, cpus=1.5)
+"""All that a control group sets."""
 MIB = 1 << 20
 
 
@@ -50,6 +52,7 @@ MIB = 1 << 20
         (("5000", "104857600", "2GiB", "1.50"), ALL),
         ((None, None, None, None), NO_LIMITS),
         ((None, None, "1.5G", None), Limits(memory_bytes=3 << 29)),
+        ((None, None, None, None, "8,0-1,2,3"), Limits(cpu_set="0-3,8")),
         ((None, None, "200000001", None), Limits(memory_bytes=199_999_488)),  # whole pages
         ((ALL.read_iops, format_bytes(100 * MIB), format_bytes(2 << 30), ALL.cpus), ALL),
         ((None, format_bytes(65537), None, None), Limits(read_bps=65537)),
@@ -79,6 +82,10 @@ def test_limits_are_parsed(given: tuple[object, object, object, object], limits:
         ((None, None, None, "-1"), "CPUS=-1 is not valid"),
         ((None, None, None, "nan"), "CPUS=nan is not valid"),
         ((None, None, None, "inf"), "CPUS=inf is not valid"),
+        *(
+            ((None, None, None, None, text), f"CPU_SET={text} is not valid")
+            for text in ("3-1", "a", "1,", "0-99999999", "-1")
+        ),
     ],
 )
 def test_invalid_limits_are_refused(given: tuple[object, object, object, object], error: str) -> None:
@@ -106,6 +113,7 @@ def test_a_stored_session_keeps_its_limits(settings: dict[str, str | int | float
     [
         (ALL, "5,000 reads a second, 100 MiB read a second, 2 GiB of memory with its page cache, 1.5 CPUs"),
         (Limits(cpus=1.0), "1 CPU"),
+        (Limits(cpu_set="0-3,8"), "CPU 0-3,8"),
         (NO_LIMITS, ""),
     ],
 )
@@ -294,6 +302,27 @@ def test_a_process_that_cannot_join_its_group_is_an_error(tmp_path: Path) -> Non
     (group.folders[0] / "cgroup.procs").mkdir()
     with pytest.raises(RecoveryError, match="cannot be put into its control group"):
         group.add(1)
+
+
+def test_a_server_gets_its_cpus_without_a_control_group(tmp_path: Path) -> None:
+    last = str(max(own_cpus()))
+    with child_process(lambda: "") as child, server_limits(Limits(cpu_set=last), tmp_path, mounts=tmp_path) as group:
+        assert group is not None
+        assert group.folders == ()
+        group.add(child.pid)
+        assert os.sched_getaffinity(child.pid) == {int(last)}
+    error = refused(Limits(cpu_set=f"{last},9999"), tmp_path, tmp_path)
+    assert f"CPU_SET={last},9999 has CPUs that cannot be used here" in error
+
+
+def test_clients_of_a_load_get_the_cpus_outside_the_servers_set() -> None:
+    first, *others = sorted(own_cpus())
+    apart = reserved_cpus(str(first))
+    assert apart == (CoreSplit(frozenset({first}), frozenset(others)) if others else None)
+    assert reserved_cpus(format_cpu_list(own_cpus())) is None
+    assert usable_cpus(Limits(cpu_set="0-3"), 8) == 4
+    assert usable_cpus(Limits(cpu_set="0-3", cpus=1.5), 8) == 1.5
+    assert usable_cpus(NO_LIMITS, 8) == 8
 
 
 def test_only_groups_of_dead_runs_are_removed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -17,7 +18,7 @@ import pytest
 from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_build, fake_launch, shell_script
 from waiting import DEADLINE_S
 
-from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, UsageError
+from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, UsageError
 from recovery.linux.cgroups import GroupUsage, LimitGroup
 from recovery.linux.procfs import ProcessActivity
 from recovery.model import NO_LIMITS, Limits, parse_version
@@ -49,6 +50,17 @@ def test_a_server_gets_an_options_file_a_log_and_a_clean_environment(
     assert launch.log.read_text().splitlines() == lines
     assert f"datadir = {launch.datadir}" in options.read_text()
     assert launch.rundir.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_server_may_open_as_many_files_as_the_user_says(tmp_path: Path) -> None:
+    launch = script(tmp_path, "ulimit -Sn")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert LocalLauncher(1500).launch(launch).wait(60) == Exit(code=0, signal=None)
+    assert launch.log.read_text() == "1500\n"
+    assert "open_files_limit = 1500\n" in (launch.rundir / "my.cnf").read_text()
+    with pytest.raises(HostUnfitError, match=r"OPEN_FILES=2147483648 is more .* the limit is [0-9,]+"):
+        LocalLauncher(1 << 31)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
 def test_a_signal_reaches_the_server_and_its_death_is_reported(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     cell_words,
     is_compared,
-    is_switch,
     main_value,
     mean,
     measured_runs_by_cell,
@@ -435,8 +434,7 @@ def short_run(session: Session) -> Iterator[Facts]:
 
 def missing_polls(session: Session, runs: Runs) -> Mapping[str, object] | None:
     """Finds loads with polling in which no poll was answered."""
-    polled = any(axis.name == _POLL and is_switch(axis) for axis in session.axes)
-    if not polled or session.value_of(runs[0].variant, _POLL) != "on":
+    if session.cells.get(runs[0].variant, {}).get(_POLL, "off") == "off":
         return None
     silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
     return {"runs": runs_text(silent)} if silent else None
@@ -592,7 +590,7 @@ def options_not_in_effect(session: Session) -> Iterator[Facts]:
                     f"{version} {change.option}={change.requested}",
                     {
                         "change": f"{change}{_same_effect_text(session, version, change)}",
-                        "files": f": {files} here" if files else "",
+                        "files": f"; {files} here" if files else "",
                     },
                 )
     yield from known_changes.values()
@@ -777,7 +775,7 @@ CHECKS: tuple[Check, ...] = (
         "measure on a larger host."),
     Check("option-not-in-effect", options_not_in_effect,
         "{change}.",
-        "These cells were measured with the value in effect. A higher limit on open files (ulimit -n{files}), or "
+        "These cells were measured with the value in effect. More open files (OPEN_FILES={files}), or "
         "another value, may help."),
     Check("debug-build", debug_build,
         "This is a debug build ({version}), which is slower.",

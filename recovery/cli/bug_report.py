@@ -165,7 +165,9 @@ def _storage(session: Session) -> str:
         for threads in (1, 16)
         if isinstance(known.get(f"probe_4k_{threads}_iops"), int)
     ]
-    given = ((name, session.settings.get(name)) for name in ("read_iops", "read_bps", "memory_bytes", "cpus"))
+    given = (
+        (name, session.settings.get(name)) for name in ("read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set")
+    )
     limits = ", ".join(" ".join(fmt.fact_row(name, value)) for name, value in given if value)
     parts = (
         where,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -177,14 +178,14 @@ def _schema_command(schema: Schema) -> str:
     for option in _SCHEMA_OPTIONS:
         name = option.field.removeprefix("schema.")
         value = getattr(schema, name)
-        given[option.key] = None if value == getattr(Schema, name, None) else value
+        if value != getattr(Schema, name, None) and name != "statistics":  # which are not in the script
+            given[option.key] = value
     return repeat_command("schema", given, _SCHEMA_OPTIONS)
 
 
 # --- repro.sh
 
 REPRO_SCRIPT = "repro.sh"
-_MOST_OPEN_FILES = 20_000
 _DEFAULT_RUNS = 5
 _USED_BY_TOOL = {"innodb_file_per_table", "lc_messages", "log_timestamps"}
 _SET_BY_SCRIPT = {base_name(name) for name in {*RESERVED_OPTIONS, "secure_file_priv"} - _USED_BY_TOOL}
@@ -211,7 +212,6 @@ def repro_script(session: Session, name: str, slow: Summary) -> str | None:
         return None
     own_inserts = bool(session.settings.get("insert_template"))
     options, timed = _script_options(session, slow)
-    limit = session.environment.get("open_files_limit")
     environment = jinja2.Environment(  # noqa: S701 - a script, not a page
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -227,7 +227,7 @@ def repro_script(session: Session, name: str, slow: Summary) -> str | None:
         caches=" ".join(_caches(session)),
         options=options,
         timed=timed,
-        open_files=int(min(limit, _MOST_OPEN_FILES)) if isinstance(limit, int) else _MOST_OPEN_FILES,
+        open_files=files if (files := _server_facts(session, slow).get("@open_files_limit", "")).isdecimal() else "",
         signal="TERM" if session.scenario == CLEAN_START.name else "KILL",
         heartbeat=HEARTBEAT,
         insert=None if own_inserts else _after(_FIRST_TABLE, insert_statements(_one_table(schema), count=1)[0]),
@@ -269,7 +269,7 @@ def _script_options(session: Session, slow: Summary) -> tuple[list[str], list[st
     All of them are `loose`, so that the script can be used with other versions. Values that name files of the host that
     measured, and masked ones, are left out."""
     lines, timed = [], []
-    for option in split_options(_server_options(session, slow)):
+    for option in split_options(_server_facts(session, slow).get("options", "")):
         name, _, value = option.partition("=")
         loose = f"loose_{name.removeprefix('loose_')}"
         if not re.fullmatch(r"[a-z0-9][a-z0-9_]*", name) or base_name(name) in _SET_BY_SCRIPT:
@@ -287,10 +287,10 @@ def _script_options(session: Session, slow: Summary) -> tuple[list[str], list[st
     return lines, timed
 
 
-def _server_options(session: Session, slow: Summary) -> str:
-    """Returns the options of the server of a cell. Servers are named by version, or by version and variant."""
+def _server_facts(session: Session, slow: Summary) -> Mapping[str, str]:
+    """Returns what is known of the server of a cell. Servers are named by version, or by version and variant."""
     for name, facts in session.servers.items():
         version, _, label = name.partition(" ")
         if version == slow.version and slow.variant.endswith(label):
-            return facts.get("options") or ""
-    return ""
+            return facts
+    return {}

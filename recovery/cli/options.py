@@ -164,6 +164,12 @@ OPTIONS = (
         field="schema.database", convert=values.parse_identifier, stored="database", lasting=True,
     ),
     Option(
+        "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
+        values=("on", "off"), common=False,
+        field="schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
+        stored="statistics", lasting=True,
+    ),
+    Option(
         "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True,
         field="runs", convert=values.run_count, stored="runs",
     ),
@@ -231,6 +237,16 @@ OPTIONS = (
     Option(
         "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True,
         field="limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
+    ),
+    Option(
+        "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
+        from_environment=True,
+        field="limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
+    ),
+    Option(
+        "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
+        field="open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
+        stored="open_files", lasting=True,
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
@@ -412,10 +428,20 @@ OPTIONS = (
         text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
     ),
     Option(
+        "dump_schemas", "Dump only so many of the schemas.", "N", Kind.WHOLE, common=False,
+        field="more.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
+    ),
+    Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
         field="more.published_build", convert=values.count(values.MAX_TABLES),
         stored="published_build",
+    ),
+    Option(
+        "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
+        "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
+        "NAME...", common=False,
+        field="more.poll_query", convert=values.words, stored="poll_query",
     ),
     Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,

@@ -28,6 +28,7 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, default_clients
 from recovery.linux import procfs
+from recovery.linux.cgroups import usable_cpus
 from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.model import NO_LIMITS, Limits, OwnData, Schema
@@ -78,7 +79,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     }
     own, limits = field_values("", wanted), Limits(**field_values("limits", wanted))
     options = ExperimentOptions(
-        **{**_reserved_cpus(), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
+        **{**_reserved_cpus(limits), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
     )
     if copied is not None:
         schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=copied)
@@ -88,6 +89,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     with refuse_steps(refused):
         instances = possible_cache_instances(options, versions, dict(own.get("server_options", ())))
         host = replace(host_capacity(limits), instances=instances)
+        host = replace(host, open_files=own.get("open_files", host.open_files))
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
     precise = {"runs": None, "max_runs": _DEFAULT_MAX_RUNS} if "precision" in own else {}
@@ -318,7 +320,9 @@ def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, .
 
 # --- A data directory of the user's own
 
-_OF_OWN_TABLES = ("scale", "tables", "schemas", "layout", "columns", "rows", "database", "template", "insert_template")
+_OF_OWN_TABLES = (
+    "scale", "tables", "schemas", "layout", "columns", "rows", "database", "statistics", "template", "insert_template",
+)  # fmt: skip
 """Options about the tool's own tables."""
 _OF_OWN_CRASH = ("inserts", "as_published")
 """Options about the crash that the tool makes."""
@@ -442,9 +446,8 @@ def schema_of_options(given: GivenOptions) -> Schema:
 
 def host_capacity(limits: Limits) -> HostCapacity:
     """Returns the capacity of the host, reduced to the CPUs and the memory that the limits allow the server."""
-    cpus = len(procfs.own_cpus())
     return HostCapacity(
-        cpus=cpus if limits.cpus is None else max(1, min(cpus, int(limits.cpus))),
+        cpus=max(1, int(usable_cpus(limits, len(procfs.own_cpus())))),
         memory_bytes=min(procfs.memory_bytes(), limits.memory_bytes or procfs.memory_bytes()),
         no_disk=_why_no_disk,
         no_power_cut=_why_no_power_cut,
@@ -463,9 +466,9 @@ def _why_no_power_cut() -> str | None:
     return why_no_power_cut()
 
 
-def _reserved_cpus() -> dict[str, Any]:
+def _reserved_cpus(limits: Limits) -> dict[str, Any]:
     """Returns the CPUs of a loaded server and of its clients, or nothing if the host has too few to reserve any."""
-    apart = procfs.split_cores(procfs.own_cores())
+    apart = procfs.reserved_cpus(limits.cpu_set)
     if apart is None:
         return {}
     return {

@@ -59,7 +59,8 @@ _SHARED_OPTIONS = tuple(
     BY_NAME[name]
     for name in (
         "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "unprivileged", "no_probe",
-        "note", "keep", "stall", "set", "read_iops", "read_bps", "memory", "cpus",
+        "note", "keep", "stall", "set", "read_iops", "read_bps", "memory", "cpus", "cpu_set",
+        "open_files",
     )
 )  # fmt: skip
 """Options that are passed on unchanged to every session."""

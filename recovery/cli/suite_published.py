@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from recovery.analysis.statistics import MIN_RUNS, Effect, compare_differences, compare_means, half_interval_95
 from recovery.analysis.summary import cell_words, metric_values, parse_number, runs_by_cell
-from recovery.linux.cgroups import limits_from_settings
+from recovery.linux.cgroups import limits_from_settings, usable_cpus
 from recovery.model import Metric, Run, Session, Verdict, metric
 from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
@@ -374,7 +374,7 @@ def claim_facts(session: Session) -> dict[str, float]:
     settings, host, limits = session.settings, session.environment, limits_from_settings(session.settings)
     tables, schemas = (_int_or_zero(settings.get(name)) for name in ("tables", "schemas"))
     found = {
-        "cpus": _allowed(_int_or_zero(host.get("cpus")), limits.cpus),
+        "cpus": _allowed(cpus := _int_or_zero(host.get("cpus")), usable_cpus(limits, cpus)),
         "memory_bytes": _allowed(_int_or_zero(host.get("memory_bytes")), limits.memory_bytes),
         "tables": tables * max(1, schemas),
         "rows": _int_or_zero(settings.get("rows")),

@@ -33,6 +33,7 @@ MAX_SCHEMAS = 100_000
 MAX_COLUMNS = 1000
 MAX_SECONDS = 86_400
 MAX_CLIENTS = 10_000
+MIN_OPEN_FILES, MAX_OPEN_FILES = 1024, 10_000_000
 _MANY = 200_000
 """From this limit on, an example of a valid number is a large one."""
 _MAX_SHARE = 100.0
@@ -40,20 +41,22 @@ _COUNT = re.compile(r"([0-9]{1,18})([kM]?)")
 _COUNT_FACTORS = {"": 1, "k": 1000, "M": 1_000_000}
 
 
-def parse_count(name: str, text: str | int, most: int) -> int:
-    """Parses a whole number from 1 to `most`, such as 20000, 20k or 1M.
+def parse_count(name: str, text: str | int, most: int, *, least: int = 1) -> int:
+    """Parses a whole number from `least` to `most`, such as 20000, 20k or 1M.
 
     Raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
     written = _COUNT.fullmatch(str(text).replace("_", ""))
     number = int(written[1]) * _COUNT_FACTORS[written[2]] if written else 0
-    if not 1 <= number <= most:
+    if not least <= number <= most:
         example = "20000 or 20k" if most >= _MANY else "5"
-        raise UsageError(f"{name}={text} is not valid", f"give a whole number from 1 to {most:,}, like {example}")
+        raise UsageError(
+            f"{name}={text} is not valid", f"give a whole number from {least:,} to {most:,}, like {example}"
+        )
     return number
 
 
-def count(most: int) -> Converter:
-    return lambda name, text: parse_count(name, text, most)
+def count(most: int, *, least: int = 1) -> Converter:
+    return lambda name, text: parse_count(name, text, most, least=least)
 
 
 def count_or_zero(most: int) -> Converter:
@@ -335,6 +338,15 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
         if len(set(names)) == len(names) and all(map(_LABEL.fullmatch, names)):
             return names
     return ("",) * len(places)
+
+
+def parse_switch(text: str) -> bool:
+    """Parses `on`, or the `True` of a stored session."""
+    return text.lower() in ("on", "true")
+
+
+def switch_text(is_on: bool) -> str:
+    return "on" if is_on else "off"
 
 
 # --- Files of queries

@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
 _PRECISION = ("precision", "max_runs")
 _ALL_STARTS = (
-    "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "before_start",
-    "first_queries", "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
+    "scale", "schemas", "layout", "columns", "database", "statistics", "template", "insert_template", "inserts",
+    "before_start", "first_queries", "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, "datadir", "as_is", *_PRECISION)
 """All but `scale`: its fit and prediction need the tool's own tables, and the same number of runs at every size, chosen
 without seeing them."""
 _LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
-_METADATA = ("scale", "schemas", "queries", "published_build", *_EXTRAS, *_PRECISION)
-_POLLED = (*_LOADS, "queries", "pollers", "every", *_EXTRAS)
+_METADATA = (
+    "scale", "schemas", "statistics", "question", "queries", "dump_schemas", "published_build", *_EXTRAS, *_PRECISION,
+)  # fmt: skip
+_POLLED = (*_LOADS, "queries", "poll_query", "pollers", "every", *_EXTRAS)
 _CRASHES = ("schemas", "question", "seed", "only")
 
 

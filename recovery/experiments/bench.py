@@ -167,7 +167,7 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
                 f"{' and '.join(map(str, same))}, as in {other or 'the variant without options'}, which is measured "
                 "already",
                 f"give values that the server does not change; it may open {mine.get('@open_files_limit', 'few')} "
-                "files (ulimit -n)",
+                "files (OPEN_FILES=)",
             )
 
 

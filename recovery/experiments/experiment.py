@@ -83,7 +83,7 @@ class HostCapacity:
     cpus: int
     memory_bytes: int
     open_files: int = field(default_factory=open_files_limit)
-    """Number of files that a server may have open (ulimit -n)."""
+    """Number of files that a server may have open (OPEN_FILES=)."""
     no_disk: Callable[[], str | None] = lambda: _NOT_TRIED
     """Returns why no separate disk can be made for a server, or None if it can. The call tries it."""
     no_power_cut: Callable[[], str | None] = lambda: _NOT_TRIED

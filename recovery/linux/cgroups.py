@@ -208,6 +208,23 @@ def parse_cpus(text: str) -> float:
     return number
 
 
+_CPU_SET = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", re.ASCII)
+
+
+def parse_cpu_set(text: str) -> str:
+    """Returns the list of CPUs as the kernel writes it: `0-3,8`."""
+    cpus = procfs.parse_cpu_list(text) if _CPU_SET.fullmatch(text.strip()) else frozenset()
+    if not cpus:
+        raise UsageError(f"CPU_SET={text} is not valid", "give the numbers of CPUs, such as 0-63 or 0-3,8")
+    return procfs.format_cpu_list(cpus)
+
+
+def usable_cpus(limits: Limits, there: int) -> float:
+    """Returns how many of so many CPUs a server with these limits can use."""
+    in_set = there if limits.cpu_set is None else len(procfs.parse_cpu_list(limits.cpu_set))
+    return min(there, in_set, limits.cpus or there)
+
+
 def format_bytes(count: int) -> str:
     """Returns the number as a user would write it: 2147483648 is `2g`."""
     unit = next(unit for unit in reversed(_UNITS) if count % _UNITS[unit] == 0)
@@ -222,12 +239,13 @@ def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]
         value = settings.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    cpus = settings.get("cpus")
+    cpus, cpu_set = settings.get("cpus"), settings.get("cpu_set")
     return Limits(
         read_iops=count("read_iops"),
         read_bps=count("read_bps"),
         memory_bytes=count("memory_bytes"),
         cpus=cpus if isinstance(cpus, float) else count("cpus"),
+        cpu_set=cpu_set if isinstance(cpu_set, str) and _CPU_SET.fullmatch(cpu_set) else None,
     )
 
 
@@ -243,6 +261,8 @@ def limits_text(limits: Limits) -> str:
         texts.append(f"{_binary(limits.memory_bytes)} of memory with its page cache")
     if limits.cpus is not None:
         texts.append(f"{limits.cpus:g} CPU{'' if limits.cpus == 1 else 's'}")
+    if limits.cpu_set is not None:
+        texts.append(f"CPU {limits.cpu_set}")
     return ", ".join(texts)
 
 
@@ -307,6 +327,8 @@ def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) ->
         settings.append(_memory_settings(limits.memory_bytes, available))
     if limits.cpus is not None:
         settings.append(_cpu_settings(limits.cpus, available))
+    if limits.cpu_set is not None:
+        _check_cpu_set(limits.cpu_set)
     return tuple(settings)
 
 
@@ -374,6 +396,16 @@ def _cpu_settings(cpus: float, available: Sequence[Hierarchy]) -> ControllerSett
     return _settings_for("--cpus", available, ("cpu", old), ("cpu", (Setting("cpu.max", f"{quota} {_PERIOD_US}"),)))
 
 
+def _check_cpu_set(cpu_set: str) -> None:
+    """A process is pinned to these CPUs, without a control group."""
+    there = procfs.own_cpus()
+    if not procfs.parse_cpu_list(cpu_set) <= there:
+        raise HostUnfitError(
+            f"CPU_SET={cpu_set} has CPUs that cannot be used here: there are {procfs.format_cpu_list(there)}",
+            f"give some of these, {_LEAVE_OUT}",
+        )
+
+
 def _disk(option: str, data: Path) -> str:
     """Returns the device number of the whole disk, since the kernel accepts no limit for a partition."""
     device = device_of(data)
@@ -418,7 +450,7 @@ class GroupUsage:
 
 
 class LimitGroup:
-    """The control group of a session.
+    """The control group of a session, and the CPUs of its servers.
 
     Every server process of the session is put into it, one after the other. What an earlier one has read into the
     page cache stays charged to the group, so that MEMORY limits the page cache of all of them together."""
@@ -453,7 +485,7 @@ class LimitGroup:
         becomes a server.
 
         A process of a container is itself put into this group, not the container's group below it: version 1 does not
-        pass read limits on to groups below."""
+        pass read limits on to groups below. CPUs are set last: in version 2 a change of the group sets them anew."""
         for folder in self.folders:
             try:
                 (folder / "cgroup.procs").write_text(str(pid))
@@ -462,6 +494,10 @@ class LimitGroup:
                     f"the server cannot be put into its control group {folder}: {error.strerror}",
                     "check whether another program removes control groups on this host",
                 ) from error
+        if self.limits.cpu_set is not None:
+            refused = procfs.pin_process(pid, procfs.parse_cpu_list(self.limits.cpu_set))
+            if refused is not None:
+                raise HostUnfitError(f"CPU_SET={self.limits.cpu_set} cannot be set: {refused}", "leave it out")
 
     def counted(self) -> GroupUsage:
         folders = self.folders

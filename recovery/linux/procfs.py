@@ -388,6 +388,17 @@ def _nodes(cpus: Path, may: frozenset[int]) -> dict[int, int]:
     return nodes
 
 
+def reserved_cpus(cpu_set: str | None) -> CoreSplit | None:
+    """Returns the CPUs of a loaded server and those of its clients, or None if they share all.
+
+    A server that the user gave a set of CPUs leaves the others to the clients."""
+    if cpu_set is None:
+        return split_cores(own_cores())
+    server = parse_cpu_list(cpu_set)
+    others = own_cpus() - server
+    return CoreSplit(server, others) if others else None
+
+
 def pin_process(pid: int, cpus: frozenset[int]) -> str | None:
     """Pins every thread of the process to these CPUs; threads that it creates later inherit the setting.
 

@@ -10,13 +10,14 @@ from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
 from recovery.loads.load import load_experiment
 from recovery.loads.load_plan import QUICK_LOAD, TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
-from recovery.loads.poller import FOREIGN_KEY_QUERY
+from recovery.loads.poller import FILTERED_QUERY, FOREIGN_KEY_QUERY
 from recovery.loads.tasks import Poll
 from recovery.model import Schema, VariantSpec
 from recovery.mysqld.options import max_open_tables, needed_cache_entries, needed_connections
 
 POLL = "poll"
 OFF, ON = "off", "on"
+QUERIES = {"foreign-keys": FOREIGN_KEY_QUERY, "filtered": FILTERED_QUERY}
 _THREADS = 10
 _WORKLOAD = "read-only"
 _LOAD_TABLES = 500
@@ -61,19 +62,31 @@ def _variants(requested: ExperimentOptions, schema: Schema, room: _CacheLimits) 
     clients = requested.threads or (_THREADS,)
     used = requested.load_tables or (min(_default_tables(clients, room), schema.tables),)
     caches = dict(requested.options).get(_CACHE) or _cache_sizes(max(clients), max(used), room)
-    statements = tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
+    polls = _polls(requested)
     crossed = product(
         requested.workloads or (_WORKLOAD,),
         clients,
         used,
         option_combinations(requested, ((_CACHE, caches),)),
-        (OFF, ON),
+        polls,
     )
     for workload, threads, tables, options, poll in crossed:
-        polls = Poll(requested.pollers if poll == ON else 0, requested.every_s, statements)
-        load = make_load(requested, workload, threads=threads, tables=tables, rows=schema.rows, poll=polls)
+        load = make_load(requested, workload, threads=threads, tables=tables, rows=schema.rows, poll=polls[poll])
         axes = ((WORKLOAD, workload), (THREADS, str(threads)), (TABLES, str(tables)), *options, (POLL, poll))
         yield load_variant(load, axes, options)
+
+
+def _polls(requested: ExperimentOptions) -> dict[str, Poll]:
+    """Returns what the pollers execute, by the value of the axis: all queries in turn, or each of POLL_QUERY alone."""
+    known = {**QUERIES, **dict(requested.queries)}
+    chosen = requested.more.get("poll_query", ())
+    for name in chosen:
+        if name not in known:
+            raise UsageError(f"POLL_QUERY={name}: there is no such query", f"there are: {', '.join(known)}")
+    statements = tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
+    each: dict[str, tuple[str, ...]] = {name: (known[name],) for name in chosen} or {ON: statements}
+    off = {OFF: Poll(0, requested.every_s, next(iter(each.values())))}
+    return off | {name: Poll(requested.pollers, requested.every_s, asked) for name, asked in each.items()}
 
 
 def _default_tables(threads: tuple[int, ...], room: _CacheLimits) -> int:
@@ -94,8 +107,8 @@ def _cache_sizes(threads: int, tables: int, room: _CacheLimits) -> tuple[str, st
     fewer = f"LOAD_TABLES={fit} at most, fewer THREADS=" if fit else f"THREADS={most} at most"
     raise UsageError(
         f"{threads:,} clients over {tables:,} {'table' if tables == 1 else 'tables'} need {needed:,} entries in the "
-        f"table cache; the files that a server may open here (ulimit -n) allow {limit:,}",
-        f"give {fewer}, or the values to measure at: OPTION={_CACHE}={limit // 4},{limit}",
+        f"table cache; the {room.files:,} files that a server may open here allow {limit:,}",
+        f"give {fewer}, more OPEN_FILES=, or the values to measure at: OPTION={_CACHE}={limit // 4},{limit}",
     )
 
 
@@ -108,6 +121,7 @@ INTERFERENCE = load_experiment(
     rows=100,
     foreign_keys=20,
     bases={POLL: OFF},
+    names=(OFF, ON, *QUERIES),
     sizes={QUICK: {"tables": 1000, **QUICK_LOAD}, STANDARD: {"seconds": 30, "warmup": 5}},
     defaults={
         "threads": str(_THREADS),

@@ -34,7 +34,7 @@ from recovery.experiments.experiment import (
     accept,
 )
 from recovery.linux.cgroups import UsageMeter
-from recovery.linux.procfs import own_cores, pin_process, split_cores
+from recovery.linux.procfs import pin_process, reserved_cpus
 from recovery.loads import poller as polling
 from recovery.loads import sysbench
 from recovery.loads.load_plan import DATABASE, check_clients, check_memory, load_settings, max_simultaneous_clients
@@ -272,7 +272,8 @@ def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
 
 def _pin_apart(bench: Bench) -> frozenset[int] | None:
     """Pins the server to some of the CPUs and returns those of the clients; None if they share all CPUs."""
-    apart = split_cores(own_cores())
+    group = bench.server.group
+    apart = reserved_cpus(group.limits.cpu_set if group else None)
     if apart is not None and (refused := pin_process(bench.server.process.pid, apart.server)):
         bench.add_note(f"Server and clients share all CPUs: {refused}.")
         bench.cpus_shared = True
@@ -346,12 +347,12 @@ def run_statement(bench: Bench, task: StatementTask, watch: TaskMonitor) -> Task
 
 
 def run_dump(bench: Bench, task: DumpTask, watch: TaskMonitor) -> TaskResult:
-    """Times a dump of all definitions without rows; its output is counted and discarded."""
+    """Times a dump of the definitions without rows; its output is counted and discarded."""
     bench.on_step("dumping")
     program = bench.conditions.programs[DUMP]
     command = [
         str(program.path), "--no-defaults", "--user=root", f"--socket={bench.server.socket}", "--no-data",
-        *program.options, *task.options, "--databases", *bench.schema.database_names,
+        *program.options, *task.options, "--databases", *bench.schema.database_names[: task.schemas],
     ]  # fmt: skip
     with (
         watch.clients_at_work(),
@@ -487,6 +488,7 @@ def load_experiment(
     defaults: Mapping[str, str],
     sizes: Sizes,
     foreign_keys: int = 0,
+    names: tuple[str, ...] = (),
 ) -> Experiment:
     """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`.
 
@@ -516,6 +518,7 @@ def load_experiment(
         schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
         template="sysbench.sql.j2",
         programs=(SYSBENCH,),
+        names=names,
         runs=3,
         inserts=0,
         bases=bases,

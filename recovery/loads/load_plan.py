@@ -238,9 +238,9 @@ def check_clients(variants: Iterable[VariantSpec], host: HostCapacity) -> None:
     clients, limit = max_simultaneous_clients(variants), max_clients(host.open_files)
     if clients > limit:
         raise UsageError(
-            f"{clients:,} clients at once need more than the {host.open_files:,} files that a server may open here "
-            f"(ulimit -n); the limit is {max(0, limit):,} clients",
-            "give fewer THREADS=, or fewer POLLERS=",
+            f"{clients:,} clients at once need more than the {host.open_files:,} files that a server may open here; "
+            f"the limit is {max(0, limit):,} clients",
+            "give fewer THREADS=, fewer POLLERS=, or more OPEN_FILES=",
         )
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from recovery.builds.packages import DUMP
-from recovery.experiments.experiment import QUICK, STANDARD, Experiment, ExperimentOptions, HostCapacity, accept
+from recovery.errors import UsageError
+from recovery.experiments.experiment import (
+    QUICK,
+    STANDARD,
+    Experiment,
+    ExperimentOptions,
+    HostCapacity,
+    accept,
+    selected_parts,
+)
 from recovery.loads.load import measure
 from recovery.loads.tasks import CreateTask, DumpTask, StatementTask
 from recovery.model import QUESTION_AXIS, Cache, Schema, Task, VariantSpec
@@ -19,8 +28,10 @@ PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "p
 
 def variant_specs(requested: ExperimentOptions, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
     """Returns one variant for each query and dump; before each, the server is restarted and the cache is emptied."""
+    tasks = dict(_tasks(requested, schema))
+    chosen = selected_parts(requested, tuple(tasks), "metadata")
     return tuple(
-        VariantSpec(name, Cache.COLD, task, ((QUESTION_AXIS, name),)) for name, task in _tasks(requested, schema)
+        VariantSpec(name, Cache.COLD, task, ((QUESTION_AXIS, name),)) for name, task in tasks.items() if name in chosen
     )
 
 
@@ -32,8 +43,13 @@ def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, 
     engines = "select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"
     for name, statement in ((SIZES, sizes), (SIZE, size), (ENGINES, engines), *requested.queries):
         yield name, StatementTask(statement)
-    yield PLAIN_DUMP, DumpTask()
-    yield UNLOCKED_DUMP, DumpTask(("--skip-lock-tables",))
+    schemas = requested.more.get("dump_schemas", schema.databases)
+    if schemas > schema.databases:
+        raise UsageError(
+            f"DUMP_SCHEMAS={schemas} is more than SCHEMAS={schema.databases}", "give SCHEMAS= at least this number"
+        )
+    yield PLAIN_DUMP, DumpTask(schemas)
+    yield UNLOCKED_DUMP, DumpTask(schemas, ("--skip-lock-tables",))
     if tables := requested.more.get("published_build"):
         yield PUBLISHED_BUILD, CreateTask(tables)
 
@@ -69,4 +85,5 @@ METADATA = Experiment(
     names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),
     sizes={QUICK: {"schemas": 10, "tables": 100, "runs": 1}, STANDARD: {"tables": 200}},
     scale=STANDARD,
+    defaults={"statistics": "on", "parts": "all of them", "dump_schemas": "all of them"},
 )

@@ -175,6 +175,9 @@ WHERE fk.referenced_column_name IS NOT NULL
 A server without a data dictionary opens tables to answer it. For key_column_usage it opens only the table given by
 name. For referential_constraints, which is restricted only by schema, it opens all tables of the schema."""
 
+FILTERED_QUERY = f"{FOREIGN_KEY_QUERY} AND rc.table_name = '{{table}}'"
+"""The published remedy: with a filter on the name of the table, too, the server opens only that table."""
+
 _COUNTERS_CLAUSE = f"WHERE variable_name IN ({', '.join(map(repr, TABLE_CACHE_COUNTERS))})"
 _SHOW_STATUS = f"SHOW {{scope}} STATUS {_COUNTERS_CLAUSE}"
 _SELECT_STATUS = f"SELECT * FROM performance_schema.{{scope}}_status {_COUNTERS_CLAUSE}"  # noqa: S608 - of names that stand here

@@ -192,18 +192,20 @@ def _ignore_removed() -> Iterator[None]:
 class ContainerLauncher:
     """Starts servers from images, each start in a new container."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, open_files: int | None = None) -> None:
         self._url = url
-        self._open_files = open_files_limit()
+        self._open_files = open_files or open_files_limit()
+        self._is_default = open_files is None
 
     def launch(self, launch: Launch) -> ContainerProcess:
-        """Starts a server with as many open files as the engine may allow. Only an attempt shows that, so the number is
-        halved until one succeeds."""
+        """Starts a server with as many open files as the engine may allow.
+
+        Only an attempt shows that, so the default is halved until one succeeds."""
         while True:
             try:
                 return self._launch(launch)
             except _TooManyFilesError:
-                if self._open_files < _MIN_OPEN_FILES:
+                if not self._is_default or self._open_files < _MIN_OPEN_FILES:
                     raise
             self._open_files //= 2
             shutil.rmtree(launch.rundir)
@@ -281,7 +283,7 @@ def _start(described: DockerContainer) -> None:
         message = " ".join(str(error.explanation or error).split())
         kind, hint = HostUnfitError, "see the engine's log; ENGINE=local runs the server without it"
         if "rlimit" in message:
-            kind, hint = _TooManyFilesError, "let the engine open more files"
+            kind, hint = _TooManyFilesError, "give fewer OPEN_FILES=, or let the engine open more"
         elif any(words in message for words in ("mounts denied", "not shared", "source path does not exist")):
             hint = _SHARED_FOLDERS_HINT
         raise kind(f"the Docker engine cannot start the server's container: {message}", hint) from error

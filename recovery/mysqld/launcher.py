@@ -12,6 +12,7 @@ import select
 import signal
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -129,9 +130,9 @@ class Launcher(Protocol):
 
 _SOCKET_PATH_BYTES = 107
 """Longest path in a sockaddr_un, without the closing NUL."""
-_MAX_OPEN_FILES = 20_000
-"""Highest open-files limit. A higher one, or "unlimited", makes 5.6 and 5.7 allocate gigabytes and close a billion
-descriptors one by one."""
+_MAX_DEFAULT_OPEN_FILES = 1 << 20
+"""The default where the host has no limit or a higher one: with "unlimited", 5.6 and 5.7 allocate gigabytes and close a
+billion descriptors one by one. Linux itself allows a process no more unless fs.nr_open is raised."""
 
 
 def prepare_command(launch: Launch, *, open_files: int, uid: int | None = None) -> list[str]:
@@ -180,8 +181,30 @@ def environment(launch: Launch) -> dict[str, str]:
 
 
 def open_files_limit() -> int:
+    """Returns how many files a server may open unless the user gives another number: this process's hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
+    return _MAX_DEFAULT_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_DEFAULT_OPEN_FILES)
+
+
+@contextlib.contextmanager
+def child_open_files(files: int) -> Iterator[None]:
+    """Sets the limit of open files while a child is started: mysqld uses a soft limit above the one in its options, so
+    the child must not inherit a higher one.
+
+    Raises HostUnfitError if this process may not raise its hard limit to this number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard == resource.RLIM_INFINITY else max(files, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    except (ValueError, OSError) as error:
+        raise HostUnfitError(
+            f"OPEN_FILES={files} is more than a server may open here: the limit is {hard:,} (ulimit -Hn)",
+            f"give {hard} at most, or raise the limit, as root: ulimit -Hn {files}",
+        ) from error
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _check_socket_path(socket: Path) -> None:

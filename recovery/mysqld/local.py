@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
@@ -18,6 +17,7 @@ from recovery.mysqld.launcher import (
     Exit,
     Launch,
     ServerProcess,
+    child_open_files,
     create_log,
     environment,
     open_files_limit,
@@ -95,15 +95,21 @@ class LocalProcess(ServerProcess):
 class LocalLauncher:
     """Starts unpacked servers on this host, as the user who runs the tool."""
 
+    def __init__(self, open_files: int | None = None) -> None:
+        """Raises HostUnfitError if a server may not open so many files."""
+        self._open_files = open_files or open_files_limit()
+        with child_open_files(self._open_files):
+            pass
+
     def launch(self, launch: Launch) -> LocalProcess:
         _refuse_untrusted(launch)
-        command = prepare_command(launch, open_files=open_files_limit())
+        command = prepare_command(launch, open_files=self._open_files)
         with contextlib.ExitStack() as stack:
             log = create_log(launch.log)
             stack.callback(os.close, log)
             source = os.open(launch.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             stack.callback(os.close, source)
-            stack.enter_context(limited_open_files())
+            stack.enter_context(child_open_files(self._open_files))
             if launch.group is None:
                 started_at = time.monotonic()
                 process = _spawn(command, launch, stdin=source, log=log)
@@ -139,18 +145,6 @@ def _refuse_untrusted(launch: Launch) -> None:
         loaded = (*build.library_dirs, *(build.basedir / place for place in _LIBRARY_FOLDERS), *launch.preload)
         for path in filter(None, (build.mysqld, *loaded, build.messages, *build.scripts)):
             refuse_untrusted(path, "see who owns it and who may write there, or take another server")
-
-
-@contextlib.contextmanager
-def limited_open_files() -> Iterator[None]:
-    """Sets the soft limit of open files while a child is started: mysqld uses a soft limit above the one in its
-    options, so the child must not inherit a higher one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files_limit(), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _spawn(command: list[str], launch: Launch, *, stdin: int, log: int) -> subprocess.Popen[bytes]:

@@ -319,7 +319,9 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
     }
     if clients:
         of_all = " of all versions" if len(clients) == 1 and len(session.versions) > 1 else ""
-        yield f"Dumps{of_all} by {', '.join(sorted(clients))}."
+        schemas = session.settings.get("dump_schemas")
+        of_some = f" of {schemas} of {session.settings.get('schemas')} schemas" if schemas else ""
+        yield f"Dumps{of_all}{of_some} by {', '.join(sorted(clients))}."
 
 
 # --- Queries per second compared with device reads, by page size, for groups that read from the device

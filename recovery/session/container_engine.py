@@ -20,7 +20,9 @@ from recovery.mysqld.container import ContainerLauncher
 from recovery.session.engine import DOCKER, Engine, Say
 
 
-def container_engine(sources: Sources, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint) -> Engine:
+def container_engine(
+    sources: Sources, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint, *, open_files: int | None
+) -> Engine:
 
     def dropper(builds: Sequence[Build]) -> CacheDropper | None:
         image = next((build.image for build in builds if build.image), None)
@@ -29,7 +31,7 @@ def container_engine(sources: Sources, say: Say, client: docker.DockerClient, at
     return Engine(
         DOCKER,
         lambda version, own: resolve_image(version, replace(sources, mysqld=own), say, client),
-        ContainerLauncher(at.url),
+        ContainerLauncher(at.url, open_files),
         dropper,
         cache(lambda build: listed_options(build, partial(image_inspect.query_image_options, client))),
         docker_engine.engine_facts(client, at),

@@ -62,7 +62,7 @@ def choose_engine(request: Request, say: Say) -> Engine:
     _remove_containers(client, say)
     from recovery.session.container_engine import container_engine
 
-    return container_engine(_sources(request), say, client, at)
+    return container_engine(_sources(request), say, client, at, open_files=request.open_files)
 
 
 def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
@@ -106,9 +106,11 @@ def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:
 def describe_engine(request: Request) -> str:
     """Returns in words where the servers would run, without starting any; raises the same errors as `choose_engine`."""
     if request.engine == LOCAL:
+        LocalLauncher(request.open_files)
         return "as local processes"
     reached = _connect_engine(request)
     if isinstance(reached, docker_engine.NoEngineError):
+        LocalLauncher(request.open_files)
         return f"as local processes, for {reached.message}"
     at, client = reached
     client.close()
@@ -151,7 +153,7 @@ def _local_engine(request: Request, say: Say) -> Engine:
     return Engine(
         LOCAL,
         lambda version, own: resolve_server(version, replace(sources, mysqld=own), say),
-        LocalLauncher(),
+        LocalLauncher(request.open_files),
         lambda _: direct_cache_dropper() or _container_cache_dropper(),
         cache(lambda build: listed_options(build, executable.query_options)),
     )

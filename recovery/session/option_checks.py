@@ -449,12 +449,12 @@ _TABLE_OPEN_CACHE = "table_open_cache"
 _MAX_CONNECTIONS = "max_connections"
 
 
-def check_table_open_cache(request: Request, *, say: Callable[[str], None], open_files: int | None = None) -> None:
+def check_table_open_cache(request: Request, *, say: Callable[[str], None]) -> None:
     """Warns about values of `table_open_cache` that servers will lower because of the limit on open files.
 
     Raises UsageError if several such values would be lowered to the same one: that would measure one experiment twice.
     If one of the servers may keep the values, there are only warnings: the value in effect is read after its start."""
-    files = open_files or open_files_limit()
+    files = request.open_files or open_files_limit()
     beyond: dict[str, int] = {}
     for settings in _relevant_settings(request):
         connections = _number(settings, _MAX_CONNECTIONS) or DEFAULT_CONNECTIONS
@@ -463,7 +463,7 @@ def check_table_open_cache(request: Request, *, say: Callable[[str], None], open
             beyond[settings[_TABLE_OPEN_CACHE]] = needed_open_files(wished, connections=connections)
             who = "most servers" if _may_keep_value(request) else "servers"
             text = f"with {files:,} open files {who} lower it to about {most:,}"
-            hint = f"give {most} at most; for more than that {max(beyond.values()):,} files must be allowed (ulimit -n)"
+            hint = f"give {most} at most, or OPEN_FILES={max(beyond.values())}"
             if len(beyond) > 1 and not _may_keep_value(request):
                 values = " and ".join(beyond)
                 raise UsageError(f"{_TABLE_OPEN_CACHE}={values} would be measured as the same value: {text}", hint)

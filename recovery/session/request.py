@@ -89,6 +89,8 @@ class Request:
     stall_s: float = DEFAULT_STALL_S
     limits: Limits = NO_LIMITS
     """Limits of the measured servers; tables are built without limits."""
+    open_files: int | None = None
+    """Number of files that every server may open. None: as many as this process."""
     note: str | None = None
     """The user's description of what the host does not report, such as the type of a cloud disk."""
     probe: bool = True

@@ -174,7 +174,7 @@ class DatadirBuilder:
                 raise UsageError(
                     f"{self.build.version} makes no difference between two of the requested settings: {values} in both",
                     f"give values that it does not change; the server may open {one['@open_files_limit']} files "
-                    "(ulimit -n)",
+                    "(OPEN_FILES=)",
                 )
         vary = {
             name

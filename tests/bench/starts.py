@@ -29,8 +29,7 @@ from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.datadir import DataDir
 from recovery.mysqld.error_log import microsecond_stamp
-from recovery.mysqld.launcher import environment
-from recovery.mysqld.local import limited_open_files
+from recovery.mysqld.launcher import child_open_files, environment, open_files_limit
 from recovery.mysqld.log_tail import last_lines
 from recovery.session import progress
 from recovery.session.progress import Progress
@@ -116,7 +115,7 @@ def _bare(bench: Bench, start: partial[Start]) -> Start:
     for left in set(launch.rundir.iterdir()) - {options}:
         left.unlink()  # the socket and the pid file of the killed server
     log = launch.log.with_name(f"{time.monotonic_ns()}.err")
-    with log.open("ab") as output, limited_open_files():
+    with log.open("ab") as output, child_open_files(open_files_limit()):
         used_s, began_s = time.process_time(), time.time()
         process = subprocess.Popen(
             [launch.build.mysqld, f"--defaults-file={options}"],

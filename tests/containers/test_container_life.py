@@ -94,7 +94,7 @@ def test_a_server_may_do_no_more_than_it_needs(server: Server, datadir: Path, cl
     assert not host["PortBindings"]
     assert container.attrs["Config"]["Entrypoint"][0] == "/bin/sh"
     files = next(line for line in (process / "limits").read_text().splitlines() if line.startswith("Max open files"))
-    assert int(files.split()[3]) == int(server.variables(["open_files_limit"])["open_files_limit"]) <= 20_000
+    assert int(files.split()[3]) == int(server.variables(["open_files_limit"])["open_files_limit"])
     server.stop()
     assert of_this_test(client) == [], "nothing is left of a server that has ended"
 

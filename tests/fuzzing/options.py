@@ -109,15 +109,15 @@ Texts = tuple[str, ...]
 
 
 def parse_limits(*given: object) -> Limits:
-    """Returns the limits for the values of READ_IOPS, READ_BPS, MEMORY and CPUS."""
-    names = ("read_iops", "read_bps", "memory", "cpus")
-    return Limits(*(BY_NAME[name].value_of(value) for name, value in zip(names, given, strict=True)))
+    """Returns the limits for the values of READ_IOPS, READ_BPS, MEMORY, CPUS and CPU_SET."""
+    names = ("read_iops", "read_bps", "memory", "cpus", "cpu_set")
+    return Limits(*(BY_NAME[name].value_of(value) for name, value in zip(names, given, strict=False)))
 
 
-def _limits(read_iops: str | None, read_bps: str | None, memory: str | None, cpus: str | None) -> None:
-    found = parse_limits(read_iops, read_bps, memory, cpus)
+def _limits(*given: str | None) -> None:
+    found = parse_limits(*given)
     read_bps, memory = (None if size is None else format_bytes(size) for size in (found.read_bps, found.memory_bytes))
-    assert parse_limits(found.read_iops, read_bps, memory, found.cpus) == found
+    assert parse_limits(found.read_iops, read_bps, memory, found.cpus, found.cpu_set) == found
     assert limits_from_settings(asdict(found)) == found
     assert limits_text(found)
 
@@ -163,6 +163,7 @@ _VALUE_CHECKS: Mapping[str, Callable[[Texts], None]] = {
     "read-bps": lambda texts: _limits(None, texts[0], None, None),
     "memory": lambda texts: _limits(None, None, texts[0], None),
     "cpus": lambda texts: _limits(None, None, None, texts[0]),
+    "cpu-set": lambda texts: _limits(None, None, None, None, texts[0]),
     "set": _set,
     "variant": _variants,
     "tables": _tables,

@@ -121,6 +121,26 @@ def test_tables_that_a_killed_run_left_are_dropped_before_anything_is_measured(m
     assert cell(stored(metadata), NEW, question="Q1").metrics["rows"] == SCHEMAS + the_servers_own
 
 
+def test_a_dump_of_one_schema_is_measured_alone(metadata: Path, data: Path, tmp_path: Path) -> None:
+    where = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1", *SMALL_LOG]
+    assert run([*METADATA_COMMAND, "--version", NEW, "--question", "dump", "--dump-schemas", "1", *where]) == 0
+    session = stored(tmp_path)
+    (alone,) = session.runs
+    assert session.variants == ("dump",)
+    assert alone.clients["dump"].endswith("--databases s_1")
+    of_all = cell(stored(metadata), NEW, question="dump").metrics["dump_bytes"]
+    assert 100 * TABLES < alone.metrics["dump_bytes"] < of_all / 2
+
+
+def test_crash_recovery_uses_the_data_directory_of_metadata(metadata: Path, data: Path, tmp_path: Path) -> None:
+    before = set(data.iterdir())
+    same = ["--tables", str(TABLES), "--schemas", str(SCHEMAS), "--columns", "1", "--database", "s"]
+    where = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1", *SMALL_LOG]
+    assert run(["cold-recovery", "--version", NEW, *same, "--statistics", "on", *where]) == 0
+    assert set(data.iterdir()) == before
+    assert [one.verdict for one in stored(tmp_path).runs] == [Verdict.MEASURED]
+
+
 DICTIONARIES = {USUAL: "s_*/*.frm", NEW: "mysql.ibd"}
 
 
@@ -196,6 +216,32 @@ def test_a_load_with_a_poller(versions: str, at: list[str], tmp_path: Path) -> N
     text = (tmp_path / "results" / "latest" / "report.txt").read_text()
     assert "poll" in text
     assert USUAL in text
+
+
+def test_a_filter_by_table_keeps_a_poll_from_opening_all_tables(at: list[str], tmp_path: Path) -> None:
+    sizes = [
+        "--load-tables",
+        "10",
+        "--threads",
+        "1",
+        "--seconds",
+        "2",
+        "--warmup",
+        "1",
+        "--every",
+        "0.1",
+        "--runs",
+        "1",
+    ]
+    options = ["--option", "table_open_cache=50", "--set", "table_open_cache_instances=1"]
+    queries = ["--poll-query", "foreign-keys filtered"]
+    assert run([*INTERFERENCE, "--version", USUAL, *sizes, *options, *queries, *at]) == 0
+    session = stored(tmp_path)
+    assert (session.axes[-1].values, session.axes[-1].base) == (("off", "foreign-keys", "filtered"), "off")
+    all_of_them, one = (cell(session, USUAL, poll=poll).metrics for poll in ("foreign-keys", "filtered"))
+    assert all_of_them["opened_tables_per_s"] > TABLES / 2 * all_of_them["polls_per_s"]
+    assert one["polls_per_s"] > 0
+    assert one["opened_tables_per_s"] < TABLES / 4 * one["polls_per_s"]
 
 
 def test_unanswered_polls_and_an_option_out_of_reach_are_reported(

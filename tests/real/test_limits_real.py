@@ -18,7 +18,7 @@ from waiting import until
 from recovery.cli.main import run
 from recovery.linux.cgroups import LimitGroup, hierarchies, server_limits, throttled_s
 from recovery.linux.page_cache import measure_residency
-from recovery.linux.procfs import name_with_process_id
+from recovery.linux.procfs import name_with_process_id, own_cpus
 from recovery.model import Limits
 
 HERE = Path(__file__).parent
@@ -179,6 +179,21 @@ def test_a_killed_session_leaves_a_group_that_the_next_removes_and_an_interrupte
     assert f"removed the control group {left}" in printed
     assert not server.is_running() or server.status() == psutil.STATUS_ZOMBIE
     assert not groups() & {left, own}
+
+
+def test_a_server_has_its_cpus_and_files(at: list[str], tmp_path: Path) -> None:
+    last = max(own_cpus())
+    session = limited_session(at, "--cpu-set", str(last), "--open-files", "5000")
+    first_run_stored(tmp_path / "results")
+    server = next_server(session.pid)
+    assert server.cpu_affinity() == [last]
+    assert server.rlimit(psutil.RLIMIT_NOFILE)[0] == 5000
+    os.killpg(session.pid, signal.SIGINT)
+    session.communicate(timeout=60)
+    assert session.returncode == 130
+    report = stored(tmp_path)
+    assert (report["settings"]["cpu_set"], report["settings"]["open_files"]) == (str(last), 5000)
+    assert report["servers"][FAST]["@open_files_limit"] == "5000"
 
 
 _AS_NOBODY = """
