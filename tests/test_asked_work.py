@@ -54,6 +54,17 @@ def refused(scenario: str, **given: Any) -> UsageError:
 # -- what a request contains
 
 
+def test_crash_recovery_and_metadata_can_have_the_same_tables() -> None:
+    of_metadata = asked("metadata", tables="50", schemas="4")
+    same = {"tables": "50", "schemas": "4", "columns": "1", "database": "s", "statistics": "on"}
+    recovery = asked("cold-recovery", **same)
+    assert recovery.schema == of_metadata.schema
+    assert dict(recovery.stored_settings)["statistics"] is True
+    assert "--statistics on" in recovery.command
+    assert not asked("metadata", statistics="off").schema.statistics
+    assert "--statistics" not in asked("cold-recovery").command
+
+
 def test_the_table_cache_is_planned_for_the_files_that_servers_may_open() -> None:
     many = {"tables": "1000", "load_tables": "1000", "versions": ("8.0.31",)}
     assert "need 16,000 entries" in refused("interference", **many, open_files="20000").message

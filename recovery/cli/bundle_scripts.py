@@ -172,7 +172,8 @@ def _schema_command(schema: Schema) -> str:
     for option in _SCHEMA_OPTIONS:
         name = option.field.removeprefix("schema.")
         value = getattr(schema, name)
-        given[option.key] = None if value == getattr(Schema, name, None) else value
+        if value != getattr(Schema, name, None) and name != "statistics":  # which are not in the script
+            given[option.key] = value
     return repeat_command("schema", given, _SCHEMA_OPTIONS)
 
 

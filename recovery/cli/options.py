@@ -164,6 +164,12 @@ OPTIONS = (
         field="schema.database", convert=values.parse_identifier, stored="database", lasting=True,
     ),
     Option(
+        "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
+        values=("on", "off"), common=False,
+        field="schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
+        stored="statistics", lasting=True,
+    ),
+    Option(
         "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True,
         field="runs", convert=values.run_count, stored="runs",
     ),

@@ -323,6 +323,15 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
     return ("",) * len(places)
 
 
+def parse_switch(text: str) -> bool:
+    """Parses `on`; a stored session has a boolean."""
+    return text.lower() in ("on", "true")
+
+
+def switch_text(is_on: bool) -> str:
+    return "on" if is_on else "off"
+
+
 # --- Files of queries
 
 _QUERY_NAME_COMMENT = re.compile(r"^--\s+(\S.*?)\s*$", re.MULTILINE)

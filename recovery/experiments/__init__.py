@@ -14,14 +14,24 @@ if TYPE_CHECKING:
 
 _PRECISION = ("precision", "max_runs")
 _ALL_STARTS = (
-    "scale", "schemas", "layout", "columns", "database", "template", "insert_template", "inserts", "as_published",
-    "trace", "stacks", "floor", "fail_over", "max_startup",
+    "scale", "schemas", "layout", "columns", "database", "statistics", "template", "insert_template", "inserts",
+    "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, *_PRECISION)
 """All but `scale`: its fit and prediction need the same number of runs at every size, chosen without seeing them."""
 _LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
 _EXTRAS = ("profile", "waits")
-_METADATA = ("scale", "schemas", "question", "queries", "dump_schemas", "published_build", *_EXTRAS, *_PRECISION)
+_METADATA = (
+    "scale",
+    "schemas",
+    "statistics",
+    "question",
+    "queries",
+    "dump_schemas",
+    "published_build",
+    *_EXTRAS,
+    *_PRECISION,
+)
 _POLLED = (*_LOADS, "queries", "poll_query", "pollers", "every", *_EXTRAS)
 _CRASHES = ("schemas", "question", "seed", "only")
 

@@ -85,5 +85,5 @@ METADATA = Experiment(
     names=(SIZES, SIZE, ENGINES, PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD),
     sizes={QUICK: {"schemas": 10, "tables": 100, "runs": 1}, STANDARD: {"tables": 200}},
     scale=STANDARD,
-    defaults={"parts": "all of them", "dump_schemas": "all of them"},
+    defaults={"statistics": "on", "parts": "all of them", "dump_schemas": "all of them"},
 )

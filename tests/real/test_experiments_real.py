@@ -132,6 +132,15 @@ def test_a_dump_of_one_schema_is_measured_alone(metadata: Path, data: Path, tmp_
     assert 100 * TABLES < alone.metrics["dump_bytes"] < of_all / 2
 
 
+def test_crash_recovery_uses_the_data_directory_of_metadata(metadata: Path, data: Path, tmp_path: Path) -> None:
+    before = set(data.iterdir())
+    same = ["--tables", str(TABLES), "--schemas", str(SCHEMAS), "--columns", "1", "--database", "s"]
+    where = ["--data", str(data), "--results", str(tmp_path / "results"), "--no-probe", "--runs", "1", *SMALL_LOG]
+    assert run(["cold-recovery", "--version", NEW, *same, "--statistics", "on", *where]) == 0
+    assert set(data.iterdir()) == before
+    assert [one.verdict for one in stored(tmp_path).runs] == [Verdict.MEASURED]
+
+
 DICTIONARIES = {USUAL: "s_*/*.frm", NEW: "mysql.ibd"}
 
 
