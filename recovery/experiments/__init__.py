@@ -19,7 +19,10 @@ _ALL_STARTS = (
 )  # fmt: skip
 _STARTS = (*_ALL_STARTS, *_PRECISION)
 """All but `scale`: its fit and prediction need the same number of runs at every size, chosen without seeing them."""
-_LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
+_LOADS = (
+    "scale", "seconds", "warmup", "threads", "workload", "load_tables", "charset", "memory_ratio", "option",
+    *_PRECISION,
+)  # fmt: skip
 _EXTRAS = ("profile", "waits")
 _METADATA = (
     "scale",

@@ -43,7 +43,7 @@ from recovery.linux.files import (
 )
 from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk, remove_loop_disk
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
-from recovery.model import Build, Layout, Schema, Version
+from recovery.model import DEFAULT_CHARSET, Build, Layout, Schema, Version
 
 # --- Disposable copies, so that an experiment does not damage the data directory itself
 
@@ -337,6 +337,7 @@ class DataDirs:
         layout = [] if schema.layout is Layout.FILES else [schema.layout.value]
         layout += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
         layout += ["statistics"] if schema.statistics else []
+        layout += [] if schema.charset == DEFAULT_CHARSET else [schema.charset]
         content = json.dumps([parts + layout, template_text, sorted(options.items())])
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]
