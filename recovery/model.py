@@ -152,6 +152,9 @@ DEFAULT_TABLES = 200_000
 """As many as in the published experiment."""
 
 
+DEFAULT_CHARSET = "latin1"
+
+
 @dataclass(frozen=True)
 class OwnData:
     """A data directory of the user's own. The tool only reads it, and starts servers on a copy."""
@@ -202,6 +205,8 @@ class Schema:
     statistics: bool = False
     """Whether persistent statistics are stored for each table as it is created, which is a server's default. Without
     them a build is faster, but the first one to open a table has its statistics computed and written."""
+    charset: str = DEFAULT_CHARSET
+    """Character set of the tables of a load, or one of its collations."""
     own: OwnData | None = None
     """The user's own data directory, to a copy of which these tables are added."""
 
@@ -264,6 +269,8 @@ class VariantSpec:
     """Names of options that must keep their values, because with other values something else would be measured."""
     layout: Layout | None = None
     """Layout of its tables in files. None: as in the schema."""
+    charset: str | None = None
+    """Character set of its tables. None: as in the schema."""
     needs: str | None = None
     """Name of a capability that the server must have. Servers without it are not measured this way."""
     figure: str | None = None
@@ -295,8 +302,9 @@ class Variant:
     label: str = ""
     """Name of these settings: given by the user, or made from the settings."""
     tables: int | None = None
-    """Tables in each requested schema. For `tables`, `layout` and `schemas`, None means the value of the schema."""
+    """Tables in each requested schema. For this and the next three, None means the value of the schema."""
     layout: Layout | None = None
+    charset: str | None = None
     schemas: int | None = None
     task: Task | None = None
     """Task of the server. None: its start is measured."""

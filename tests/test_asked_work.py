@@ -18,6 +18,7 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import ExperimentOptions
 from recovery.model import NO_LIMITS, Build, ExtraRun, parse_version
 from recovery.report.console import ReportConsole
+from recovery.session.plan import datadir_specs
 from recovery.session.prepare import plan_ahead, plan_session
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
@@ -63,6 +64,14 @@ def test_crash_recovery_and_metadata_can_have_the_same_tables() -> None:
     assert "--statistics on" in recovery.command
     assert not asked("metadata", statistics="off").schema.statistics
     assert "--statistics" not in asked("cold-recovery").command
+
+
+def test_character_sets_are_an_axis_with_a_data_directory_each() -> None:
+    request = asked("table-cache", charset="latin1 utf8mb4", threads="1", workload="read-only")
+    specs = datadir_specs([parse_version("8.0.31")], request.all_variants)
+    assert [one.schema(request.schema).charset for one in specs] == ["latin1", "utf8mb4"]
+    assert {dict(one.axes)["charset"] for one in request.all_variants} == {"latin1", "utf8mb4"}
+    assert "charset" not in dict(asked("table-cache").all_variants[0].axes)
 
 
 def test_the_table_cache_is_planned_for_the_files_that_servers_may_open() -> None:

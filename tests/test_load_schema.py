@@ -109,6 +109,20 @@ def test_tables_of_sysbench_with_foreign_keys() -> None:
     assert referring == [("sbtest.sbtest10", "sbtest.sbtest9"), ("sbtest.sbtest8", "sbtest.sbtest7")]
 
 
+@pytest.mark.parametrize(
+    ("charset", "clause"),
+    [
+        ("latin1", "character set latin1 collate latin1_swedish_ci"),
+        ("utf8mb4", "character set utf8mb4 collate utf8mb4_general_ci"),
+        ("utf8mb4_0900_ai_ci", "character set utf8mb4 collate utf8mb4_0900_ai_ci"),
+    ],
+)
+def test_tables_of_sysbench_have_the_requested_character_set(charset: str, clause: str) -> None:
+    template = template_dir() / "sysbench.sql.j2"
+    first = next(script_statements(Schema(1, database="sbtest", template=template, charset=charset)))
+    assert first == f"create schema sbtest {clause}"
+
+
 def test_a_script_of_many_tables_is_a_stream() -> None:
     assert len(list(islice(script_statements(Schema(50_000_000)), 10))) == 10
 

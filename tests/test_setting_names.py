@@ -23,7 +23,7 @@ BAD_TEXT = {
     "version": "five", "layout": "round", "database": "a.b", "archive": "ftp://x", "engine": "podman", "set": "=1",
     "registry": "https://x", "variant": "nameless", "stacks": "gdb", "baseline": "5.5.5", "fail_over": "x",
     "workload": ",", "precision": "x", "option": "table_open_cache", "question": "why", "scale": "huge",
-    "cpu_set": "x", "statistics": "x", "poll_query": "x",
+    "cpu_set": "x", "charset": "klingon", "statistics": "x", "poll_query": "x",
 }  # fmt: skip
 UNCHECKED = ("mysqld", "image", "read_bps")
 """Whether there is such a server is checked later; sizes have a test of their own."""

@@ -393,6 +393,11 @@ OPTIONS = (
         field="experiment_options.load_tables", convert=values.counts(values.MAX_TABLES),
     ),
     Option(
+        "charset", "Character sets of the tables to compare: latin1, utf8mb4 (collation utf8mb4_general_ci), or other "
+        "collations. [default: latin1]", "NAME...", common=False,
+        field="more.charset", convert=values.charsets, stored="charset",
+    ),
+    Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
         field="experiment_options.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",

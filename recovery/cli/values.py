@@ -340,8 +340,17 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
     return ("",) * len(places)
 
 
+def charsets(name: str, text: str) -> tuple[str, ...]:
+    """Parses `CHARSET="latin1 utf8mb4_0900_ai_ci"`: character sets, or their collations."""
+    found = words(name, text)
+    for one in found:
+        if one not in ("latin1", "utf8mb4") and not re.fullmatch(r"[a-z0-9]{1,30}(_[a-z0-9]{1,30}){1,6}", one):
+            raise UsageError(f"{name}={one} is not valid", "give latin1, utf8mb4, or a collation of the server")
+    return found
+
+
 def parse_switch(text: str) -> bool:
-    """Parses `on`, or the `True` of a stored session."""
+    """Parses `on`; a stored session has a boolean."""
     return text.lower() in ("on", "true")
 
 

@@ -20,7 +20,10 @@ _ALL_STARTS = (
 _STARTS = (*_ALL_STARTS, "datadir", "as_is", *_PRECISION)
 """All but `scale`: its fit and prediction need the tool's own tables, and the same number of runs at every size, chosen
 without seeing them."""
-_LOADS = ("scale", "seconds", "warmup", "threads", "workload", "load_tables", "memory_ratio", "option", *_PRECISION)
+_LOADS = (
+    "scale", "seconds", "warmup", "threads", "workload", "load_tables", "charset", "memory_ratio", "option",
+    *_PRECISION,
+)  # fmt: skip
 _EXTRAS = ("profile", "waits")
 _METADATA = (
     "scale", "schemas", "statistics", "question", "queries", "dump_schemas", "published_build", *_EXTRAS, *_PRECISION,

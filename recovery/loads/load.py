@@ -37,13 +37,22 @@ from recovery.linux.cgroups import UsageMeter
 from recovery.linux.procfs import pin_process, reserved_cpus
 from recovery.loads import poller as polling
 from recovery.loads import sysbench
-from recovery.loads.load_plan import DATABASE, check_clients, check_memory, load_settings, max_simultaneous_clients
+from recovery.loads.load_plan import (
+    CHARSET,
+    DATABASE,
+    check_clients,
+    check_memory,
+    load_settings,
+    max_simultaneous_clients,
+    with_charsets,
+)
 from recovery.loads.poller import CounterReport, PollerCounters, add_load_counters, parse_counter_reports
 from recovery.loads.status_rates import averages, sample_series
 from recovery.loads.status_sampler import Sampler, write_samples
 from recovery.loads.sysbench import GRACE_S, Client
 from recovery.loads.tasks import ROW_BYTES, CreateTask, DumpTask, Load, StatementTask
 from recovery.model import (
+    DEFAULT_CHARSET,
     Cache,
     HostActivity,
     Phase,
@@ -496,6 +505,8 @@ def load_experiment(
 
     def variant_specs(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
         variants = plan(requested, schema, host)
+        if charsets := requested.more.get("charset"):
+            variants = with_charsets(variants, charsets)
         check_memory(variants, requested, schema, host)
         check_clients(variants, host)
         if requested.memory_ratio is None:
@@ -521,7 +532,7 @@ def load_experiment(
         names=names,
         runs=3,
         inserts=0,
-        bases=bases,
+        bases={**bases, CHARSET: DEFAULT_CHARSET},
         sizes=sizes,
         scale=STANDARD,
         defaults=defaults,

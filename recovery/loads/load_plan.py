@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 
@@ -122,7 +122,7 @@ def _gib(size: float) -> str:
 # --- Loads and the variants that measure them
 
 DATABASE = "sbtest"
-WORKLOAD, THREADS, TABLES = "workload", "threads", "tables"
+WORKLOAD, THREADS, TABLES, CHARSET = "workload", "threads", "tables", "charset"
 PAGES, SPINNING = "pages", "spinning"
 """Axes that are not options of the server."""
 _SELF_EXPLANATORY_AXES = frozenset({WORKLOAD, QUESTION_AXIS, PAGES})
@@ -181,6 +181,20 @@ def name_variants(variants: Iterable[VariantSpec]) -> tuple[VariantSpec, ...]:
                 f"the name of the load {name[:60]}… is too long for a file", "give shorter values of OPTION="
             )
     return named
+
+
+def with_charsets(variants: Iterable[VariantSpec], charsets: Sequence[str]) -> tuple[VariantSpec, ...]:
+    """Returns each variant with each of the character sets."""
+    return tuple(
+        replace(
+            variant,
+            name=f"{variant.name}-{charset}" if len(charsets) > 1 else variant.name,
+            axes=(*variant.axes, (CHARSET, charset)),
+            charset=charset,
+        )
+        for variant in variants
+        for charset in charsets
+    )
 
 
 def _with_same_protocol(variants: tuple[VariantSpec, ...]) -> tuple[VariantSpec, ...]:

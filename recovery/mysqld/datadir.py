@@ -44,7 +44,7 @@ from recovery.linux.files import (
 )
 from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk, remove_loop_disk
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
-from recovery.model import Build, Layout, Schema, Version
+from recovery.model import DEFAULT_CHARSET, Build, Layout, Schema, Version
 
 # --- Disposable copies, so that an experiment does not damage the data directory itself
 
@@ -346,6 +346,7 @@ class DataDirs:
         layout += [f"{schema.foreign_keys}fk"] if schema.foreign_keys else []
         layout += ["statistics"] if schema.statistics else []
         layout += [schema.own.digest, str(schema.own.as_is)] if schema.own else []
+        layout += [] if schema.charset == DEFAULT_CHARSET else [schema.charset]
         content = json.dumps([parts + layout, template_text, sorted(options.items())])
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         database = re.sub(r"[^A-Za-z0-9_]", "_", schema.database)[:64]

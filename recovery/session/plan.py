@@ -147,16 +147,22 @@ class DatadirSpec:
     """Settings of a variant that shape the files."""
     layout: Layout | None = None
     schemas: int | None = None
-    """For the layout and the number of schemas, too, None means the value in the schema."""
+    charset: str | None = None
+    """For layout, number of schemas and character set, too, None means the value in the schema."""
 
     def schema(self, requested: Schema) -> Schema:
-        found = replace(requested, tables=self.tables or requested.tables, layout=self.layout or requested.layout)
+        found = replace(
+            requested,
+            tables=self.tables or requested.tables,
+            layout=self.layout or requested.layout,
+            charset=self.charset or requested.charset,
+        )
         return found if self.schemas is None else found.spread_over(self.schemas)
 
     @property
     def words(self) -> tuple[str, ...]:
         """Returns what a variant changes about the files, as `name=value` texts."""
-        more = (("layout", self.layout), ("schemas", self.schemas), *self.settings)
+        more = (("layout", self.layout), ("schemas", self.schemas), ("charset", self.charset), *self.settings)
         return tuple(f"{name}={value}" for name, value in more if value is not None)
 
     def grows_into(self, later: DatadirSpec) -> bool:
@@ -166,7 +172,7 @@ class DatadirSpec:
 
 def datadir_spec(version: Version, variant: Variant) -> DatadirSpec:
     shape = tuple(sorted(datadir_settings(dict(variant.settings)).items()))
-    return DatadirSpec(version, variant.tables, shape, variant.layout, variant.schemas)
+    return DatadirSpec(version, variant.tables, shape, variant.layout, variant.schemas, variant.charset)
 
 
 @dataclass(frozen=True)
@@ -314,6 +320,7 @@ def build_variants(
             label=" ".join(filter(None, (own.label, *(f"{name}={value}" for name, value in spec.settings)))),
             tables=tables,
             layout=own.layout or spec.layout,
+            charset=spec.charset,
             schemas=own.schemas,
             task=spec.task,
             needs=spec.needs,

@@ -19,7 +19,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import template_dir
 from recovery.linux.storage import DiskSpace, estimate_space, shares_blocks
-from recovery.model import PARTITIONS, Layout, Schema, Version
+from recovery.model import DEFAULT_CHARSET, PARTITIONS, Layout, Schema, Version
 
 # --- Rendering of templates
 
@@ -260,8 +260,22 @@ def template_path(schema: Schema) -> Path:
     return template_dir() / ("schema.sql.j2" if schema.layout is Layout.FILES else "layouts.sql.j2")
 
 
+_COLLATIONS = {DEFAULT_CHARSET: "latin1_swedish_ci", "utf8mb4": "utf8mb4_general_ci"}
+"""Collations that all versions have, by character set."""
+
+
+def _charset_clause(charset: str) -> str:
+    return f"character set {charset.partition('_')[0]} collate {_COLLATIONS.get(charset, charset)}"
+
+
 def template_text(schema: Schema) -> str:
-    return read_template(template_path(schema))
+    """Returns the text of the template with the character set of the schema.
+
+    It is no variable: the text decides which data directories can be used, and must stay as it is for the default."""
+    text = read_template(template_path(schema))
+    if schema.charset == DEFAULT_CHARSET:
+        return text
+    return text.replace(_charset_clause(DEFAULT_CHARSET), _charset_clause(schema.charset))
 
 
 def render_script(schema: Schema) -> Iterator[str]:

@@ -264,6 +264,19 @@ def test_unanswered_polls_and_an_option_out_of_reach_are_reported(
     assert "No poll was answered" in silent.text
 
 
+# --- Character sets
+
+
+def test_a_load_over_two_character_sets(at: list[str], data: Path, tmp_path: Path) -> None:
+    sizes = ["--rows", "20", "--load-tables", "1", "--threads", "1", "--seconds", "1", "--warmup", "0", "--runs", "1"]
+    loads = ["--workload", "point-select", "--option", "table_open_cache_instances=1"]
+    assert run(["table-cache", "--version", USUAL, "--charset", "latin1 utf8mb4", *sizes, *loads, *at]) == 0
+    session = stored(tmp_path)
+    assert all(cell(session, USUAL, charset=one).metrics["qps"] > 0 for one in ("latin1", "utf8mb4"))
+    (options,) = data.glob(f"{USUAL}-sbtest-*-utf8mb4-*/mysql/sbtest/db.opt")
+    assert "default-character-set=utf8mb4\n" in options.read_text()
+
+
 # --- write-scaling
 
 LOAD_TABLES, ROWS = 2, 20_000
