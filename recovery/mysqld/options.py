@@ -283,6 +283,7 @@ _LEFT_OUT_NAMES = frozenset({"grant_tables", "read_only", "super_read_only", "in
 
 PLACE_OPTIONS = frozenset(
     {"innodb_data_file_path", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"}
+    | {"innodb_doublewrite_dir"}
 )
 """Options that say where InnoDB's own files are. A copy of a user's data directory has all of them in one folder."""
 
