@@ -115,7 +115,7 @@ def _pull_or_build(request: ServerRequest, sources: Sources, say: Say, client: d
             problem = error
         else:
             return image_build.server_image(client, server, sources, say)
-    if pulled is not None and isinstance(problem, UsageError):
+    if pulled is not None:
         # The registry may have the server, so this is not a usage error.
         problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
     return _from_debian(request, sources, say, client, problem)

@@ -181,10 +181,9 @@ def test_another_source_is_used_where_the_registry_does_not_answer(
 
 def test_a_silent_registry_is_the_error_for_a_server_without_another_source(client: docker.DockerClient) -> None:
     """It may well be in the registry: the host's network is to blame, not the request."""
-    with pytest.raises(
-        HostUnfitError, match=r"mariadb:10\.6\.1 .* does not answer .*; elsewhere .* not in the catalog"
-    ):
-        resolve_image("mariadb-10.6.1", ALONE, quiet, client)
+    why = r"mariadb:10\.6\.99 .* does not answer .*; elsewhere "
+    with pytest.raises(HostUnfitError, match=why):
+        resolve_image("mariadb-10.6.99", ALONE, quiet, client)
 
 
 def test_nothing_is_asked_while_offline(client: docker.DockerClient, registry: str, publish: Publish) -> None:
