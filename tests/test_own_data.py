@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from otherusers import as_user, needs_root
 
+from recovery.cli.measure import request_from_arguments
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import OwnData, parse_version
 from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_names
@@ -208,11 +211,29 @@ def test_a_system_file_outside_is_refused(datadir: Path) -> None:
 
 @needs_root
 def test_files_that_this_user_cannot_read_are_refused(datadir: Path) -> None:
-    for folder in (datadir, *datadir.parents[:4]):
-        folder.chmod(0o755)
     (datadir / "shop@002deu/people.ibd").chmod(0o600)
-    with as_user(), pytest.raises(UsageError, match=r"people\.ibd cannot be read by this user"):
-        looked_at(datadir)
+    with tempfile.TemporaryDirectory() as folder:  # where another user comes to
+        Path(folder).chmod(0o755)
+        moved = Path(shutil.move(datadir, folder))
+        with as_user(), pytest.raises(UsageError, match=r"people\.ibd cannot be read by this user"):
+            looked_at(moved)
+
+
+@pytest.mark.parametrize("option", ["data", "results"])
+def test_nothing_is_written_into_the_original(option: str, datadir: Path, tmp_path: Path) -> None:
+    """Also if a link or `..` leads there."""
+    (tmp_path / "link").symlink_to(datadir)
+    given = {"datadir": tmp_path / "user/../link", option: datadir / "mysql/../inside"}
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    with pytest.raises(UsageError, match=f"{option.upper()}=.* is inside DATADIR="):
+        request_from_arguments("cold-recovery", words)
+
+
+def test_a_way_with_dots_leads_to_the_same_directory(datadir: Path) -> None:
+    words = ["--datadir", str(datadir / "../user/mysql/..")]
+    own = request_from_arguments("cold-recovery", words).schema.own
+    assert own is not None
+    assert (own.path, own.digest) == (datadir, looked_at(datadir).digest)
 
 
 def test_a_change_during_the_copy_is_noticed(datadir: Path, tmp_path: Path) -> None:

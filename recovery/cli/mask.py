@@ -56,7 +56,16 @@ def kind_of_fact(name: str) -> str | None:
 
 # --- Private texts of the session
 
-_PATH_SETTINGS = ("data", "template", "insert_template", "mysqld", "results", "before_start")
+_PATH_SETTINGS = (
+    "data",
+    "template",
+    "insert_template",
+    "mysqld",
+    "results",
+    "before_start",
+    "datadir",
+    "defaults_file",
+)
 _SITE_SETTINGS = ("registry", "image", "archive", "mysqld")
 _PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "docker.io")
 _SYSTEM_PATH = re.compile(

@@ -340,7 +340,7 @@ def _own_data(scenario: str, given: GivenOptions, places: Mapping[str, str]) -> 
             raise UsageError(f"{name.upper()}= does not apply to {with_option}=", "leave one of them out")
     if as_is and scenario == "clean-start":
         raise UsageError("AS_IS= times a recovery, and clean-start has none", "leave AS_IS= out")
-    return examine(absolute_path(path), places, as_is=as_is)
+    return examine(absolute_path(path).resolve(), places, as_is=as_is)
 
 
 def _with_its_version(given: GivenOptions, own: OwnData) -> GivenOptions:

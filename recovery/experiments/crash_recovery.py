@@ -93,14 +93,21 @@ def measure_restart(
 def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
     """Times the recovery that is ahead of a copy of the user's own data directory. Nothing was started there before."""
     bench.restore()
+    cold, warm = None, None
     if variant.cache is Cache.COLD:
         cold, startup = time_cold_start(bench)
-        return end_trial(bench, Measurement(startup=startup, cold=cold))
-    bench.run_before_start()
-    bench.read_all()
-    resident = bench.resident_share()
-    startup = bench.timed_start(TIMED_LOG)
-    return end_trial(bench, Measurement(startup=startup, warm=WarmProof(0, resident, bench.resident_share())))
+    else:
+        bench.run_before_start()
+        bench.read_all()
+        resident = bench.resident_share()
+        startup = bench.timed_start(TIMED_LOG)
+        warm = WarmProof(0, resident, bench.resident_share())
+    measured = end_trial(bench, Measurement(startup=startup, cold=cold, warm=warm))
+    if startup.crash_proof is None:
+        raise TrialVoidError(
+            "the log does not show a crash recovery: this data directory was shut down cleanly", "leave AS_IS= out"
+        )
+    return measured
 
 
 def time_cold_start(bench: Bench, *, prove: bool = True) -> tuple[ColdProof | None, Startup]:

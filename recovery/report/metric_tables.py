@@ -410,7 +410,8 @@ def _rows_found_notes(runs: Sequence[Run]) -> Iterator[str]:
     if not counted:
         return
     if all(run.rows_found == run.rows_expected and run.verdict is not Verdict.FAILED for run in counted):
-        yield "All tables and all acknowledged rows were found after each start."
+        rows = " and all acknowledged rows" if any(run.rows_expected for run in counted) else ""
+        yield f"All tables{rows} were found after each start."
         return
     found = "; ".join(f"run {run.number} {fmt.found_of_expected(run.rows_found, run.rows_expected)}" for run in counted)
     yield f"Acknowledged rows found after the start: {found}."

@@ -78,8 +78,9 @@ def check_own_data(request: Request) -> None:
     """Checks what cannot be measured over a data directory of the user's own: other files than it has."""
     if (own := request.schema.own) is None:
         return
-    if request.data.is_relative_to(own.path):
-        raise UsageError(f"DATA={request.data} is inside DATADIR={own.path}", "name another folder with DATA=")
+    for name, folder in (("DATA", request.data), ("RESULTS", request.results)):
+        if folder.resolve().is_relative_to(own.path):
+            raise UsageError(f"{name}={folder} is inside DATADIR={own.path}", f"name another folder with {name}=")
     pages = int(dict(own.settings)[PAGE_SIZE])
     for settings in (dict(request.server_options), *(dict(one.settings) for one in request.named_settings)):
         if configured_page_bytes({PAGE_SIZE: str(pages), **settings}) != pages:

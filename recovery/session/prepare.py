@@ -156,6 +156,8 @@ def _plan_datadir(
     # A partial build is either continued, or removed first, which frees the space it takes.
     share = min(1.0, (there.bytes or 0) / size.bytes) if there else 0.0
     need = NO_SPACE if whole else size.remaining(share)
+    if whole and schema.own is not None and schema.own.as_is:
+        need = size.remaining(0.5)  # each run works on another copy
     return PlannedDatadir(spec, schema, settings, key, whole, size, need, build_seconds(spec.version, schema))
 
 

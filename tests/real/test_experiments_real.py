@@ -27,7 +27,6 @@ from recovery.linux import procfs
 from recovery.linux.files import table_files, template_dir
 from recovery.linux.page_cache import make_tables_cold
 from recovery.linux.procfs import Core
-from recovery.loads import load as load_experiment
 from recovery.loads.metadata import METADATA
 from recovery.loads.tasks import ROW_BYTES
 from recovery.model import Layout, Run, Schema, Session, Verdict
@@ -325,7 +324,7 @@ def test_hot_rows_are_waited_for_also_if_the_kernel_refuses_separate_cpus(
     at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_such_cpus = tuple(Core(frozenset({cpu})) for cpu in range(8000, 8004))
-    monkeypatch.setattr(load_experiment, "own_cores", lambda: no_such_cpus)
+    monkeypatch.setattr("recovery.linux.procfs.own_cores", lambda: no_such_cpus)
     session = measured(USUAL, "hot-rows", at, tmp_path)
     for level in ("REPEATABLE-READ", "READ-COMMITTED"):
         hot = cell(session, transaction_isolation=level)
