@@ -178,6 +178,10 @@ class OwnData:
     """What the user's my.cnf says about the places of files."""
     left_out: tuple[str, ...] = ()
     """Files that the copy does not have."""
+    was_shut_down: bool | None = None
+    """Whether its last checkpoint is that of a clean shutdown, if its files say that."""
+    without_file: int = 0
+    """Number of InnoDB tables, before MySQL 8.0, whose definition is there, but no file of their own."""
 
 
 SYSTEM_SCHEMAS = frozenset({"mysql", "performance_schema", "information_schema", "sys"})
@@ -639,6 +643,7 @@ class Startup:
     """`beside` in `Run`. A phase that ends with the startup was not over by then."""
     log_held_s: float | None = None
     scan_threads: int | None = None
+    log_errors: int | None = None
     around: HostActivity | None = None
     timeline: Timeline | None = None
 
@@ -799,6 +804,8 @@ class Run:
     log_held_s: float | None = None
     """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed.
     With such a delay the phases are taken from the server's timestamps."""
+    log_errors: int | None = None
+    """Number of errors that the server logged until it was ready."""
     tablespace_opens: int | None = None
     """How often files of the tested tables were opened, repeats included."""
     opened_unmodified: int | None = None

@@ -93,6 +93,7 @@ def test_there_are_pages_with_commands() -> None:
 @pytest.mark.parametrize("phase", phase_names.ORDER)
 def test_the_answer_leads_to_a_section_about_the_phase(phase: str) -> None:
     page, _, anchor = phase_names.advice_on(phase).partition("#")
+    assert phase_names.advice_on(f"{phase}{phase_names.JOIN}{phase}") == f"{page}#{anchor}"
     headings = re.findall(r"^## (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 

@@ -14,6 +14,7 @@ import pytest
 from otherusers import as_user, needs_root
 
 from recovery.cli.measure import request_from_arguments
+from recovery.cli.parse import own_data_notes
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.model import OwnData, parse_version
 from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_names
@@ -30,8 +31,10 @@ def page(*, pages: int = 0, flags: int = 0, version: int = 0) -> bytes:
     return bytes(head)
 
 
-def redo(creator: str) -> bytes:
-    return (bytes(16) + creator.encode()).ljust(4096, b"\0")
+def redo(creator: str, checkpoint: int = 0) -> bytes:
+    head = bytearray((bytes(16) + creator.encode()).ljust(PAGE, b"\0"))
+    head[1544:1552] = checkpoint.to_bytes(8)
+    return bytes(head)
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def datadir(tmp_path: Path) -> Path:
         (data / folder).mkdir(parents=True)
     (data / "ibdata1").write_bytes(page() * 2)
     (data / "ib_logfile0").write_bytes(redo("MySQL 5.7.22"))
-    (data / "ib_logfile1").write_bytes(bytes(4096))
+    (data / "ib_logfile1").write_bytes(bytes(PAGE))
     (data / "mysql/plugin.ibd").write_bytes(page(pages=2) * 2)
     for name in ("orders.ibd", "people.ibd", "#sql-12.ibd"):
         (data / "shop@002deu" / name).write_bytes(page(pages=2) * 2)
@@ -60,7 +63,7 @@ def test_what_the_files_say(datadir: Path) -> None:
     assert own.bytes > 0
     settings = dict(own.settings)
     assert settings["innodb_page_size"] == "16384"
-    assert settings["innodb_log_file_size"] == "4096"
+    assert settings["innodb_log_file_size"] == "16384"
     assert settings["skip_grant_tables"] == ""
     assert "log_bin" not in settings
 
@@ -85,6 +88,39 @@ def test_the_version_is_in_the_redo_log_or_in_the_note_of_an_upgrade(
     assert str(looked_at(datadir).version) == version
 
 
+@pytest.mark.parametrize(("checkpoint", "was_shut_down"), [(4711, True), (4812, False)])
+def test_the_last_checkpoint_says_whether_the_server_was_shut_down(
+    checkpoint: int, was_shut_down: bool, datadir: Path
+) -> None:
+    system = bytearray(page())
+    system[26:34] = (4711).to_bytes(8)
+    (datadir / "ibdata1").write_bytes(system)
+    (datadir / "ib_logfile0").write_bytes(redo("MySQL 5.7.22", checkpoint))
+    own = looked_at(datadir)
+    assert own.was_shut_down is was_shut_down
+    hints = " ".join([*own_data_notes(own), *own_data_notes(replace(own, as_is=True))])
+    assert ("AS_IS=1 times that recovery" in hints, "AS_IS=1 are void" in hints) == (not was_shut_down, was_shut_down)
+
+
+def test_mariadb_since_108_does_not_say_whether_it_was_shut_down(datadir: Path) -> None:
+    (datadir / "ib_logfile0").write_bytes(b"Phys" + redo("MariaDB 11.4.5")[4:])
+    assert looked_at(datadir).was_shut_down is None
+
+
+def test_definitions_without_a_file_are_counted(datadir: Path) -> None:
+    schema = datadir / "shop@002deu"
+    of_innodb, of_myisam = b"\xfe\x01\x0a\x0c", b"\xfe\x01\x0a\x09"
+    for name, text in {
+        "orders": of_innodb, "parts": of_innodb, "gone": of_innodb, "#sql-7": of_innodb, "old": of_myisam,
+        "names": b"TYPE=VIEW\n",
+    }.items():  # fmt: skip
+        (schema / f"{name}.frm").write_bytes(text)
+    (schema / "parts#P#p0.ibd").write_bytes(page(pages=1))
+    own = looked_at(datadir)
+    assert own.without_file == 1
+    assert any(note.startswith("InnoDB tables with a definition and no file: 1.") for note in own_data_notes(own))
+
+
 def as_of_80(data: Path, number: int = 80031) -> None:
     (data / "mysql.ibd").write_bytes(page(pages=2, version=number) * 2)
     (data / "ib_logfile0").unlink()
@@ -104,8 +140,8 @@ def test_since_80_the_version_is_in_the_dictionary(datadir: Path) -> None:
 def test_files_in_other_places_come_into_the_copy(datadir: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "log"
     elsewhere.mkdir()
-    (datadir / "ib_logfile0").rename(elsewhere / "ib_logfile0")
-    (datadir / "ib_logfile1").unlink()
+    for name in ("ib_logfile0", "ib_logfile1"):
+        (datadir / name).rename(elsewhere / name)
     (elsewhere / "of somebody else").touch()
     (datadir / "undo").mkdir()
     (datadir / "undo/undo001").write_bytes(page())
@@ -173,6 +209,7 @@ def with_link(data: Path) -> None:
 
 REFUSED: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "no redo log": (without_log, "has no redo log"),
+    "part of the redo log": (lambda data: (data / "ib_logfile1").unlink(), "has no ib_logfile1"),
     "no system tablespace": (lambda data: (data / "ibdata1").unlink(), "has no ibdata1"),
     "no system schema": (lambda data: (data / "mysql").rename(data / "other"), "has no folder `mysql`"),
     "sizes in my.cnf": (lambda data: (data / "ibdata2").touch(), "has several files ibdata"),

@@ -64,8 +64,9 @@ _ADVICE = {
 
 
 def advice_on(phase: str) -> str:
-    """Returns the section of the documentation that says what shortens a phase."""
-    return f"docs/shorten.md#{_ADVICE.get(phase.partition(JOIN)[0], 'other-phases')}"
+    """Returns the section of the documentation that says what shortens a phase, or each of two that are one in the log."""
+    sections = dict.fromkeys(_ADVICE.get(part, "other-phases") for part in phase.split(JOIN))
+    return f"docs/shorten.md#{' and #'.join(sections)}"
 
 
 def sorted_phases(names: Iterable[str]) -> tuple[str, ...]:

@@ -801,6 +801,9 @@ CHECKS: tuple[Check, ...] = (
         "The first run {values}.",
         "The mean includes it. Measure again over the same data directory: a volume that is read for the first time is "
         "slow once, and some storage caches what was read.{warmup}"),
+    Check("log-errors", in_runs(lambda run: run.log_errors, 0),
+        "The server logged up to {largest:,.0f} errors before it was ready: {runs}.",
+        "See the log of the run: files that are missing or damaged make a start shorter or longer."),
     Check("outlier", outliers,
         "Far from the median of {median}: {runs}.",
         "The mean includes it. See the log and the timeline of that run."),

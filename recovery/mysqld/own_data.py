@@ -19,7 +19,7 @@ from recovery.linux.cleanup import SERVER_NAMES, servers_in
 from recovery.linux.files import clone_or_copy, decoded_name
 from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, parse_version
 from recovery.mysqld.options import FLAG, PLACE_OPTIONS, Settings
-from recovery.mysqld.redo_log import parse_page_bytes, redo_files
+from recovery.mysqld.redo_log import parse_page_bytes, redo_files, was_shut_down
 
 OWN_SCHEMA, OWN_TABLES = "crash_recovery_test", 100
 """The schema that the tool adds to a copy, with the tables that its inserts write to."""
@@ -119,6 +119,8 @@ def _digest(files: Iterable[_File]) -> str:
 _HEADER_BYTES = 64
 _VERSION_AT, _SIZE_AT, _FLAGS_AT = 8, 38 + 8, 38 + 16
 """Offsets in the first page of a tablespace: the server's version (only in mysql.ibd), the pages, the flags."""
+_FRM, _FRM_OF_INNODB = b"\xfe\x01", b"\x0c"
+"""The beginning of a table's definition, and its fourth byte, the engine."""
 _ENCRYPTED, _FULL_CRC32 = 1 << 13, 0x10
 _CREATOR = slice(16, 48)
 """The place of the server's name and version in the first block of the redo log."""
@@ -151,7 +153,8 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
         raise UsageError(f"{path} has no folder `mysql`", "give the data directory of a server, the whole of it")
     system = _system_files(place)
     _refuse_running(path, system[0])
-    redo = redo_files(place.folder("innodb_log_group_home_dir"))
+    log_folder = place.folder("innodb_log_group_home_dir")
+    redo = redo_files(log_folder)
     if not redo:
         raise UsageError(
             f"{path} has no redo log, without which a server cannot recover it",
@@ -162,14 +165,16 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     for file in files:
         if file.name.endswith(".ibd"):
             _check_tablespace(file)
+    with_file = {re.split(r"(?i)#p#|\.ibd$", file.name)[0] for file in tables}
     if (dictionary := path / "mysql.ibd").exists():
         _refuse_outside(dictionary)
     version, is_exact = _version(path, redo)
+    _check_redo(redo, version)
     with system[0].open("rb") as opened:
-        page_bytes = parse_page_bytes(opened.read(_HEADER_BYTES))
+        first_page = opened.read(_HEADER_BYTES)
     settings = {
         **_COPIED_SETTINGS,
-        "innodb_page_size": str(page_bytes),
+        "innodb_page_size": str(parse_page_bytes(first_page)),
         **_redo_settings(redo),
         **_undo_settings(files),
         **({} if place.binary_log is None else {"log_bin": place.binary_log.rpartition(".")[0], "server_id": "1"}),
@@ -181,12 +186,34 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
         bytes=sum(file.status.st_blocks * 512 for file in files), digest=_digest(files),
         settings=tuple(settings.items()), given=tuple(place.given.items()),
         left_out=tuple(name for name in _names(path) if _LEFT_OUT.fullmatch(name)),
+        was_shut_down=was_shut_down(log_folder, first_page),
+        without_file=len({file.name.removesuffix(".frm") for file in files if _defines_innodb_table(file)} - with_file),
     )  # fmt: skip
 
 
 def _is_table(name: str) -> bool:
     folder, _, file = name.rpartition("/")
     return file.endswith(".ibd") and not file.startswith("#sql") and folder not in {"", *SYSTEM_SCHEMAS}
+
+
+def _defines_innodb_table(file: _File) -> bool:
+    """Returns whether a file is the definition of an InnoDB table, which is a file of its own before MySQL 8.0."""
+    folder, _, name = file.name.rpartition("/")
+    if not name.endswith(".frm") or name.startswith("#sql") or folder in SYSTEM_SCHEMAS:
+        return False
+    with file.path.open("rb") as opened:
+        header = opened.read(4)
+    return header[:2] == _FRM and header[3:] == _FRM_OF_INNODB
+
+
+def _check_redo(redo: list[Path], version: Version | None) -> None:
+    numbers = [name.removeprefix("ib_logfile") for name in (file.name for file in redo)]
+    needed = 1 if version is None or version.flavor is Flavor.MARIADB else 2
+    missing = next((str(number) for number in range(max(needed, len(redo))) if str(number) not in numbers), None)
+    if missing and not redo[0].name.startswith("#"):
+        raise UsageError(
+            f"{redo[0].parent} has no ib_logfile{missing}: it is only a part of the redo log", "copy it again, as a whole"
+        )
 
 
 def _system_files(place: _Place) -> list[Path]:

@@ -67,6 +67,7 @@ _REDO_FILES = "ib_logfile[0-9]*"
 _MARIADB_10_8 = 0x50687973
 """Format number since MariaDB 10.8: no blocks, and another layout of the checkpoints."""
 _ENCRYPTED = 1 << 31
+_SHUTDOWN_AT = 26
 _HEADER_BYTES = 12288
 _CHECKPOINTS = (512 + 8, 1536 + 8)
 """Offsets of the LSN in the two checkpoints, which are written in turn. The checkpoint number comes before the LSN."""
@@ -89,6 +90,16 @@ def checkpoint_lsn(data: Path) -> int:
     if not checkpoints:
         raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")
     return max(checkpoints)
+
+
+def was_shut_down(data: Path, first_page: bytes) -> bool | None:
+    """Returns whether the last checkpoint is that of a clean shutdown, which is also in the first page of the system
+    tablespace; None if the server does not write it there. A server that was killed before its first checkpoint is taken
+    for one that was shut down."""
+    with redo_files(data)[0].open("rb") as file:
+        if int.from_bytes(file.read(4)) & ~_ENCRYPTED == _MARIADB_10_8:
+            return None
+    return int.from_bytes(first_page[_SHUTDOWN_AT : _SHUTDOWN_AT + 8]) == checkpoint_lsn(data)
 
 
 def _checkpoints_in(file: Path) -> Iterator[int]:

@@ -155,6 +155,7 @@ class Server:
             background_phases=ready.tracker.background_phases(startup_s),
             log_held_s=ready.tracker.held_s,
             scan_threads=ready.tracker.counts.get("scan_threads"),
+            log_errors=ready.log_errors,
             around=sampler.background,
             timeline=sampler.timeline,
         )

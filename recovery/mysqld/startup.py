@@ -42,6 +42,7 @@ class Ready:
     """Arrival of the ready line, on the monotonic clock."""
     crash_proof: str | None
     lag_s: float | None
+    log_errors: int
     tracker: PhaseTracker
     """What the log showed of the start, and when."""
 
@@ -97,6 +98,7 @@ class _LogState:
         self.tracker = PhaseTracker(version, process.started_at)
         self.crash_proof: str | None = None
         self.first_error: str | None = None
+        self.errors = 0
         self.failure: str | None = None
         self.ready: Ready | None = None
 
@@ -111,8 +113,9 @@ class _LogState:
             if not line.complete:
                 # An incomplete line may still become anything, unless it already has the whole ready text.
                 event = event if event is not None and event.kind is EventKind.READY else None
-            elif self.first_error is None and is_error(line.text):
-                self.first_error = line.text
+            elif is_error(line.text):
+                self.first_error = self.first_error or line.text
+                self.errors += 1
             if event is None:
                 continue
             if event.kind is EventKind.CRASH_RECOVERY and self.crash_proof is None and self.ready is None:
@@ -123,7 +126,7 @@ class _LogState:
             elif event.kind is EventKind.READY and self.ready is None:
                 stamp = microsecond_stamp(line.text) if self._stamped else None
                 lag_s = None if stamp is None else line.wall_s - stamp
-                self.ready = Ready(line.arrived_s, self.crash_proof, lag_s, self.tracker)
+                self.ready = Ready(line.arrived_s, self.crash_proof, lag_s, self.errors, self.tracker)
 
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure

@@ -346,6 +346,7 @@ def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any
         "engine_overhead_s": startup.engine_overhead_s,
         "log_held_s": startup.log_held_s,
         "scan_threads": startup.scan_threads,
+        "log_errors": startup.log_errors,
         "around": startup.around,
         "timeline": startup.timeline if timeline else None,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from recovery.analysis.phase_names import sorted_phases
+from recovery.analysis.phase_names import of_the_start, sorted_phases
 from recovery.analysis.summary import phase_means
 from recovery.model import Session
 from recovery.report import fmt
@@ -58,7 +58,8 @@ def _bar(scale: ChartAxis, y: float, found: dict[str, float]) -> list[Markup]:
                 parts.append(svg.rectangle(sides, rows, tooltip, fill=svg.hatch_fill(KEY)))
             parts += _segment_label(name, sides, y, hatched=hatched)
         at += seconds
-    whole = f"{fmt.seconds(at)} s"
+    start_s = sum(of_the_start(found).values())
+    whole = f"{fmt.seconds(start_s)} s{f', {fmt.seconds(at)} s with the queries' if at > start_s else ''}"
     return [*parts, svg.text(scale.at(at), y + _BAR / 2 + 4.5, whole, dx=9, class_="value")]
 
 
