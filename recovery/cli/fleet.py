@@ -32,6 +32,7 @@ from recovery.cli.fleet_plan import (
 )
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import die_with_parent
 from recovery.linux.files import (
     draft_path,
     empty_folder,
@@ -265,8 +266,6 @@ def _host_variables(host: FleetHost) -> dict[str, Any]:
 
 def _play(program: str, plan: FleetPlan, folder: Path) -> None:
     """Runs the playbook. If this process ends, so does Ansible; the jobs on the hosts go on."""
-    from recovery.loads import die_with_parent
-
     inventories = [str(one) for one in (plan.inventory, folder / "inventory.json") if one]
     command = [program, *(word for one in inventories for word in ("-i", one)), str(folder / PLAYBOOK)]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "False"}

@@ -9,12 +9,15 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
+from waiting import BUILDING_S, until
 
 from recovery.cli.main import run
 
@@ -26,7 +29,8 @@ pytestmark = [
         for name in ("sshd", "ansible-playbook", "unshare")
     ),
 ]
-SESSION = "cold-recovery --version mariadb-10.11.5 --tables 50 --runs 1 --no-probe"
+RUNS = 2
+SESSION = f"cold-recovery --version mariadb-10.11.5 --tables 50 --runs {RUNS} --no-probe"
 # The home folder is the host's own, and /run has its host lock.
 HOST = (
     'hostname "$1" && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mkdir -m 1777 /run/lock '
@@ -39,11 +43,15 @@ class Host:
     name: str
     port: int
     home: Path
-    folder: Path
+    process: subprocess.Popen[bytes]
 
     @property
-    def work(self) -> list[Path]:
-        return list(self.home.glob("mysql-recovery-fleet-*"))
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
 def free_port() -> int:
@@ -59,16 +67,15 @@ def make_key(path: Path) -> str:
 
 @contextmanager
 def host(name: str, folder: Path, *settings: str) -> Iterator[Host]:
-    folder.mkdir()
-    made = Host(name, free_port(), folder / "home", folder)
-    made.home.mkdir()
+    home, port = folder / "home", free_port()
+    home.mkdir(parents=True)
     public = make_key(folder / "key")
     with (folder.parent / "known_hosts").open("a") as known:
-        known.write(f"[127.0.0.1]:{made.port} {public}\n")
+        known.write(f"[127.0.0.1]:{port} {public}\n")
     (folder / "sshd_config").write_text(
         "\n".join(
             (
-                f"Port {made.port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'key'}", "UsePAM no",
+                f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'key'}", "UsePAM no",
                 f"AuthorizedKeysFile {folder.parent / 'user.pub'}", "PidFile none", "StrictModes no",
                 "PasswordAuthentication no", "PermitRootLogin yes", *settings,
             )
@@ -78,9 +85,10 @@ def host(name: str, folder: Path, *settings: str) -> Iterator[Host]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--uts", "sh", "-c", HOST, "sh",
-             name, made.home, sshd, folder / "sshd_config"],
+             name, home, sshd, folder / "sshd_config"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
+        made = Host(name, port, home, process)
         try:
             with (folder / "log").open() as said:
                 text = ""
@@ -89,8 +97,7 @@ def host(name: str, folder: Path, *settings: str) -> Iterator[Host]:
                     assert process.poll() is None, text
             yield made
         finally:
-            process.kill()
-            process.wait()
+            made.stop()
 
 
 @pytest.fixture
@@ -103,6 +110,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Hos
         config += ["IdentitiesOnly yes", "HostName 127.0.0.1", "GlobalKnownHostsFile none"]
         for one in made:
             config += [f"Host {one.name}", f"Port {one.port}"]
+        config += ["Host away", f"Port {free_port()}"]
         (tmp_path / "ssh_config").write_text("\n".join(config))
         monkeypatch.setenv("ANSIBLE_SSH_ARGS", f"-F {tmp_path / 'ssh_config'} -o ControlMaster=no")
         yield made[0], made[1]
@@ -121,17 +129,68 @@ def states(folder: Path) -> dict[str, tuple[str, str | None]]:
     return {name: (one["state"], one["reason"]) for name, about in stored["hosts"].items() for one in about["sessions"]}
 
 
-def test_both_hosts_measure_and_keep_nothing(
+def measuring(on: Host) -> list[psutil.Process]:
+    """Returns the processes of the tool that measure on this host."""
+    found = []
+    for process in psutil.Process(on.pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if "cold-recovery" in process.cmdline():
+                found.append(process)
+    return found
+
+
+def call(plan: Path, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "recovery", "fleet", "run", str(plan), "--output", str(folder)]
+    with folder.with_suffix(".log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     hosts: tuple[Host, Host], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan, folder = write_plan(tmp_path / "plan.toml"), tmp_path / "fleet"
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one", "two", "away")), tmp_path / "fleet"
+    one, two = hosts
+    first = call(plan, folder)
+    until(
+        lambda: list(one.home.glob("mysql-*/results/*/2*/runs/001.json")) or first.poll() is not None,
+        "the first run", within_s=BUILDING_S,
+    )  # fmt: skip
+    for process in measuring(one):
+        process.kill()
+    code, printed = first.wait(), folder.with_suffix(".log").read_text()
+    assert code == 1, printed
+    found = states(folder)
+    assert found["one"] == ("failed", "it was killed"), printed
+    assert found["two"] == ("finished", None), printed
+    state, reason = found["away"]
+    assert state == "missing"
+    assert reason is not None
+    assert "Connection refused" in reason
+    assert "missing: one, away; " in printed
+    assert list(one.home.glob("mysql-*/results/*/2*"))
+    assert list(two.home.iterdir()) == []
+
+    two.stop()  # nothing is asked of a host that has measured
+    write_plan(plan)
     code = run(["fleet", "run", str(plan), "--output", str(folder)])
-    printed = capsys.readouterr()
-    assert code == 0, printed.out + printed.err + (folder / "ansible.log").read_text()
+    out, err = capsys.readouterr()
+    assert code == 0, out + err + (folder / "ansible.log").read_text()
     stored = json.loads((folder / "fleet.json").read_text())
     assert stored["hosts"]["one"]["facts"] == {"instance_type": "namespace", "price_per_hour": 0.5}
-    for one in hosts:
-        (session,) = stored["hosts"][one.name]["sessions"]
+    for name in ("one", "two"):
+        (session,) = stored["hosts"][name]["sessions"]
         report = json.loads((folder / session["folder"] / "report.json").read_text())
-        assert report["runs"][0]["verdict"] == "measured"
-        assert list(one.home.iterdir()) == []
+        assert [each["verdict"] for each in report["runs"]] == ["measured"] * RUNS
+        assert any("it was resumed" in note for note in report["notes"]) == (name == "one")
+    assert list(one.home.iterdir()) == []
+    assert run(["fleet", "run", str(plan), "--output", str(folder)]) == 0, "all is there"
+
+
+def test_a_host_with_an_unknown_key_is_refused(
+    hosts: tuple[Host, Host], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "known_hosts").write_text("")
+    plan = write_plan(tmp_path / "plan.toml", hosts=("one",))
+    assert run(["fleet", "run", str(plan), "--output", str(tmp_path / "fleet")]) == 1
+    assert "Host key verification failed" in capsys.readouterr().out
+    assert list(hosts[0].home.iterdir()) == []
