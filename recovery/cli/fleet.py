@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from recovery.linux.files import (
     empty_folder,
     libraries_dir,
     parse_json,
+    refuse_untrusted,
     servers_dir,
     template_dir,
     write_atomically,
@@ -50,6 +52,8 @@ from recovery.session.plan import combined_need
 from recovery.session.prepare import plan_ahead
 
 FLEET_FILE, PLAYBOOK = "fleet.json", "fleet.yml"
+ANSIBLE_FOLDER = "ansible"
+"""Subfolder with the playbook, the inventory and all that is sent and fetched."""
 FINISHED, FAILED, MISSING = "finished", "failed", "missing"
 _LIBRARIES = ("libaio1", "libeatmydata1")
 """Packages that a host may lack even if this one has them."""
@@ -78,7 +82,7 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
     A second call fetches what has ended meanwhile, resumes what ended early, and measures nothing twice."""
     if print_only:
         read_plan(plan)
-        print_line((template_dir() / PLAYBOOK).read_text(encoding="utf-8").rstrip("\n"))
+        click.echo((template_dir() / PLAYBOOK).read_text(encoding="utf-8"), nl=False)
         return 0
     wanted = _with_inventory(read_plan(plan))
     if dry_run:
@@ -86,12 +90,12 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
             print_line(line)
         return 0
     folder = output.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = take_lock(folder / ".lock")
+    (folder / ANSIBLE_FOLDER).mkdir(parents=True, exist_ok=True)
+    refuse_untrusted(folder, "name a folder that only you can write to, with --output")
+    lock = take_lock(folder / ANSIBLE_FOLDER / "lock")
     if lock is None:
-        raise HostUnfitError(
-            f"another call measures in {folder}: {lock_holder(folder / '.lock')}", "wait until it ends, or --output"
-        )
+        holder = lock_holder(folder / ANSIBLE_FOLDER / "lock")
+        raise HostUnfitError(f"another call measures in {folder}: {holder}", "wait until it ends, or --output FOLDER")
     try:
         return _run(wanted, folder)
     finally:
@@ -179,15 +183,18 @@ def _run(plan: FleetPlan, folder: Path) -> int:
     ]
     if pending:
         program = _program("ansible-playbook")
-        archive = _pack_servers(plan, folder / "send")
-        _write_files(plan, pending, folder, archive)
+        archive = _pack_servers(plan, folder / ANSIBLE_FOLDER / "send")
+        _write_files(plan, pending, folder / ANSIBLE_FOLDER, archive)
         for host in pending:
             for one in plan.sessions:
                 if outcomes.get((host.name, one.key), Outcome(MISSING)).state != FINISHED:
                     outcomes[host.name, one.key] = Outcome(MISSING, reason="the call ended before the host answered")
-        print_line(f"measuring on {count_text(len(pending), 'host')}; details in {folder}", err=True)
+        print_line(
+            f"measuring on {count_text(len(pending), 'host')}; Ansible's output: {folder / ANSIBLE_FOLDER / 'log'}",
+            err=True,
+        )
         try:
-            _play(program, plan, folder)
+            _play(program, plan, folder / ANSIBLE_FOLDER)
         finally:
             _add_reasons(pending, plan.sessions, folder, outcomes)
             _unpack_fetched(plan, folder, outcomes)
@@ -268,15 +275,19 @@ def _play(program: str, plan: FleetPlan, folder: Path) -> None:
     """Runs the playbook. If this process ends, so does Ansible; the jobs on the hosts go on."""
     inventories = [str(one) for one in (plan.inventory, folder / "inventory.json") if one]
     command = [program, *(word for one in inventories for word in ("-i", one)), str(folder / PLAYBOOK)]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "False"}
+    settings = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_HOST_KEY_CHECKING": "True"}
+    environment = {**os.environ, **settings, "ANSIBLE_LOCALHOST_WARNING": "False"}
     wrapped = [sys.executable, str(die_with_parent.__file__), str(os.getpid()), "", *command]
-    with (folder / "ansible.log").open("wb") as log:
-        process = subprocess.Popen(wrapped, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    with (folder / "log").open("wb") as log:
+        # Without a terminal, ssh asks no question about an unknown key, and fails.
+        process = subprocess.Popen(
+            wrapped, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             process.wait()
         finally:
             if process.poll() is None:
-                process.terminate()
+                os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
 
 
@@ -300,10 +311,10 @@ def _add_reasons(
     """Notes why hosts did not come to the end of the playbook, by the last result that Ansible stored for each."""
     for host in hosts:
         try:
-            last = parse_json((folder / "last" / host.name).read_bytes())
+            last = parse_json((folder / ANSIBLE_FOLDER / "last" / host.name).read_bytes())
             reason = _reason(last)
         except (OSError, ValueError, AttributeError):
-            reason = f"Ansible did not reach it: see {folder / 'ansible.log'}"
+            reason = f"Ansible did not reach it: see {folder / ANSIBLE_FOLDER / 'log'}"
         if reason is not None:
             for one in sessions:
                 if outcomes[host.name, one.key].state != FINISHED:
@@ -325,10 +336,10 @@ def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
     from recovery.builds.install import unpack
 
     for host in plan.hosts:
-        archive = folder / "fetched" / f"{host.name}.tar.gz"
+        archive = folder / ANSIBLE_FOLDER / "fetched" / f"{host.name}.tar.gz"
         if not archive.is_file():
             continue
-        draft = draft_path(folder / "fetched" / host.name)
+        draft = draft_path(archive.with_name(host.name))
         shutil.rmtree(draft, ignore_errors=True)
         try:
             unpack(archive, draft)

@@ -143,7 +143,12 @@ def _check_keys(stored: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]
             raise UsageError(f"{where}: {key} has the wrong type", f"give {_TYPE_TEXTS[known[key][0]]}")
 
 
+_RESERVED_NAMES = ("ansible", "localhost", "127.0.0.1", "all", "ungrouped", "recovery_fleet")
+
+
 def check_host_name(name: str) -> str:
+    if name in _RESERVED_NAMES:
+        raise UsageError(f"host name {name} has another meaning here", "choose another name; ssh = has the address")
     if not _NAME.fullmatch(name):
         raise UsageError(f"host name {name!r} is not valid", "use letters, digits, dots, - and _")
     return name

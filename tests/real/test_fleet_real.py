@@ -174,7 +174,7 @@ def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     write_plan(plan)
     code = run(["fleet", "run", str(plan), "--output", str(folder)])
     out, err = capsys.readouterr()
-    assert code == 0, out + err + (folder / "ansible.log").read_text()
+    assert code == 0, out + err + (folder / "ansible" / "log").read_text()
     stored = json.loads((folder / "fleet.json").read_text())
     assert stored["hosts"]["one"]["facts"] == {"instance_type": "namespace", "price_per_hour": 0.5}
     for name in ("one", "two"):
