@@ -96,7 +96,8 @@ def test_the_playbook_is_printed_and_runs_no_shell(tmp_path: Path, capsys: pytes
     assert printed == (template_dir() / "fleet.yml").read_text()
     modules = set(re.findall(r"ansible\.builtin\.(\w+):", printed))
     assert "command" in modules
-    assert not modules & {"shell", "raw", "script", "expect"}
+    assert not modules & {"shell", "script", "expect"}
+    assert re.findall(r"builtin\.raw: (.*)", printed) == ['"true"']
     assert len(re.findall(r"builtin\.command:\s*(?:\{|\n *)argv:", printed)) == printed.count("builtin.command:")
 
 

@@ -195,8 +195,8 @@ def _run(plan: FleetPlan, folder: Path) -> int:
         )
         try:
             _play(program, plan, folder / ANSIBLE_FOLDER)
-        finally:
             _add_reasons(pending, plan.sessions, folder, outcomes)
+        finally:
             _unpack_fetched(plan, folder, outcomes)
             _write_outcomes(plan, folder, outcomes)
     _write_outcomes(plan, folder, outcomes)
@@ -308,27 +308,39 @@ def _read_outcomes(folder: Path) -> Outcomes:
 def _add_reasons(
     hosts: Sequence[FleetHost], sessions: Sequence[FleetSession], folder: Path, outcomes: Outcomes
 ) -> None:
-    """Notes why hosts did not come to the end of the playbook, by the last result that Ansible stored for each."""
+    """Notes why nothing was fetched from a host: what Ansible stored last for it is the result of the failed task."""
     for host in hosts:
+        if _fetched_archive(folder, host).is_file():
+            continue
         try:
-            last = parse_json((folder / ANSIBLE_FOLDER / "last" / host.name).read_bytes())
-            reason = _reason(last)
+            reason = _reason(parse_json((folder / ANSIBLE_FOLDER / "last" / host.name).read_bytes()))
         except (OSError, ValueError, AttributeError):
             reason = f"Ansible did not reach it: see {folder / ANSIBLE_FOLDER / 'log'}"
-        if reason is not None:
-            for one in sessions:
-                if outcomes[host.name, one.key].state != FINISHED:
-                    outcomes[host.name, one.key] = Outcome(MISSING, reason=reason)
+        for one in sessions:
+            if outcomes[host.name, one.key].state != FINISHED:
+                outcomes[host.name, one.key] = Outcome(MISSING, reason=reason)
 
 
-def _reason(last: Mapping[str, Any]) -> str | None:
-    """Returns why a host's last task failed, in one line; None if it did not fail."""
-    if not (last.get("failed") or last.get("unreachable") or last.get("rc")):
-        return None
-    said = str(last.get("stderr") or last.get("module_stderr") or "").splitlines()
+def _reason(last: Mapping[str, Any]) -> str:
+    """Returns why a host's last task failed, in one line."""
+    if "No space left on device" in json.dumps(last):
+        return "no space is left in a folder on the host: see recovery_dir, and the home folder"
+    for item in last.get("results", ()):
+        if item.get("failed"):
+            return _reason(item)
+    said = "\n".join(str(last.get(name) or "") for name in ("stderr", "module_stderr", "module_stdout")).split("\n")
+    said = [line for line in said if line.strip()]
     errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    text = errors[0] if errors else str(last.get("msg") or (said or ["no reason was given"])[-1])
-    return " ".join(text.split())
+    message = str(last.get("msg") or "no reason was given")
+    if errors:
+        message = errors[0]
+    elif said and message.startswith(("MODULE FAILURE", "non-zero return code", "no reason")):
+        message = said[-1]
+    return " ".join(message.split())
+
+
+def _fetched_archive(folder: Path, host: FleetHost) -> Path:
+    return folder / ANSIBLE_FOLDER / "fetched" / f"{host.name}.tar.gz"
 
 
 def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
@@ -336,7 +348,7 @@ def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
     from recovery.builds.install import unpack
 
     for host in plan.hosts:
-        archive = folder / ANSIBLE_FOLDER / "fetched" / f"{host.name}.tar.gz"
+        archive = _fetched_archive(folder, host)
         if not archive.is_file():
             continue
         draft = draft_path(archive.with_name(host.name))

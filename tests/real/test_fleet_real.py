@@ -32,10 +32,16 @@ pytestmark = [
 RUNS = 2
 SESSION = f"cold-recovery --version mariadb-10.11.5 --tables 50 --runs {RUNS} --no-probe"
 # The home folder is the host's own, and /run has its host lock.
-HOST = (
-    'hostname "$1" && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mkdir -m 1777 /run/lock '
-    '&& mount --bind "$2" "$HOME" && exec "$3" -D -e -f "$4"'
-)
+HOST = """
+set -e
+hostname "$1"
+mount -t tmpfs none /run
+mkdir -m 755 /run/sshd
+mkdir -m 1777 /run/lock /run/small
+mount -t tmpfs -o size=9m none /run/small
+mount --bind "$2" "$HOME"
+exec "$3" -D -e -f "$4"
+"""
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ def make_key(path: Path) -> str:
 
 
 @contextmanager
-def host(name: str, folder: Path, *settings: str) -> Iterator[Host]:
+def host(name: str, folder: Path, *settings: str, before: str = "") -> Iterator[Host]:
     home, port = folder / "home", free_port()
     home.mkdir(parents=True)
     public = make_key(folder / "key")
@@ -77,15 +83,15 @@ def host(name: str, folder: Path, *settings: str) -> Iterator[Host]:
             (
                 f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'key'}", "UsePAM no",
                 f"AuthorizedKeysFile {folder.parent / 'user.pub'}", "PidFile none", "StrictModes no",
-                "PasswordAuthentication no", "PermitRootLogin yes", *settings,
+                "PasswordAuthentication no", "PermitRootLogin yes", "Subsystem sftp internal-sftp", *settings,
             )
         )
     )  # fmt: skip
     sshd = str(shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin"))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--uts", "sh", "-c", HOST, "sh",
-             name, home, sshd, folder / "sshd_config"],
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--uts",
+             "sh", "-c", before + HOST, "sh", name, home, sshd, folder / "sshd_config"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
         made = Host(name, port, home, process)
@@ -194,3 +200,96 @@ def test_a_host_with_an_unknown_key_is_refused(
     assert run(["fleet", "run", str(plan), "--output", str(tmp_path / "fleet")]) == 1
     assert "Host key verification failed" in capsys.readouterr().out
     assert list(hosts[0].home.iterdir()) == []
+
+
+# --- Faults
+
+
+def a_call(plan: Path, folder: Path) -> tuple[int, dict[str, tuple[str, str | None]], str]:
+    """Returns the exit code, the states and what was printed."""
+    code = call(plan, folder).wait()
+    printed = folder.with_suffix(".log").read_text() + (folder / "ansible" / "log").read_text()
+    return code, states(folder), printed
+
+
+def while_measuring(on: Host, called: subprocess.Popen[bytes]) -> None:
+    until(lambda: measuring(on) or called.poll() is not None, "a measurement", within_s=BUILDING_S)
+    assert called.poll() is None
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_job_outlives_a_controller_that_is_killed(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one",)), tmp_path / "fleet"
+    killed = call(plan, folder)
+    while_measuring(hosts[0], killed)
+    killed.kill()
+    killed.wait()
+    code, found, printed = a_call(plan, folder)
+    assert code == 0, printed
+    assert found == {"one": ("finished", None)}
+    (session,) = [path for path in (folder / "one").iterdir() if path.is_dir()]
+    assert "resumed" not in (session / "report.json").read_text()
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_link_that_is_cut_during_a_job_loses_nothing(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one",)), tmp_path / "fleet"
+    called = call(plan, folder)
+    while_measuring(hosts[0], called)
+    (sshd,) = psutil.Process(hosts[0].pid).children()
+    sshd.suspend()  # new connections get no answer
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            called.wait(50)
+    finally:
+        sshd.resume()
+    assert called.wait() == 0, (folder / "ansible" / "log").read_text()
+    assert states(folder) == {"one": ("finished", None)}
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_host_that_dies_is_named_and_the_other_goes_on(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml"), tmp_path / "fleet"
+    called = call(plan, folder)
+    while_measuring(hosts[0], called)
+    hosts[0].stop()
+    assert called.wait() == 1
+    found = states(folder)
+    assert found["one"][0] == "missing"
+    assert "Connection refused" in str(found["one"][1])
+    assert found["two"] == ("finished", None)
+
+
+@pytest.mark.on_demand("fleet")
+def test_the_lock_of_a_host_refuses_a_second_fleet(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan = write_plan(tmp_path / "plan.toml", hosts=("one",))
+    first = call(plan, tmp_path / "first")
+    while_measuring(hosts[0], first)
+    code, found, printed = a_call(plan, tmp_path / "second")
+    assert code == 1, printed
+    assert found["one"][0] == "failed"
+    assert "another timed run is in progress" in str(found["one"][1])
+    assert first.wait() == 0
+
+
+@pytest.mark.on_demand("fleet")
+def test_reasons_of_hosts_that_cannot_measure(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one", "two")), tmp_path / "fleet"
+    plan.write_text(plan.read_text().replace("root@one", "nobody-here@one") + '\nrecovery_dir = "/run/small"\n')
+    code, found, printed = a_call(plan, folder)
+    assert code == 1, printed
+    assert "Permission denied" in str(found["one"][1])
+    assert "no space is left" in str(found["two"][1]), found
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_host_without_python_is_named(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("bare",)), tmp_path / "fleet"
+    hide = "for path in /usr/bin/python3*; do mount --bind /dev/null $path; done; "
+    with host("bare", tmp_path / "bare", before=hide) as made:
+        with (tmp_path / "ssh_config").open("a") as config:
+            config.write(f"\nHost bare\nPort {made.port}\n")
+        code, found, printed = a_call(plan, folder)
+    assert code == 1, printed
+    assert "python" in str(found["bare"][1])
+    assert hosts[0].pid
