@@ -263,13 +263,16 @@ def test_a_host_that_dies_is_named_and_the_other_goes_on(hosts: tuple[Host, Host
 @pytest.mark.on_demand("fleet")
 def test_the_lock_of_a_host_refuses_a_second_fleet(hosts: tuple[Host, Host], tmp_path: Path) -> None:
     plan = write_plan(tmp_path / "plan.toml", hosts=("one",))
-    first = call(plan, tmp_path / "first")
+    long = write_plan(tmp_path / "long.toml", hosts=("one",), session=SESSION.replace(f"runs {RUNS}", "runs 500"))
+    first = call(long, tmp_path / "first")
     while_measuring(hosts[0], first)
     code, found, printed = a_call(plan, tmp_path / "second")
     assert code == 1, printed
     assert found["one"][0] == "failed"
     assert "another timed run is in progress" in str(found["one"][1])
-    assert first.wait() == 0
+    for process in measuring(hosts[0]):
+        process.kill()
+    assert first.wait() == 1
 
 
 @pytest.mark.on_demand("fleet")
