@@ -82,7 +82,8 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
     A second call fetches what has ended meanwhile, resumes what ended early, and measures nothing twice."""
     if print_only:
         read_plan(plan)
-        click.echo((template_dir() / PLAYBOOK).read_text(encoding="utf-8"), nl=False)
+        for line in (template_dir() / PLAYBOOK).read_text(encoding="utf-8").splitlines():
+            print_line(line)
         return 0
     wanted = _with_inventory(read_plan(plan))
     if dry_run:
