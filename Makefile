@@ -52,7 +52,7 @@ $(error $(firstword $(unknown)) is not a setting: $(shell python3 -c $(call quot
 endif
 
 # Not part of `make test`: they take long, or depend on what else the host does.
-ON_DEMAND := docs disturbed browser bench torture large
+ON_DEMAND := docs fleet disturbed browser bench torture large
 .PHONY: help cold-recovery warm-recovery crash-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image analyze report bundle \
         compare status resume \
         test test-fast $(ON_DEMAND:%=test-%) torture lint audit bench fuzz fuzz-corpora lock clean
@@ -155,6 +155,7 @@ $(ON_DEMAND:%=test-%): test-%: env-test
 	sh scripts/tests.sh $(VENV) --on-demand=$* $(ARGS)
 
 test-docs: ## run every command of every page, over few tables
+test-fleet: ## hosts of a fleet that are cut off, killed or full
 test-disturbed: ## the warnings about busy hosts and loads, which need a host that is otherwise quiet
 test-browser: ## test the HTML reports in Chromium
 test-bench: ## the benchmark of the tool itself

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
-PACKAGES = "docker.io docker-registry debootstrap elfutils linux-perf sysbench mariadb-client xfsprogs"
+PACKAGES = (
+    "docker.io docker-registry debootstrap elfutils linux-perf sysbench mariadb-client xfsprogs "
+    "openssh-server ansible-core"
+)
 
 
 @pytest.fixture

@@ -372,6 +372,10 @@ def docker_dir() -> Path:
     return _tool_folder("docker", "mysqld.Dockerfile")
 
 
+def requirements_dir() -> Path:
+    return _tool_folder("requirements", "run.lock")
+
+
 def _tool_folder(name: str, holds: str) -> Path:
     """Returns the checkout's folder of this name if there is one, else the folder that the wheel installed as data."""
     checkout = Path(__file__).resolve().parent.parent.parent / name

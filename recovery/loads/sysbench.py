@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Self
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux import procfs
+from recovery.linux import die_with_parent, procfs
 from recovery.linux.files import expand_path
 from recovery.linux.signals import defer_signals
-from recovery.loads import die_with_parent
 from recovery.loads.tasks import Load
 from recovery.mysqld.launcher import has_process_ended
 from recovery.workload.inserts import shorten

@@ -1,0 +1,413 @@
+"""Contains `recovery fleet`: measures on many hosts. Ansible distributes the work; every host measures by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recovery.analysis.compare import incomplete_reason
+from recovery.builds.resolve import Sources, resolve_server
+from recovery.cli.fleet_host import OUTCOME_FILE, collect, job, pack, pack_tar, write_sessions
+from recovery.cli.fleet_plan import (
+    FACTS,
+    FleetHost,
+    FleetPlan,
+    FleetSession,
+    check_host_name,
+    read_plan,
+    refuse_templates,
+)
+from recovery.cli.output import print_line
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import die_with_parent
+from recovery.linux.files import (
+    draft_path,
+    empty_folder,
+    libraries_dir,
+    parse_json,
+    refuse_untrusted,
+    servers_dir,
+    template_dir,
+    write_atomically,
+)
+from recovery.linux.locks import lock_holder, take_lock
+from recovery.report.fmt import count_text
+from recovery.report.stored_session import load_session
+from recovery.session.estimate import duration_text
+from recovery.session.plan import combined_need
+from recovery.session.prepare import plan_ahead
+
+FLEET_FILE, PLAYBOOK = "fleet.json", "fleet.yml"
+ANSIBLE_FOLDER = "ansible"
+"""Subfolder with the playbook, the inventory and all that is sent and fetched."""
+FINISHED, FAILED, MISSING = "finished", "failed", "missing"
+_LIBRARIES = ("libaio1", "libeatmydata1")
+"""Packages that a host may lack even if this one has them."""
+_INSTALL = "install Ansible: pip install '.[fleet]', or apt-get install ansible-core"
+
+
+@click.group("fleet")
+def fleet() -> None:
+    """Measure on many hosts, with Ansible."""
+
+
+for _command in (job, collect, pack):
+    fleet.add_command(_command)
+
+
+@fleet.command("run")
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.option(
+    "--output", type=click.Path(path_type=Path), default="fleet", show_default=True, help="Folder of results."
+)
+@click.option("--print", "print_only", is_flag=True, help="Only print the playbook.")
+@click.option("--dry-run", is_flag=True, help="Only print what each host would measure.")
+def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
+    """Measure the sessions of PLAN, a TOML file, on each of its hosts.
+
+    A second call fetches what has ended meanwhile, resumes what ended early, and measures nothing twice."""
+    if print_only:
+        read_plan(plan)
+        for line in (template_dir() / PLAYBOOK).read_text(encoding="utf-8").splitlines():
+            print_line(line)
+        return 0
+    wanted = _with_inventory(read_plan(plan))
+    if dry_run:
+        for line in _dry_run_lines(wanted):
+            print_line(line)
+        return 0
+    folder = output.absolute()
+    (folder / ANSIBLE_FOLDER).mkdir(parents=True, exist_ok=True)
+    refuse_untrusted(folder, "name a folder that only you can write to, with --output")
+    lock = take_lock(folder / ANSIBLE_FOLDER / "lock")
+    if lock is None:
+        holder = lock_holder(folder / ANSIBLE_FOLDER / "lock")
+        raise HostUnfitError(f"another call measures in {folder}: {holder}", "wait until it ends, or --output FOLDER")
+    try:
+        return _run(wanted, folder)
+    finally:
+        lock.release(unlink=True)
+
+
+# --- Hosts and programs
+
+
+def _program(name: str) -> str:
+    """Returns the path of one of Ansible's programs, which may be beside this Python or in PATH."""
+    beside = str(Path(sys.executable).parent)
+    path = shutil.which(name, path=os.pathsep.join((beside, os.environ.get("PATH", os.defpath))))
+    if path is None:
+        raise HostUnfitError(f"{name} is missing", _INSTALL)
+    return path
+
+
+def _with_inventory(plan: FleetPlan) -> FleetPlan:
+    """Returns the plan with the hosts of its inventory, each with the facts that the inventory or the plan states."""
+    if plan.inventory is None:
+        return plan
+    command = [_program("ansible-inventory"), "-i", str(plan.inventory), "--list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    try:
+        listed = parse_json(done.stdout)
+        names = sorted({str(name) for group in listed.values() for name in group.get("hosts", ())})
+        variables = listed["_meta"]["hostvars"]
+    except (ValueError, KeyError, AttributeError):
+        names, variables = [], {}
+    if not names:
+        said = (done.stderr.strip().splitlines() or ["it lists no host"])[-1]
+        raise UsageError(f"the inventory {plan.inventory} cannot be used: {said}", "see `ansible-inventory --list`")
+    named = {host.name: host for host in plan.hosts}
+    for name in names:
+        own = named.get(check_host_name(name)) or FleetHost(name, None, None, False, None, {})
+        about = variables.get(name, {})
+        stated = {key: about[key] for key, types in FACTS.items() if type(about.get(key)) in types}
+        named[name] = replace(own, facts={**stated, **own.facts})
+    for host in named.values():
+        if host.address is None and host.name not in names:
+            raise UsageError(f"host {host.name} is not in the inventory", 'correct its name, or give ssh = "user@host"')
+    return replace(plan, hosts=tuple(named.values()))
+
+
+def _dry_run_lines(plan: FleetPlan) -> Iterator[str]:
+    for host in plan.hosts:
+        yield f"{host.name}: {', '.join(f'{key} {value}' for key, value in host.facts.items()) or 'no facts'}"
+        for session in plan.sessions:
+            try:
+                planned = plan_ahead(session.request)
+                need = (
+                    f"about {duration_text(planned.seconds)} and {combined_need([planned]).bytes / 1e9:.1f} GB of disk"
+                )
+            except RecoveryError as error:
+                need = f"time and disk unknown here: {error.message}"
+            yield f"  {session.line}: {need}"
+    yield "Times are rough: the rates of a 2-core machine. Nothing was asked of the hosts."
+
+
+# --- One call
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Describes what became of one session on one host."""
+
+    state: str
+    folder: str | None = None
+    """The stored session, relative to the folder of the fleet."""
+    reason: str | None = None
+
+
+Outcomes = dict[tuple[str, str], Outcome]
+"""By the name of the host and the key of the session."""
+
+
+def _run(plan: FleetPlan, folder: Path) -> int:
+    outcomes = _read_outcomes(folder)
+    _unpack_fetched(plan, folder, outcomes)
+    pending = [
+        host
+        for host in plan.hosts
+        if any(outcomes.get((host.name, one.key), Outcome(MISSING)).state != FINISHED for one in plan.sessions)
+    ]
+    if pending:
+        program = _program("ansible-playbook")
+        archive = _pack_servers(plan, folder / ANSIBLE_FOLDER / "send")
+        _write_files(plan, pending, folder / ANSIBLE_FOLDER, archive)
+        for host in pending:
+            for one in plan.sessions:
+                if outcomes.get((host.name, one.key), Outcome(MISSING)).state != FINISHED:
+                    outcomes[host.name, one.key] = Outcome(MISSING, reason="the call ended before the host answered")
+        print_line(
+            f"measuring on {count_text(len(pending), 'host')}; Ansible's output: {folder / ANSIBLE_FOLDER / 'log'}",
+            err=True,
+        )
+        try:
+            _play(program, plan, folder / ANSIBLE_FOLDER)
+            _add_reasons(pending, plan.sessions, folder, outcomes)
+        finally:
+            _unpack_fetched(plan, folder, outcomes)
+            _write_outcomes(plan, folder, outcomes)
+    _write_outcomes(plan, folder, outcomes)
+    return _show(plan, folder, outcomes)
+
+
+def _pack_servers(plan: FleetPlan, send: Path) -> Path | None:
+    """Fetches the servers of the plan, and packs them with the libraries that they need. Returns None if every session
+    has servers of the hosts' own."""
+    send.mkdir(parents=True, exist_ok=True)
+    folders = {folder for one in plan.sessions if not one.request.mysqld for folder in _cached_folders(one)}
+    if not folders:
+        return None
+    names = {path: f"cache/{path.parent.name}/{path.name}" for path in sorted(folders)}
+    archive = send / f"servers-{hashlib.sha256(json.dumps(list(names.values())).encode()).hexdigest()[:12]}.tar.gz"
+    if not archive.exists():
+        pack_tar(archive, names.items(), [(f"{archive.name}.complete", b"")])
+    return archive
+
+
+def _cached_folders(session: FleetSession) -> Iterator[Path]:
+    """Yields the folders of the cache that hold the servers of a session, and the libraries that a host may lack."""
+    request = session.request
+    for version in request.versions:
+        build = resolve_server(version, Sources(archive=request.archive), partial(print_line, err=True))
+        for path in (build.mysqld, *build.library_dirs):
+            for root in (servers_dir(), libraries_dir()):
+                if path.is_relative_to(root):
+                    yield root / path.relative_to(root).parts[0]
+    yield from filter(Path.is_dir, map(libraries_dir().joinpath, _LIBRARIES))
+
+
+def _write_files(plan: FleetPlan, hosts: Sequence[FleetHost], folder: Path, servers: Path | None) -> None:
+    """Writes the playbook, Ansible's settings and the inventory. Values are data in JSON; none is part of a command
+    line that a shell reads."""
+    sessions = folder / "sessions.json"
+    write_sessions(sessions, plan.sessions)
+    # The same in every call, so that it finds what an earlier one began.
+    name = "mysql-recovery-fleet-" + hashlib.sha256(f"{platform.node()}:{folder}".encode()).hexdigest()[:8]
+    shared = {
+        "ansible_remote_tmp": f"~/.{name}",
+        "work_name": name,
+        "recovery": [sys.executable, "-m", "recovery", "fleet"],
+        "send": str(folder / "send"),
+        "servers": str(servers or ""),
+        "servers_cpu": platform.machine(),
+        "sessions_file": str(sessions),
+        "fetched": str(folder / "fetched"),
+        "poll_s": plan.poll_s,
+        "keep": plan.keep,
+    }
+    about = {host.name: _host_variables(host) for host in hosts}
+    refuse_templates([shared, about])
+    inventory = {"recovery_fleet": {"hosts": about, "vars": shared}}
+    write_atomically(folder / "inventory.json", json.dumps(inventory, indent=1).encode())
+    write_atomically(folder / PLAYBOOK, (template_dir() / PLAYBOOK).read_bytes())
+    for name in ("fetched", "last"):
+        (folder / name).mkdir(exist_ok=True)
+    empty_folder(folder / "last")
+    settings = (
+        "[defaults]", "host_key_checking = True", f"forks = {max(5, len(hosts))}", "callbacks_enabled = tree",
+        "interpreter_python = auto_silent", "retry_files_enabled = False", "nocows = True",
+        "[callback_tree]", f"directory = {folder / 'last'}",
+        # A link that is cut for a minute during a job is no reason to give the host up.
+        "[ssh_connection]", "pipelining = True", "retries = 6",
+    )  # fmt: skip
+    write_atomically(folder / "ansible.cfg", ("\n".join(settings).replace("%", "%%") + "\n").encode())
+
+
+def _host_variables(host: FleetHost) -> dict[str, Any]:
+    found = {"ansible_host": host.address, "ansible_user": host.user, "recovery_dir": host.recovery_dir}
+    return {key: value for key, value in found.items() if value} | ({"ansible_become": True} if host.become else {})
+
+
+def _play(program: str, plan: FleetPlan, folder: Path) -> None:
+    """Runs the playbook. If this process ends, so does Ansible; the jobs on the hosts go on."""
+    inventories = [str(one) for one in (plan.inventory, folder / "inventory.json") if one]
+    command = [program, *(word for one in inventories for word in ("-i", one)), str(folder / PLAYBOOK)]
+    settings = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_HOST_KEY_CHECKING": "True"}
+    environment = {**os.environ, **settings, "ANSIBLE_LOCALHOST_WARNING": "False"}
+    wrapped = [sys.executable, str(die_with_parent.__file__), str(os.getpid()), "", *command]
+    with (folder / "log").open("wb") as log:
+        # Without a terminal, ssh asks no question about an unknown key, and fails.
+        process = subprocess.Popen(
+            wrapped, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            process.wait()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+
+
+# --- What came of it
+
+
+def _read_outcomes(folder: Path) -> Outcomes:
+    """Returns the outcomes of earlier calls whose stored sessions are still there."""
+    found: Outcomes = {}
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        for host, about in parse_json((folder / FLEET_FILE).read_bytes())["hosts"].items():
+            for one in about["sessions"]:
+                if one["state"] == FINISHED and (folder / one["folder"]).is_dir():
+                    found[host, one["key"]] = Outcome(FINISHED, one["folder"], one["reason"])
+    return found
+
+
+def _add_reasons(
+    hosts: Sequence[FleetHost], sessions: Sequence[FleetSession], folder: Path, outcomes: Outcomes
+) -> None:
+    """Notes why nothing was fetched from a host: what Ansible stored last for it is the result of the failed task."""
+    for host in hosts:
+        if _fetched_archive(folder, host).is_file():
+            continue
+        try:
+            reason = _reason(parse_json((folder / ANSIBLE_FOLDER / "last" / host.name).read_bytes()))
+        except (OSError, ValueError, AttributeError):
+            reason = f"Ansible did not reach it: see {folder / ANSIBLE_FOLDER / 'log'}"
+        for one in sessions:
+            if outcomes[host.name, one.key].state != FINISHED:
+                outcomes[host.name, one.key] = Outcome(MISSING, reason=reason)
+
+
+def _reason(last: Mapping[str, Any]) -> str:
+    """Returns why a host's last task failed, in one line."""
+    if "No space left on device" in json.dumps(last):
+        return "no space is left in a folder on the host: see recovery_dir, and the home folder"
+    for item in last.get("results", ()):
+        if item.get("failed"):
+            return _reason(item)
+    said = "\n".join(str(last.get(name) or "") for name in ("stderr", "module_stderr", "module_stdout")).split("\n")
+    said = [line for line in said if line.strip()]
+    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+    message = str(last.get("msg") or "no reason was given")
+    if errors:
+        message = errors[0]
+    elif said and message.startswith(("MODULE FAILURE", "non-zero return code", "no reason")):
+        message = said[-1]
+    return " ".join(message.split())
+
+
+def _fetched_archive(folder: Path, host: FleetHost) -> Path:
+    return folder / ANSIBLE_FOLDER / "fetched" / f"{host.name}.tar.gz"
+
+
+def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
+    """Unpacks what was fetched, also by a call that was killed before it came to that."""
+    from recovery.builds.install import unpack
+
+    for host in plan.hosts:
+        archive = _fetched_archive(folder, host)
+        if not archive.is_file():
+            continue
+        draft = draft_path(archive.with_name(host.name))
+        shutil.rmtree(draft, ignore_errors=True)
+        try:
+            unpack(archive, draft)
+            for one in parse_json((draft / OUTCOME_FILE).read_bytes()):
+                outcomes[host.name, str(one["key"])] = _keep_session(one, draft, folder, host.name)
+        except (RecoveryError, OSError, ValueError, KeyError, TypeError) as error:
+            for session in plan.sessions:
+                outcomes.setdefault(
+                    (host.name, session.key), Outcome(MISSING, reason=f"its results are damaged: {error}")
+                )
+        shutil.rmtree(draft, ignore_errors=True)
+        archive.unlink()
+
+
+def _keep_session(one: Mapping[str, Any], draft: Path, folder: Path, host: str) -> Outcome:
+    if one["folder"] is None:
+        return Outcome(FAILED, reason=str(one["reason"]))
+    name = f"{host}/{one['folder']}"
+    source, target = draft / str(one["key"]) / str(one["folder"]), folder / name
+    session = load_session(source)
+    if source.resolve().parent.parent != draft.resolve():
+        raise ValueError("it names another folder")
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists():
+        source.rename(target)
+    return Outcome(FINISHED, name, incomplete_reason(session))
+
+
+def _write_outcomes(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
+    hosts = {}
+    for host in plan.hosts:
+        rows = []
+        for one in plan.sessions:
+            found = outcomes.get((host.name, one.key), Outcome(MISSING))
+            rows.append(
+                {"command": one.name, "line": one.line, "key": one.key, "folder": found.folder, "state": found.state,
+                 "reason": found.reason}
+            )  # fmt: skip
+        hosts[host.name] = {"facts": dict(host.facts), "sessions": rows}
+    write_atomically(folder / FLEET_FILE, json.dumps({"format": 1, "hosts": hosts}, indent=1).encode())
+
+
+def _show(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> int:
+    """Prints what every host has measured, and which are missing. Returns the exit code."""
+    missing: dict[str, None] = {}
+    bad = False
+    for host in plan.hosts:
+        for one in plan.sessions:
+            found = outcomes.get((host.name, one.key), Outcome(MISSING))
+            bad = bad or found.state != FINISHED or found.reason is not None
+            reason = f": {found.reason}" if found.reason else ""
+            print_line(f"{host.name}: {one.line}: {found.state}{reason}")
+            if found.state != FINISHED:
+                missing[host.name] = None
+    if missing:
+        print_line(f"missing: {', '.join(missing)}; the same command again measures only what is missing")
+    print_line(f"stored in {folder}")
+    return 1 if bad else 0

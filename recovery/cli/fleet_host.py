@@ -1,0 +1,214 @@
+"""Does the host's part of `recovery fleet run`: measures the sessions of a list one after the other, and collects what
+is stored. Packs the tool for a host, too.
+
+Stored sessions are the only state: one that has ended is not measured again, one that ended early is resumed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+import recovery
+from recovery.analysis.compare import incomplete_reason
+from recovery.cli.fleet_plan import FLEET_OPTIONS, FleetSession
+from recovery.cli.output import print_line
+from recovery.errors import RecoveryError
+from recovery.linux.files import docker_dir, draft_path, parse_json, requirements_dir, template_dir, write_atomically
+from recovery.linux.locks import wait_for_lock
+from recovery.report.stored_session import load_session, session_names
+from recovery.session.resume import Unfinished, sweep_results
+
+SESSIONS_FILE, OUTCOME_FILE, RESULTS_ARCHIVE = "sessions.json", "outcome.json", "results.tar.gz"
+_LOCK, _ENDED = "job.lock", "ended"
+_START_S = 60.0
+"""A job takes its lock in this time, or it was killed."""
+
+# --- On the host
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Represents the folders and files of one session in the fleet's folder on this host."""
+
+    session: FleetSession
+    work: Path
+
+    @property
+    def results(self) -> Path:
+        return self.work / "results" / self.session.key
+
+    @property
+    def log(self) -> Path:
+        return self.work / f"{self.session.key}.log"
+
+    def newest(self) -> Unfinished | None:
+        """Returns the newest stored session, which may have ended; None if nothing was measured yet."""
+        for name in reversed(session_names(self.results)):
+            with suppress(RecoveryError):
+                return Unfinished(self.results / name, load_session(self.results / name))
+        return None
+
+    def error(self) -> str:
+        """Returns the last error in the log, in one line."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.is_file() else []
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        return errors[-1] if errors else "it was killed"
+
+
+def _places(work: Path) -> list[_Place]:
+    listed = parse_json((work / SESSIONS_FILE).read_bytes())
+    return [_Place(FleetSession(name, tuple(words)), work) for name, *words in listed]
+
+
+@click.command("job", hidden=True)
+@click.argument("work", type=click.Path(path_type=Path))
+def job(work: Path) -> None:
+    """Measure what is missing in the folder WORK of a fleet. A second job waits for the first."""
+    with wait_for_lock(work / _LOCK):
+        for place in _places(work):
+            _measure(place)
+        (work / _ENDED).touch()
+
+
+def _measure(place: _Place) -> None:
+    if place.results.is_dir():
+        sweep_results(place.results)
+    stored = place.newest()
+    if stored is not None and stored.has_ended:
+        return
+    results = ("--results", str(place.results))
+    if stored is not None and stored.session.runs:
+        _run(place, "resume", stored.folder.name, *results)
+        if "cannot be resumed" not in place.error():
+            return
+    data = ("--data", str(place.work / "data"))
+    _run(place, place.session.name, *place.session.words, *FLEET_OPTIONS, *data, *results)
+
+
+def _run(place: _Place, *words: str) -> None:
+    place.results.mkdir(parents=True, exist_ok=True)
+    with place.log.open("wb") as log:
+        command = [sys.executable, "-m", "recovery", *words]
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+
+
+@click.command("collect", hidden=True)
+@click.argument("work", type=click.Path(path_type=Path))
+def collect(work: Path) -> None:
+    """Print whether the job in the folder WORK is running. If not, pack the sessions that have ended."""
+    if _is_running(work):
+        print_line("running")
+        return
+    outcomes, finished = [], []
+    for place in _places(work):
+        stored = place.newest()
+        ended = stored is not None and stored.has_ended
+        if stored is not None and ended:
+            finished.append((stored.folder, f"{place.session.key}/{stored.folder.name}"))
+        reason = incomplete_reason(stored.session) if stored is not None and ended else place.error()
+        outcomes.append({
+            "key": place.session.key, "folder": stored.folder.name if stored is not None and ended else None,
+            "reason": reason,
+        })  # fmt: skip
+    files = [(OUTCOME_FILE, json.dumps(outcomes).encode())]
+    pack_tar(work / RESULTS_ARCHIVE, finished, files)
+    print_line("finished" if len(finished) == len(outcomes) else "unfinished")
+
+
+def _is_running(work: Path) -> bool:
+    """Returns whether a job holds the lock. One that has just been started may not hold it yet."""
+    deadline = time.monotonic() + _START_S
+    with (work / _LOCK).open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            if (work / _ENDED).exists() or time.monotonic() > deadline:
+                return False
+            time.sleep(0.5)
+
+
+# --- What is sent
+
+
+def pack_tar(path: Path, trees: Iterable[tuple[Path, str]], files: Iterable[tuple[str, bytes]] = ()) -> None:
+    """Writes a compressed tar file of folders and small files, under its name only when it is complete."""
+    draft = draft_path(path)
+    with tarfile.open(draft, "w:gz", compresslevel=1) as tar:
+        for source, name in trees:
+            tar.add(source, name, filter=_without_owner)
+        for name, content in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    draft.replace(path)
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return None if "__pycache__" in member.name.split("/") or member.name.endswith(".lock") else member
+
+
+@click.command("pack", hidden=True)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("python")
+@click.argument("cpu")
+def pack(folder: Path, python: str, cpu: str) -> None:
+    """Pack the tool and its locked packages for a Python version and a CPU, and print the name of the file."""
+    python = ".".join(python.split(".")[:2])
+    tool = Path(recovery.__file__).parent
+    lock = requirements_dir() / "run.lock"
+    trees = [(tool, "tool/recovery"), (template_dir(), "tool/templates"), (docker_dir(), "tool/docker")]
+    digest = hashlib.sha256(lock.read_bytes())
+    for path in _files_of(source for source, _ in trees):
+        digest.update(path.read_bytes())
+    archive = folder / f"tool-{digest.hexdigest()[:12]}-py{python}-{cpu}.tar.gz"
+    with wait_for_lock(folder / ".lock-pack"):
+        if not archive.exists():
+            with tempfile.TemporaryDirectory(dir=folder) as packages:
+                _install_packages(lock, Path(packages), python, cpu)
+                pack_tar(archive, [*trees, (Path(packages), "packages")], [(f"{archive.name}.complete", b"")])
+    print_line(str(archive))
+
+
+def _files_of(folders: Iterable[Path]) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _install_packages(lock: Path, into: Path, python: str, cpu: str) -> None:
+    """Unpacks the locked packages for another Python and CPU; pip checks their hashes."""
+    platforms = [f"{name}_{cpu}" for name in ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_5")]
+    command = [
+        sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(into),
+        "--require-hashes", "-r", str(lock), "--only-binary=:all:", "--implementation", "cp",
+        "--python-version", python,
+        *(word for name in platforms for word in ("--platform", name)),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["pip said nothing"]
+        raise RecoveryError(
+            f"the packages for Python {python} on {cpu} cannot be had: {lines[-1]}",
+            "check the network and pip's settings; where pip is missing, install the tool with pip",
+        )
+
+
+def write_sessions(path: Path, sessions: Iterable[FleetSession]) -> None:
+    write_atomically(path, json.dumps([[one.name, *one.words] for one in sessions]).encode())

@@ -1,0 +1,201 @@
+"""Reads the plan of `recovery fleet run`: hosts with their facts, and the sessions that each of them measures."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+
+from recovery.cli.commands import MeasuringCommand
+from recovery.cli.measure import Shown
+from recovery.cli.parse import make_request
+from recovery.errors import RecoveryError, UsageError, did_you_mean
+from recovery.experiments import EXPERIMENTS
+from recovery.linux.files import read_limited
+from recovery.session.request import Request
+
+FACTS: Mapping[str, tuple[type, ...]] = {
+    "instance_type": (str,),
+    "volume": (str,),
+    "filesystem": (str,),
+    "price_per_hour": (int, float),
+}
+"""Facts about a host that the plan may state, with their types."""
+_PLAN_KEYS: Mapping[str, tuple[type, ...]] = {
+    "hosts": (dict,), "inventory": (str,), "sessions": (list,), "poll_s": (int,), "keep": (bool,),
+}  # fmt: skip
+_HOST_KEYS: Mapping[str, tuple[type, ...]] = {"ssh": (str,), "become": (bool,), "recovery_dir": (str,), **FACTS}
+_TYPE_TEXTS = {dict: "a table", str: "a text", list: "a list of texts", int: "a number", bool: "true or false"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_SSH = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?([A-Za-z0-9][A-Za-z0-9.:_-]*)")
+_PATH = re.compile(r"(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+")
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_DEFAULT_POLL_S = 300
+_MAX_PLAN_BYTES = 1_000_000
+_REFUSED = ("--results", "--data", "--offline", "--engine", "--dry-run", "--json")
+"""Options of sessions that the fleet sets itself, or that measure nothing."""
+FLEET_OPTIONS = ("--offline", "--engine", "local", "--yes")
+
+
+@dataclass(frozen=True)
+class FleetSession:
+    """Represents a line of `sessions`: a measuring command with its options."""
+
+    name: str
+    words: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        return shlex.join((self.name, *self.words))
+
+    @property
+    def key(self) -> str:
+        """Returns the name of its folder on a host, which is the same in every call."""
+        return f"{self.name}-{hashlib.sha256(self.line.encode()).hexdigest()[:8]}"
+
+    @cached_property
+    def request(self) -> Request:
+        """Returns the request that a host would make of this line. Raises UsageError if it is invalid."""
+        command = MeasuringCommand(self.name, environment=False)
+        try:
+            nowhere = ("--results", "/nonexistent/results", "--data", "/nonexistent/data")
+            given: dict[str, Any] = dict(
+                command.make_context(self.name, [*self.words, *FLEET_OPTIONS, *nowhere]).params
+            )
+            for beside in ("dry_run", *(one.name for one in fields(Shown))):
+                given.pop(beside, None)
+            return make_request(self.name, given)
+        except click.ClickException as error:
+            message = " ".join(error.format_message().split())
+            raise UsageError(
+                f"session `{self.line}`: {message}", f"`recovery {self.name} --help` lists its options"
+            ) from None
+        except RecoveryError as error:
+            raise UsageError(f"session `{self.line}`: {error.message}", error.hint) from None
+
+
+@dataclass(frozen=True)
+class FleetHost:
+    name: str
+    user: str | None
+    address: str | None
+    """None: the inventory has it."""
+    become: bool
+    recovery_dir: str | None
+    """The folder on the host in which everything is kept while it measures; None is the home folder."""
+    facts: Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class FleetPlan:
+    hosts: tuple[FleetHost, ...]
+    inventory: Path | None
+    sessions: tuple[FleetSession, ...]
+    poll_s: int = _DEFAULT_POLL_S
+    keep: bool = False
+
+
+def read_plan(path: Path) -> FleetPlan:
+    """Returns the plan in a file. Raises UsageError that names the first mistake in it."""
+    try:
+        stored = tomllib.loads(read_limited(path, _MAX_PLAN_BYTES).decode("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path of the plan") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}", "correct it there") from error
+    _check_keys(stored, _PLAN_KEYS, str(path))
+    inventory = Path(stored["inventory"]) if "inventory" in stored else None
+    if inventory is not None:
+        inventory = path.absolute().parent / inventory
+        if not inventory.exists():
+            raise UsageError(f"the inventory {inventory} does not exist", "its path is relative to the plan's folder")
+    hosts = tuple(
+        _parse_host(name, about, in_inventory=inventory is not None) for name, about in stored.get("hosts", {}).items()
+    )
+    if not hosts and inventory is None:
+        raise UsageError(f"{path} names no host", 'add one: [hosts.a] ssh = "user@host", or inventory = "FILE"')
+    sessions = tuple(map(_parse_session, stored.get("sessions", ())))
+    if not sessions:
+        raise UsageError(f"{path} names no session", 'add them: sessions = ["cold-recovery --version 5.7.22"]')
+    for number, one in enumerate(sessions):
+        if one in sessions[:number]:
+            raise UsageError(f"session `{one.line}` is in the plan twice", "leave one of them out; --runs repeats")
+    poll_s = stored.get("poll_s", _DEFAULT_POLL_S)
+    if poll_s < 1:
+        raise UsageError(f"poll_s = {poll_s} is not valid", "give the seconds between two looks at a host: 1 or more")
+    return FleetPlan(hosts, inventory, sessions, poll_s, stored.get("keep", False))
+
+
+def _check_keys(stored: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], where: str) -> None:
+    for key, value in stored.items():
+        if key not in known:
+            hint = did_you_mean(key, list(known), otherwise=f"known keys: {', '.join(known)}")
+            raise UsageError(f"{where}: unknown key {key}", hint)
+        if type(value) not in known[key]:
+            raise UsageError(f"{where}: {key} has the wrong type", f"give {_TYPE_TEXTS[known[key][0]]}")
+
+
+_RESERVED_NAMES = ("ansible", "localhost", "127.0.0.1", "all", "ungrouped", "recovery_fleet")
+
+
+def check_host_name(name: str) -> str:
+    if name in _RESERVED_NAMES:
+        raise UsageError(f"host name {name} has another meaning here", "choose another name; ssh = has the address")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"host name {name!r} is not valid", "use letters, digits, dots, - and _")
+    return name
+
+
+def _parse_host(name: str, about: Any, *, in_inventory: bool) -> FleetHost:
+    where = f"host {check_host_name(name)}"
+    if not isinstance(about, dict):
+        raise UsageError(f"{where} has no settings", f'write [hosts.{name}] and ssh = "user@host" below it')
+    _check_keys(about, _HOST_KEYS, where)
+    found = _SSH.fullmatch(about.get("ssh", ""))
+    if "ssh" in about and found is None:
+        hint = 'give "user@host" or a name of your ssh configuration, which has ports, keys and jump hosts'
+        raise UsageError(f"{where}: ssh = {about['ssh']!r} is not an address", hint)
+    if "ssh" not in about and not in_inventory:
+        raise UsageError(f"{where} has no address", 'give ssh = "user@host"')
+    folder = about.get("recovery_dir")
+    if folder is not None and not _PATH.fullmatch(folder):
+        hint = "give the absolute path of a folder on the host, of letters, digits and . _ + - /"
+        raise UsageError(f"{where}: recovery_dir = {folder!r} is not valid", hint)
+    user, address = (found[1], found[2]) if found else (None, None)
+    facts = {key: about[key] for key in FACTS if key in about}
+    return FleetHost(name, user, address, about.get("become", False), folder, facts)
+
+
+def _parse_session(line: Any) -> FleetSession:
+    if not isinstance(line, str):
+        raise UsageError(f"session {line!r} is not a text", 'give a command line: "cold-recovery --version 5.7.22"')
+    try:
+        name, *words = shlex.split(line)
+    except ValueError as error:
+        reason = "it is empty" if not line.strip() else str(error)
+        raise UsageError(f"session `{line}` is not valid: {reason}", "check its quotes") from None
+    if name not in EXPERIMENTS:
+        hint = did_you_mean(name, list(EXPERIMENTS), otherwise=f"measuring commands: {', '.join(EXPERIMENTS)}")
+        raise UsageError(f"session `{line}`: {name} is not a measuring command", hint)
+    for word in words:
+        if (flag := word.partition("=")[0]) in _REFUSED:
+            raise UsageError(f"session `{line}`: {flag} is not for fleets", "leave it out")
+    session = FleetSession(name, tuple(words))
+    _ = session.request
+    return session
+
+
+def refuse_templates(values: Any) -> None:
+    """Raises UsageError if a text in these nested values would be evaluated by Ansible."""
+    if isinstance(values, str) and _TEMPLATE.search(values):
+        raise UsageError(f"{values!r} has {{{{, {{% or {{#, which Ansible would evaluate", "use another name or path")
+    for one in values.values() if isinstance(values, dict) else values if isinstance(values, list | tuple) else ():
+        refuse_templates(one)

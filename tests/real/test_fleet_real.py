@@ -1,0 +1,298 @@
+"""A fleet of two hosts on this machine: namespaces with a home, a host name, a host lock and an sshd of their own.
+
+They share one page cache and two CPUs, so these tests judge how the work is distributed, and no figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from waiting import BUILDING_S, until
+
+from recovery.cli.main import run
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces with an sshd need root"),
+    *(
+        pytest.mark.skipif(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None, reason=f"needs {name}")
+        for name in ("sshd", "ansible-playbook", "unshare")
+    ),
+]
+RUNS = 2
+SESSION = f"cold-recovery --version mariadb-10.11.5 --tables 50 --runs {RUNS} --no-probe"
+# The home folder is the host's own, and /run has its host lock.
+HOST = """
+set -e
+hostname "$1"
+mount -t tmpfs none /run
+mkdir -m 755 /run/sshd
+mkdir -m 1777 /run/lock /run/small
+mount -t tmpfs -o size=9m none /run/small
+mount --bind "$2" "$HOME"
+exec "$3" -D -e -f "$4"
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    port: int
+    home: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def make_key(path: Path) -> str:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path], check=True)
+    return path.with_suffix(".pub").read_text().strip()
+
+
+@contextmanager
+def host(name: str, folder: Path, *settings: str, before: str = "") -> Iterator[Host]:
+    home, port = folder / "home", free_port()
+    home.mkdir(parents=True)
+    public = make_key(folder / "key")
+    with (folder.parent / "known_hosts").open("a") as known:
+        known.write(f"[127.0.0.1]:{port} {public}\n")
+    (folder / "sshd_config").write_text(
+        "\n".join(
+            (
+                f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'key'}", "UsePAM no",
+                f"AuthorizedKeysFile {folder.parent / 'user.pub'}", "PidFile none", "StrictModes no",
+                "PasswordAuthentication no", "PermitRootLogin yes", "Subsystem sftp internal-sftp", *settings,
+            )
+        )
+    )  # fmt: skip
+    sshd = str(shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin"))
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--uts",
+             "sh", "-c", before + HOST, "sh", name, home, sshd, folder / "sshd_config"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+        made = Host(name, port, home, process)
+        try:
+            with (folder / "log").open() as said:
+                text = ""
+                while "listening on 127.0.0.1" not in text:
+                    text += said.read()
+                    assert process.poll() is None, text
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Host, Host]]:
+    make_key(tmp_path / "user")
+    kept = ["SetEnv RECOVERY_NO_DROP_CACHES=1"] if os.environ.get("RECOVERY_NO_DROP_CACHES") else []
+    with ExitStack() as stack:
+        made = tuple(stack.enter_context(host(name, tmp_path / name, *kept)) for name in ("one", "two"))
+        config = [f"UserKnownHostsFile {tmp_path / 'known_hosts'}", f"IdentityFile {tmp_path / 'user'}"]
+        config += ["IdentitiesOnly yes", "HostName 127.0.0.1", "GlobalKnownHostsFile none"]
+        for one in made:
+            config += [f"Host {one.name}", f"Port {one.port}"]
+        config += ["Host away", f"Port {free_port()}"]
+        (tmp_path / "ssh_config").write_text("\n".join(config))
+        monkeypatch.setenv("ANSIBLE_SSH_ARGS", f"-F {tmp_path / 'ssh_config'} -o ControlMaster=no")
+        yield made[0], made[1]
+
+
+def write_plan(path: Path, *more: str, hosts: tuple[str, ...] = ("one", "two"), session: str = SESSION) -> Path:
+    lines = [f"sessions = ['{session}']", "poll_s = 1", *more]
+    for name in hosts:
+        lines += [f"[hosts.{name}]", f'ssh = "root@{name}"', 'instance_type = "namespace"', "price_per_hour = 0.5"]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def states(folder: Path) -> dict[str, tuple[str, str | None]]:
+    stored = json.loads((folder / "fleet.json").read_text())
+    return {name: (one["state"], one["reason"]) for name, about in stored["hosts"].items() for one in about["sessions"]}
+
+
+def measuring(on: Host) -> list[psutil.Process]:
+    """Returns the processes of the tool that measure on this host."""
+    found = []
+    for process in psutil.Process(on.pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if "cold-recovery" in process.cmdline():
+                found.append(process)
+    return found
+
+
+def call(plan: Path, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "recovery", "fleet", "run", str(plan), "--output", str(folder)]
+    with folder.with_suffix(".log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
+    hosts: tuple[Host, Host], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one", "two", "away")), tmp_path / "fleet"
+    one, two = hosts
+    first = call(plan, folder)
+    until(
+        lambda: list(one.home.glob("mysql-*/results/*/2*/runs/001.json")) or first.poll() is not None,
+        "the first run", within_s=BUILDING_S,
+    )  # fmt: skip
+    for process in measuring(one):
+        process.kill()
+    code, printed = first.wait(), folder.with_suffix(".log").read_text()
+    assert code == 1, printed
+    found = states(folder)
+    assert found["one"] == ("failed", "it was killed"), printed
+    assert found["two"] == ("finished", None), printed
+    state, reason = found["away"]
+    assert state == "missing"
+    assert reason is not None
+    assert "Connection refused" in reason
+    assert "missing: one, away; " in printed
+    assert list(one.home.glob("mysql-*/results/*/2*"))
+    assert list(two.home.iterdir()) == []
+
+    two.stop()  # nothing is asked of a host that has measured
+    write_plan(plan)
+    code = run(["fleet", "run", str(plan), "--output", str(folder)])
+    out, err = capsys.readouterr()
+    assert code == 0, out + err + (folder / "ansible" / "log").read_text()
+    stored = json.loads((folder / "fleet.json").read_text())
+    assert stored["hosts"]["one"]["facts"] == {"instance_type": "namespace", "price_per_hour": 0.5}
+    for name in ("one", "two"):
+        (session,) = stored["hosts"][name]["sessions"]
+        report = json.loads((folder / session["folder"] / "report.json").read_text())
+        assert [each["verdict"] for each in report["runs"]] == ["measured"] * RUNS
+        assert any("it was resumed" in note for note in report["notes"]) == (name == "one")
+    assert list(one.home.iterdir()) == []
+    assert run(["fleet", "run", str(plan), "--output", str(folder)]) == 0, "all is there"
+
+
+def test_a_host_with_an_unknown_key_is_refused(
+    hosts: tuple[Host, Host], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "known_hosts").write_text("")
+    plan = write_plan(tmp_path / "plan.toml", hosts=("one",))
+    assert run(["fleet", "run", str(plan), "--output", str(tmp_path / "fleet")]) == 1
+    assert "Host key verification failed" in capsys.readouterr().out
+    assert list(hosts[0].home.iterdir()) == []
+
+
+# --- Faults
+
+
+def a_call(plan: Path, folder: Path) -> tuple[int, dict[str, tuple[str, str | None]], str]:
+    """Returns the exit code, the states and what was printed."""
+    code = call(plan, folder).wait()
+    printed = folder.with_suffix(".log").read_text() + (folder / "ansible" / "log").read_text()
+    return code, states(folder), printed
+
+
+def while_measuring(on: Host, called: subprocess.Popen[bytes]) -> None:
+    until(lambda: measuring(on) or called.poll() is not None, "a measurement", within_s=BUILDING_S)
+    assert called.poll() is None
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_job_outlives_a_controller_that_is_killed(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one",)), tmp_path / "fleet"
+    killed = call(plan, folder)
+    while_measuring(hosts[0], killed)
+    killed.kill()
+    killed.wait()
+    code, found, printed = a_call(plan, folder)
+    assert code == 0, printed
+    assert found == {"one": ("finished", None)}
+    (session,) = [path for path in (folder / "one").iterdir() if path.is_dir()]
+    assert "resumed" not in (session / "report.json").read_text()
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_link_that_is_cut_during_a_job_loses_nothing(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one",)), tmp_path / "fleet"
+    called = call(plan, folder)
+    while_measuring(hosts[0], called)
+    (sshd,) = psutil.Process(hosts[0].pid).children()
+    sshd.suspend()  # new connections get no answer
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            called.wait(50)
+    finally:
+        sshd.resume()
+    assert called.wait() == 0, (folder / "ansible" / "log").read_text()
+    assert states(folder) == {"one": ("finished", None)}
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_host_that_dies_is_named_and_the_other_goes_on(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml"), tmp_path / "fleet"
+    called = call(plan, folder)
+    while_measuring(hosts[0], called)
+    hosts[0].stop()
+    assert called.wait() == 1
+    found = states(folder)
+    assert found["one"][0] == "missing"
+    assert "Connection refused" in str(found["one"][1])
+    assert found["two"] == ("finished", None)
+
+
+@pytest.mark.on_demand("fleet")
+def test_the_lock_of_a_host_refuses_a_second_fleet(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan = write_plan(tmp_path / "plan.toml", hosts=("one",))
+    long = write_plan(tmp_path / "long.toml", hosts=("one",), session=SESSION.replace(f"runs {RUNS}", "runs 500"))
+    first = call(long, tmp_path / "first")
+    while_measuring(hosts[0], first)
+    code, found, printed = a_call(plan, tmp_path / "second")
+    assert code == 1, printed
+    assert found["one"][0] == "failed"
+    assert "another timed run is in progress" in str(found["one"][1])
+    for process in measuring(hosts[0]):
+        process.kill()
+    assert first.wait() == 1
+
+
+@pytest.mark.on_demand("fleet")
+def test_reasons_of_hosts_that_cannot_measure(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one", "two")), tmp_path / "fleet"
+    plan.write_text(plan.read_text().replace("root@one", "nobody-here@one") + '\nrecovery_dir = "/run/small"\n')
+    code, found, printed = a_call(plan, folder)
+    assert code == 1, printed
+    assert "Permission denied" in str(found["one"][1])
+    assert "no space is left" in str(found["two"][1]), found
+
+
+@pytest.mark.on_demand("fleet")
+def test_a_host_without_python_is_named(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("bare",)), tmp_path / "fleet"
+    hide = "for path in /usr/bin/python3*; do mount --bind /dev/null $path; done; "
+    with host("bare", tmp_path / "bare", before=hide) as made:
+        with (tmp_path / "ssh_config").open("a") as config:
+            config.write(f"\nHost bare\nPort {made.port}\n")
+        code, found, printed = a_call(plan, folder)
+    assert code == 1, printed
+    assert "python" in str(found["bare"][1])
+    assert hosts[0].pid

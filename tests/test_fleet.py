@@ -1,0 +1,197 @@
+"""The plan of a fleet is checked before anything is sent: each mistake is one line of what, and one of what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.cli import fleet
+from recovery.cli.fleet_host import OUTCOME_FILE, pack_tar
+from recovery.cli.fleet_plan import FleetSession, read_plan
+from recovery.cli.main import run
+from recovery.errors import UsageError
+from recovery.linux.files import template_dir
+
+HOST = '[hosts.a]\nssh = "root@a.example"\n'
+SESSION = 'sessions = ["cold-recovery --version 5.7.22 --tables 1000"]\n'
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_plan_has_hosts_with_facts_and_sessions(tmp_path: Path) -> None:
+    more = 'become = true\nvolume = "io2"\nprice_per_hour = 0.19\nrecovery_dir = "/mnt/ebs"\n'
+    plan = read_plan(write(tmp_path, SESSION + HOST + more + '[hosts.b]\nssh = "b"\n'))
+    first, second = plan.hosts
+    assert (first.user, first.address, first.become, first.recovery_dir) == ("root", "a.example", True, "/mnt/ebs")
+    assert first.facts == {"volume": "io2", "price_per_hour": 0.19}
+    assert (second.user, second.address, second.facts) == (None, "b", {})
+    assert plan.sessions[0].request.schema.tables == 1000
+    assert (plan.poll_s, plan.keep) == (300, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SESSION, "names no host"),
+        (HOST, "names no session"),
+        (SESSION + HOST + HOST, "is not valid TOML"),
+        (SESSION + "[hosts.a]\n", "host a has no address"),
+        (SESSION + '[hosts."a b"]\nssh = "x"\n', "host name 'a b' is not valid"),
+        (SESSION + '[hosts."../x"]\nssh = "x"\n', "host name '../x' is not valid"),
+        (SESSION + '[hosts.localhost]\nssh = "x"\n', "host name localhost has another meaning"),
+        (SESSION + '[hosts.a]\nssh = "-oProxyCommand=x"\n', "is not an address"),
+        (SESSION + '[hosts.a]\nssh = "{{ x }}"\n', "is not an address"),
+        (SESSION + HOST + 'recovery_dir = "/a;b"\n', "recovery_dir = '/a;b' is not valid"),
+        (SESSION + HOST + 'recovery_dir = "mnt"\n', "recovery_dir = 'mnt' is not valid"),
+        (SESSION + HOST + "price = 1\n", "host a: unknown key price"),
+        (SESSION + HOST + 'price_per_hour = "1"\n', "host a: price_per_hour has the wrong type"),
+        (SESSION + "pol_s = 5\n" + HOST, "unknown key pol_s"),
+        (SESSION + "poll_s = 0\n" + HOST, "poll_s = 0 is not valid"),
+        (SESSION + "hosts = 1\n", "hosts has the wrong type"),
+        (SESSION + "[hosts]\na = 1\n", "host a has no settings"),
+        (SESSION + 'inventory = "none"\n', "does not exist"),
+        ("sessions = [1]\n" + HOST, "session 1 is not a text"),
+        ('sessions = [""]\n' + HOST, "it is empty"),
+        ('sessions = ["cold-recovery \'x"]\n' + HOST, "No closing quotation"),
+        ('sessions = ["rm -rf x"]\n' + HOST, "rm is not a measuring command"),
+        ('sessions = ["cold-recovery --tabels 5"]\n' + HOST, "--tabels"),
+        ('sessions = ["cold-recovery --tables 20x"]\n' + HOST, "20x"),
+        ('sessions = ["cold-recovery --results x"]\n' + HOST, "--results is not for fleets"),
+        ('sessions = ["cold-recovery", "cold-recovery"]\n' + HOST, "is in the plan twice"),
+    ],
+)
+def test_each_mistake_is_named(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "run", str(write(tmp_path, text)), "--output", str(tmp_path / "fleet")]) == 2
+    what, todo = capsys.readouterr().err.splitlines()
+    assert message in what
+    assert todo.startswith("hint:  ")
+    assert not (tmp_path / "fleet").exists()
+
+
+def test_without_ansible_nothing_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    assert run(["fleet", "run", str(write(tmp_path, SESSION + HOST)), "--output", str(tmp_path / "fleet")]) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "error: ansible-playbook is missing",
+        "hint:  install Ansible: pip install '.[fleet]', or apt-get install ansible-core",
+    ]
+
+
+def test_the_playbook_is_printed_and_runs_no_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "run", str(write(tmp_path, SESSION + HOST)), "--print"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == (template_dir() / "fleet.yml").read_text()
+    modules = set(re.findall(r"ansible\.builtin\.(\w+):", printed))
+    assert "command" in modules
+    assert not modules & {"shell", "script", "expect"}
+    assert re.findall(r"builtin\.raw: (.*)", printed) == ['"true"']
+    assert len(re.findall(r"builtin\.command:\s*(?:\{|\n *)argv:", printed)) == printed.count("builtin.command:")
+
+
+def test_a_dry_run_shows_time_and_disk_for_each_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = write(tmp_path, SESSION + HOST + 'volume = "io2"\n[hosts.b]\nssh = "b"\n')
+    assert run(["fleet", "run", str(plan), "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[0], lines[2]] == ["a: volume io2", "b: no facts"]
+    assert lines[1].startswith("  cold-recovery --version 5.7.22 --tables 1000: about ")
+    assert lines[1].endswith(" GB of disk")
+
+
+def test_values_are_data_of_the_inventory(tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, SESSION + HOST + "become = true\n"))
+    fleet._write_files(plan, plan.hosts, tmp_path, tmp_path / "servers.tar.gz")
+    stored = json.loads((tmp_path / "inventory.json").read_text())["recovery_fleet"]
+    assert stored["hosts"] == {"a": {"ansible_host": "a.example", "ansible_user": "root", "ansible_become": True}}
+    assert json.loads((tmp_path / "sessions.json").read_text()) == [
+        ["cold-recovery", "--version", "5.7.22", "--tables", "1000"]
+    ]
+    assert "host_key_checking = True" in (tmp_path / "ansible.cfg").read_text()
+    (odd := tmp_path / "{{ x }}").mkdir()
+    with pytest.raises(UsageError, match="which Ansible would evaluate"):
+        fleet._write_files(plan, plan.hosts, odd, None)
+
+
+def test_hosts_of_an_inventory_have_its_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = {
+        "_meta": {"hostvars": {"x": {"volume": "gp3", "filesystem": "xfs", "ansible_password": "secret"}}},
+        "all": {"children": ["db"]},
+        "db": {"hosts": ["x", "y"]},
+    }
+    program = tmp_path / "ansible-inventory"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(listed)}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "hosts.ini").write_text("")
+    text = f'inventory = "hosts.ini"\n{SESSION}[hosts.x]\nvolume = "io2"\n'
+    plan = fleet._with_inventory(read_plan(write(tmp_path, text)))
+    assert {host.name: dict(host.facts) for host in plan.hosts} == {
+        "x": {"volume": "io2", "filesystem": "xfs"},
+        "y": {},
+    }
+    with pytest.raises(UsageError, match="host z is not in the inventory"):
+        fleet._with_inventory(read_plan(write(tmp_path, text + "[hosts.z]\n")))
+
+
+def fetched(tmp_path: Path, *outcomes: dict[str, Any]) -> None:
+    (tmp_path / "ansible" / "fetched").mkdir(parents=True)
+    pack_tar(tmp_path / "ansible/fetched/a.tar.gz", (), [(OUTCOME_FILE, json.dumps(outcomes).encode())])
+
+
+def test_a_host_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, SESSION + HOST))
+    (session,) = plan.sessions
+    fetched(tmp_path, {"key": session.key, "folder": "../../../x", "reason": None})
+    found: fleet.Outcomes = {}
+    fleet._unpack_fetched(plan, tmp_path, found)
+    assert found["a", session.key].state == fleet.MISSING
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ansible", "plan.toml"]
+
+
+def test_a_session_that_failed_has_the_reason_of_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fleet, "_pack_servers", lambda *_: None)
+    monkeypatch.setattr(fleet, "_program", lambda name: name)
+    key = FleetSession("cold-recovery", ("--version", "5.7.22", "--tables", "1000")).key
+
+    def play(*_: Any) -> None:
+        (tmp_path / "ansible/last/a").write_text('{"changed": true}')
+        (tmp_path / "ansible/last/b").write_text('{"unreachable": true, "msg": "no route"}')
+        pack_tar(
+            tmp_path / "ansible/fetched/a.tar.gz", (),
+            [(OUTCOME_FILE, json.dumps([{"key": key, "folder": None, "reason": "no room"}]).encode())],
+        )  # fmt: skip
+
+    monkeypatch.setattr(fleet, "_play", play)
+    plan = write(tmp_path, SESSION + HOST + '[hosts.b]\nssh = "b"\n')
+    assert run(["fleet", "run", str(plan), "--output", str(tmp_path)]) == 1
+    stored = json.loads((tmp_path / "fleet.json").read_text())
+    assert [
+        (name, one["command"], one["folder"], one["state"], one["reason"])
+        for name, about in stored["hosts"].items()
+        for one in about["sessions"]
+    ] == [("a", "cold-recovery", None, "failed", "no room"), ("b", "cold-recovery", None, "missing", "no route")]
+    assert "missing: a, b; the same command again" in capsys.readouterr().out
+
+
+def test_the_playbook_is_valid(tmp_path: Path) -> None:
+    if shutil.which("ansible-playbook") is None:
+        pytest.skip("needs ansible-playbook")
+    plan = read_plan(write(tmp_path, SESSION + HOST))
+    fleet._write_files(plan, plan.hosts, tmp_path, None)
+    subprocess.run(
+        ["ansible-playbook", "--syntax-check", "-i", tmp_path / "inventory.json", tmp_path / "fleet.yml"], check=True
+    )
