@@ -25,6 +25,7 @@ from recovery.model import STARTUP_METRIC, Session, Verdict
 
 Fact = str | int | float | bool | None
 PRICE = "price_per_hour"
+_PAGEOUT = "idle_pageout"
 _SERIALS = ("device_serial", "ebs_volume")
 _IDENTITIES = frozenset({*_SERIALS, "ec2_zone", "tool"})
 """Facts that identify a host, and those that are compared elsewhere."""
@@ -50,7 +51,11 @@ class Host:
             return {}
         last = self.sessions[-1]
         ignored = VOLATILE_HOST_FACTS | _IDENTITIES
-        kept = {name: value for name, value in last.environment.items() if name not in ignored and value is not None}
+        # Without a scheme that pages out there is none, whereas other facts are unknown if they are None.
+        known = {
+            name: "none" if name == _PAGEOUT and value is None else value for name, value in last.environment.items()
+        }
+        kept = {name: value for name, value in known.items() if name not in ignored and value is not None}
         return {**{n: v for n, v in kept.items() if not n.startswith(PROBE_PREFIX)}, "tool": last.tool_version}
 
     @property

@@ -17,6 +17,7 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, with one report."),
+    "fleet": (MEASURE, "fleet:fleet", "Compare the results of many hosts."),
     "resume": (MEASURE, "measure:resume", "Resume a session that ended early."),
     "sessions": (INSPECT, "report:sessions", "List the stored sessions."),
     "report": (INSPECT, "report:report", "Print a stored session."),
