@@ -8,6 +8,7 @@ import re
 import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePath
+from textwrap import shorten
 from typing import Any
 
 import click
@@ -27,8 +28,10 @@ from recovery.report.console import ReportConsole, fitted, print_tables
 from recovery.report.fleet import (
     FleetReport,
     StoredAt,
+    caveats,
     fleet_answer,
     fleet_tables,
+    ratio_sentences,
     render_html,
     render_markdown,
     render_text,
@@ -91,8 +94,12 @@ def fleet_report(folder: Path, json_to: str | None, verbose: bool) -> int:
 
 
 def _print(report: FleetReport, folder: Path, console: ReportConsole, *, verbose: bool) -> None:
-    answers = [fmt.printable(text) for text in fleet_answer(report)]
-    lines = answers if verbose else fitted(answers, (), console.width, _MAX_LINES - 2, keep=False)
+    lines = [fmt.printable(text) for text in fleet_answer(report)]
+    if not verbose:
+        sentences = [fmt.printable(text) for text in ratio_sentences(report.fleet)]
+        short = [shorten(fmt.printable(text), console.width, placeholder=" ...") for text in caveats(report)]
+        count = _MAX_LINES - 2 - len(short)
+        lines = [*fitted(sentences, (), console.width, count, keep=False), *short]
     console.print(Text(fmt.printable(report.title), style="bold"))
     for line in lines:
         console.print(Text(line))

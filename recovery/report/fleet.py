@@ -79,14 +79,23 @@ class FleetSection:
 
 def fleet_answer(report: FleetReport) -> tuple[str, ...]:
     """Returns the answer in sentences, which all formats show."""
-    fleet = report.fleet
+    return (*ratio_sentences(report.fleet), *caveats(report))
+
+
+def ratio_sentences(fleet: Fleet) -> tuple[str, ...]:
     return (
-        *_sentences(fleet, fleet.within, lambda one: (one.version, one.base_version), on=" on the same host"),
+        *_sentences(fleet, fleet.within, lambda one: (one.version, one.base_version), within=True),
         *_sentences(fleet, fleet.between, lambda one: (one.host, one.base_host)),
-        *_first_of(tuple(_beside_lines(fleet)), "The ratios also measure"),
-        *_shared_device_sentence(fleet),
+    )
+
+
+def caveats(report: FleetReport) -> tuple[str, ...]:
+    """Returns what the ratios do not say: one sentence of each kind."""
+    return (
+        *_first_of(tuple(_beside_lines(report.fleet)), "The ratios also measure"),
+        *_shared_device_sentence(report.fleet),
         *_first_of(report.problems, "Missing or incomplete"),
-        *_first_of(fleet.not_compared, "Not compared"),
+        *_first_of(report.fleet.not_compared, "Not compared"),
     )
 
 
@@ -97,7 +106,7 @@ def _first_of(lines: Sequence[str], title: str) -> Iterator[str]:
 
 
 def _sentences(
-    fleet: Fleet, ratios: Sequence[FleetRatio], sides: Callable[[FleetRatio], tuple[str, str]], *, on: str = ""
+    fleet: Fleet, ratios: Sequence[FleetRatio], sides: Callable[[FleetRatio], tuple[str, str]], *, within: bool = False
 ) -> Iterator[str]:
     """Yields a sentence for each pair of sides, or for the most different ones if they are many."""
     groups = _grouped(ratios, lambda one: (one.workload, one.metric, *sides(one)))
@@ -107,21 +116,22 @@ def _sentences(
         shown = [shown[0], shown[-1]]
     for number, key in enumerate(shown, 1):
         more = f" (the extremes of {len(groups)} comparisons)" if number == len(shown) < len(groups) else ""
-        yield f"{_sentence(fleet, key, groups[key], on)}{more}."
+        yield f"{_sentence(fleet, key, groups[key], within=within)}{more}."
 
 
-def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], on: str) -> str:
+def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], *, within: bool) -> str:
     workload, name, first, base = key
     verb, times = _words(name)
     variants = _grouped(ratios, lambda one: (one.variant,))
     found = [(variant, [one for one in alike if one.differs]) for (variant,), alike in variants.items()]
     known = [(variant, _span(alike)) for variant, alike in found if alike]
-    same = [f"{one.variant} {f'on {one.host}' if on else one.version}" for one in ratios if not one.differs]
+    same = [f"{one.variant} {f'on {one.host}' if within else one.version}" for one in ratios if not one.differs]
     about = f"{workload} " if len({one.workload for one in fleet.cells}) > 1 else ""
+    about = f"On the same host, {about}" if within else about
     if not known:
         measured = ", ".join(variant for variant, _ in found)
-        return f"{about}{measured}: no significant difference between {first} and {base}{on}"
-    texts = [f"{about}{known[0][0]}: {first} {verb} {known[0][1]} {times} {base}{on}"]
+        return f"{about}{measured}: no significant difference between {first} and {base}"
+    texts = [f"{about}{known[0][0]}: {first} {verb} {known[0][1]} {times} {base}"]
     texts += [f"{variant}: {span}" for variant, span in known[1:_MAX_NAMED]]
     texts += [f"{len(known) - _MAX_NAMED} more in the table"] if len(known) > _MAX_NAMED else []
     texts += [f"no significant difference: {_listed(same)}"] if same else []
