@@ -263,6 +263,23 @@ def test_each_damaged_or_missing_session_is_one_line(folder: Path, capsys: pytes
         assert "the host was away" in " ".join((folder / name).read_text().split())
 
 
+def test_a_fleet_without_any_result_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = {"command": "cold-recovery", "folder": None, "state": "missing", "reason": "no room"}
+    plan(tmp_path, one={"sessions": [missing]}, two={"sessions": []})
+    assert run(["fleet", "report", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == ["2 hosts", "Missing or incomplete: one, cold-recovery: missing: no room"]
+    check_page((tmp_path / "fleet.html").read_text())
+
+
+def test_the_page_links_the_reports_of_the_sessions(tmp_path: Path, kept_sessions: Path) -> None:
+    put(tmp_path, "javascript:x #1", stored(kept_sessions))
+    (tmp_path / "javascript:x #1" / SESSION / "report.html").write_text("<p>its own</p>")
+    (session,) = read_fleet(tmp_path).sessions
+    assert session.page == f"javascript%3Ax%20%231/{SESSION}/report.html"
+    assert f'<a href="{session.page}">' in render_html(read_fleet(tmp_path))
+
+
 def test_a_session_that_lacks_runs_is_named(tmp_path: Path, kept_sessions: Path) -> None:
     report = stored(kept_sessions)
     report["runs"] = report["runs"][:-1]

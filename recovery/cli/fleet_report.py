@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePath
 from textwrap import shorten
 from typing import Any
+from urllib.parse import quote
 
 import click
 from pydantic import TypeAdapter
@@ -181,7 +182,7 @@ def _row(folder: Path, host: str, record: SessionRecord, session: Session | None
     if session is not None:
         command, state = session.command, f"{session.status}, {len(session.runs)} of {session.planned_runs} runs"
     name = PurePath(record.folder).name if record.folder else ""
-    page = f"{host}/{name}/{PAGE}" if name and (folder / host / name / PAGE).is_file() else None
+    page = quote(f"{host}/{name}/{PAGE}") if name and (folder / host / name / PAGE).is_file() else None
     return StoredAt(host, name, command, state, page)
 
 

@@ -123,7 +123,10 @@ def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], *,
     workload, name, first, base = key
     verb, times = _words(name)
     variants = _grouped(ratios, lambda one: (one.variant,))
-    found = [(variant, [one for one in alike if one.differs]) for (variant,), alike in variants.items()]
+    found = [
+        (variant, [one for one in alike if one.differs and one.ratio is not None])
+        for (variant,), alike in variants.items()
+    ]
     known = [(variant, _span(alike)) for variant, alike in found if alike]
     same = [f"{one.variant} {f'on {one.host}' if within else one.version}" for one in ratios if not one.differs]
     about = f"{workload} " if len({one.workload for one in fleet.cells}) > 1 else ""
