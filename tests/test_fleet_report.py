@@ -117,7 +117,7 @@ def test_what_the_ratio_measures_beside_the_machine_is_named(folder: Path) -> No
     """A different CPU is what hosts are compared for, a different kernel is not."""
     report = read_fleet(folder)
     assert {one.beside for one in report.fleet.between} == {("kernel",)}
-    assert "The ratios also measure: kernel, which differ between one and two." in fleet_answer(report)
+    assert "The ratios also measure: kernel, different on one and two." in fleet_answer(report)
     assert "Xeon" in render_text(report)
 
 

@@ -14,13 +14,12 @@ from urllib.parse import quote
 
 import click
 from pydantic import TypeAdapter
-from rich.text import Text
 
 from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.fleet import PRICE, Fact, FleetCell, Host, compare_hosts
 from recovery.analysis.statistics import EffectFields
 from recovery.cli.options import table_option
-from recovery.cli.output import write_json
+from recovery.cli.output import escaped_text, write_json
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import STORED_FORMAT, read_stored, write_atomically
 from recovery.model import Session, Status
@@ -101,15 +100,15 @@ def _print(report: FleetReport, folder: Path, console: ReportConsole, *, verbose
         short = [shorten(fmt.printable(text), console.width, placeholder=" ...") for text in caveats(report)]
         count = _MAX_LINES - 2 - len(short)
         lines = [*fitted(sentences, (), console.width, count, keep=False), *short]
-    console.print(Text(fmt.printable(report.title), style="bold"))
+    console.print(escaped_text(report.title))
     for line in lines:
-        console.print(Text(line))
+        console.print(escaped_text(line))
     if verbose:
         for title, texts in (("Not compared", report.fleet.not_compared), ("Missing or incomplete", report.problems)):
             for text in texts:
-                console.print(Text(fmt.printable(f"{title}: {text}")))
+                console.print(escaped_text(f"{title}: {text}"))
         print_tables(fleet_tables(report), console)
-    console.print(Text(fmt.printable(f"report: {folder / FLEET_PAGE}")), soft_wrap=True)
+    console.print(escaped_text(f"report: {folder / FLEET_PAGE}"), soft_wrap=True)
 
 
 # --- Reading the folder

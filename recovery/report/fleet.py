@@ -159,7 +159,7 @@ def _beside_lines(fleet: Fleet) -> Iterator[str]:
         if facts:
             found.setdefault((base, *facts), {})[host] = None
     for (base, *others), hosts in found.items():
-        yield f"{', '.join(others)}, which differ between {base} and {_listed(list(hosts))}."
+        yield f"{', '.join(others)}, different on {base} and {_listed(list(hosts))}."
 
 
 def _shared_device_sentence(fleet: Fleet) -> Iterator[str]:
