@@ -13,11 +13,11 @@ from recovery.analysis.statistics import EffectFields, compare_means, descriptiv
 from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
 from recovery.model import STARTUP_METRIC, Session, Verdict, metric
 
-_VOLATILE_HOST_FACTS = frozenset(
+VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
 )
 """Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
-_PROBE_PREFIX = "probe_"
+PROBE_PREFIX = "probe_"
 _IGNORED_SETTINGS = frozenset(
     {"version", "data", "runs", "precision", "max_runs", "order", "baseline", "fail_over", "max_startup", "note"}
     | {"mysqld", "image", "archive", "registry"}
@@ -133,6 +133,11 @@ def _results_by_cell(side: Side, *, alone: bool) -> dict[Cell, list[_SessionSumm
     return found
 
 
+def combined_summaries(side: Side) -> dict[Cell, Summary]:
+    """Summarises the sessions of one side together, by version and variant."""
+    return {cell: _combined_summary(found) for cell, found in _results_by_cell(side, alone=False).items()}
+
+
 def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
     """Summarises all runs of several sessions. Mean, deviation and interval are those of the sessions' means."""
     first = found[0].summary
@@ -149,9 +154,9 @@ def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
     yield from _differing_facts("", {"scenario": one.scenario}, {"scenario": other.scenario})
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
-    volatile = _VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(_PROBE_PREFIX)}
+    volatile = VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(PROBE_PREFIX)}
     yield from _differing_facts("host: ", one.environment, other.environment, ignored=volatile)
-    yield from _differing_settings(one.settings, other.settings)
+    yield from differing_settings(one.settings, other.settings)
     for name, facts in one.servers.items():
         if name in other.servers:
             yield from _differing_facts(f"{name}: ", facts, other.servers[name], ignored=_BUILD_FACTS)
@@ -160,13 +165,21 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
             yield from _differing_facts("server: ", facts, its, ignored=_BUILD_FACTS)
 
 
-def _differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
+def compared_settings(settings: Facts) -> dict[str, str]:
+    """Returns the settings that sessions must have in common, without those that were not given."""
+    return {
+        name: str(value)
+        for name, value in settings.items()
+        if name not in _IGNORED_SETTINGS and value not in _UNSET_VALUES
+    }
+
+
+def differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
     """Yields the settings that differ. A setting that was not given counts as a value, also if an older tool did
     not have it."""
-    for name in dict.fromkeys(name for name in (*one, *other) if name not in _IGNORED_SETTINGS):
-        values = [
-            _UNSET_TEXT if settings.get(name) in _UNSET_VALUES else str(settings[name]) for settings in (one, other)
-        ]
+    found = [compared_settings(settings) for settings in (one, other)]
+    for name in dict.fromkeys((*one, *other)):
+        values = [settings.get(name, _UNSET_TEXT) for settings in found]
         if values[0] != values[1]:
             yield Difference(_words(name), *values)
 

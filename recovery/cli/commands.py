@@ -18,7 +18,7 @@ MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, with one report."),
     "resume": (MEASURE, "measure:resume", "Resume a session that ended early."),
-    "fleet": (MEASURE, "fleet:fleet", "Measure on many hosts with Ansible."),
+    "fleet": (MEASURE, "fleet:fleet", "Measure on many hosts with Ansible, and compare them."),
     "sessions": (INSPECT, "report:sessions", "List the stored sessions."),
     "report": (INSPECT, "report:report", "Print a stored session."),
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),

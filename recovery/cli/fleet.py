@@ -31,6 +31,7 @@ from recovery.cli.fleet_plan import (
     read_plan,
     refuse_templates,
 )
+from recovery.cli.fleet_report import fleet_report
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import die_with_parent
@@ -65,7 +66,7 @@ def fleet() -> None:
     """Measure on many hosts, with Ansible."""
 
 
-for _command in (job, collect, pack):
+for _command in (fleet_report, job, collect, pack):
     fleet.add_command(_command)
 
 

@@ -75,14 +75,14 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     if (advice := advice_of(session)) is not None and len(paragraphs) + len(warning) < count:
         links.append(f"what shortens it: {advice}")
         count -= 1
-    lines = _fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
+    lines = fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
     for number, line in enumerate((*head, *lines)):
         console.print(Text(line, style="bold" if number < len(head) else ""))
     for line in (*links, further):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
 
 
-def _fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
+def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
     """Yields the paragraphs and the warning as lines, at most so many: the warning is cut first, then the longest
     paragraphs. There may be more lines on a narrow terminal, and with `keep`, which cuts no paragraph."""
     texts = [*paragraphs, *warning]

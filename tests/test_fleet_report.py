@@ -1,0 +1,339 @@
+"""Hosts are compared from their stored sessions: ratios with intervals only, and what has none is named."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from html_page import check_page
+
+from recovery.analysis.fleet import Host, compare_hosts
+from recovery.cli.fleet_report import read_fleet
+from recovery.cli.main import run
+from recovery.report.fleet import fleet_answer, render_html, render_markdown, render_text
+from recovery.report.markdown import escaped
+
+KEPT = "2026-11-21-four-versions"
+SESSION = "20261125T100000Z-crash-recovery"
+T_4, T_8 = 2.7764451052, 2.3060041350
+"""Student's t of 95 % with 4 and 8 degrees of freedom, from a printed table."""
+PRICES = {"one": 0.1, "two": 0.3}
+
+
+def stored(kept_sessions: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((kept_sessions / KEPT / "report.json").read_text())
+    return report
+
+
+def times_longer(report: dict[str, Any], factor: float, **facts: object) -> dict[str, Any]:
+    """The session of another host, whose starts take so many times as long."""
+    other: dict[str, Any] = json.loads(json.dumps(report))
+    other["environment"] |= {"device_serial": f"disk {factor}", **facts}
+    for one in other["runs"]:
+        one["startup_s"] *= factor
+    return other
+
+
+def put(folder: Path, host: str, report: dict[str, Any], name: str = SESSION) -> None:
+    (folder / host / name).mkdir(parents=True)
+    (folder / host / name / "report.json").write_text(json.dumps(report))
+
+
+def plan(folder: Path, **hosts: dict[str, Any]) -> None:
+    (folder / "fleet.json").write_text(json.dumps({"format": 1, "hosts": hosts}))
+
+
+def planned(host: str, *more: dict[str, Any], **facts: object) -> dict[str, Any]:
+    finished = {"command": "crash-recovery", "folder": f"{host}/{SESSION}", "state": "finished", "reason": None}
+    return {"facts": facts, "sessions": [finished, *more]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, kept_sessions: Path) -> Path:
+    """Two hosts: starts on the second one take half as long, and it has another CPU and another kernel."""
+    put(tmp_path, "one", stored(kept_sessions))
+    put(tmp_path, "two", times_longer(stored(kept_sessions), 0.5, cpu_model="Xeon", kernel="6.1.0"))
+    return tmp_path
+
+
+def seconds(report: dict[str, Any], version: str, variant: str) -> list[float]:
+    return [one["startup_s"] for one in report["runs"] if (one["version"], one["variant"]) == (version, variant)]
+
+
+def relative_error(values: list[float]) -> float:
+    return statistics.stdev(values) / math.sqrt(len(values)) / statistics.fmean(values)
+
+
+def test_hosts_are_compared_for_the_same_version_and_variant(folder: Path, kept_sessions: Path) -> None:
+    """Starts that take half as long have a ratio of 0.5. As both sides have the same relative spread, the degrees of
+    freedom are those of both together."""
+    fleet = read_fleet(folder).fleet
+    found = {(one.version, one.variant): one for one in fleet.between}
+    assert {(one.base_host, one.host) for one in fleet.between} == {("one", "two")}
+    assert [one.ratio for one in fleet.between] == pytest.approx([0.5] * 7)
+    cold = found["5.7.22", "cold"]
+    half = T_8 * math.sqrt(2) * relative_error(seconds(stored(kept_sessions), "5.7.22", "cold"))
+    assert cold.ratio_low == pytest.approx(0.5 * math.exp(-half))
+    assert cold.ratio_high == pytest.approx(0.5 * math.exp(half))
+    assert cold.differs
+
+
+def test_versions_are_compared_on_the_same_host(folder: Path, kept_sessions: Path) -> None:
+    report = stored(kept_sessions)
+    means = [statistics.fmean(seconds(report, version, "cold")) for version in ("5.6.24", "5.7.22")]
+    found = [one for one in read_fleet(folder).fleet.within if (one.version, one.variant) == ("5.7.22", "cold")]
+    assert [one.host for one in found] == ["one", "two"]
+    assert {one.base_version for one in found} == {"5.6.24"}
+    assert [one.ratio for one in found] == pytest.approx([means[1] / means[0]] * 2)
+
+
+def test_the_figures_of_a_host_are_those_of_its_session(folder: Path, kept_sessions: Path) -> None:
+    plan(folder, **{name: planned(name, price_per_hour=price) for name, price in PRICES.items()})
+    report, fleet = stored(kept_sessions), read_fleet(folder).fleet
+    found = {one.host: one for one in fleet.cells if (one.summary.version, one.summary.variant) == ("5.7.22", "cold")}
+    values = seconds(report, "5.7.22", "cold")
+    reads = [one["read_requests"] for one in report["runs"] if (one["version"], one["variant"]) == ("5.7.22", "cold")]
+    assert found["one"].summary.mean == pytest.approx(statistics.fmean(values))
+    assert found["one"].summary.interval == pytest.approx(T_4 * statistics.stdev(values) / math.sqrt(5))
+    assert found["one"].reads_per_table == pytest.approx(statistics.fmean(reads) / 200_000)
+    assert found["one"].cost_per_million_tables == pytest.approx(0.1 / 3600 * statistics.fmean(values) * 5)
+    assert found["two"].cost_per_million_tables == pytest.approx(0.3 / 3600 * statistics.fmean(values) / 2 * 5)
+    assert [one.cost_ratio for one in fleet.between] == pytest.approx([0.5 * 3] * 7)
+
+
+def test_there_is_no_cost_without_a_price(folder: Path) -> None:
+    report = read_fleet(folder)
+    assert {one.cost_per_million_tables for one in report.fleet.cells} == {None}
+    assert "cost of" not in render_text(report)
+
+
+def test_what_the_ratio_measures_beside_the_machine_is_named(folder: Path) -> None:
+    """A different CPU is what hosts are compared for, a different kernel is not."""
+    report = read_fleet(folder)
+    assert {one.beside for one in report.fleet.between} == {("kernel",)}
+    assert "The ratios also measure: kernel, different on one and two." in fleet_answer(report)
+    assert "Xeon" in render_text(report)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value", "named"),
+    [
+        ("environment", "idle_pageout", None, "idle pageout"),
+        ("environment", "open_files_limit", 9, "open files limit"),
+        ("tool", "tool_version", "9.9", "version of the tool"),
+    ],
+)
+def test_pageout_limits_and_tool_are_named(
+    tmp_path: Path, kept_sessions: Path, place: str, name: str, value: object, named: str
+) -> None:
+    report, other = stored(kept_sessions), times_longer(stored(kept_sessions), 2)
+    (other if place == "tool" else other[place])[name] = value
+    put(tmp_path, "one", report)
+    put(tmp_path, "two", other)
+    assert {one.beside for one in read_fleet(tmp_path).fleet.between} == {(named,)}
+
+
+@pytest.mark.parametrize(("setting", "value"), [("tables", 1000), ("read_iops", 5000)])
+def test_hosts_with_other_settings_are_not_compared(
+    tmp_path: Path, kept_sessions: Path, setting: str, value: int
+) -> None:
+    report, other = stored(kept_sessions), times_longer(stored(kept_sessions), 2)
+    other["settings"][setting] = value
+    put(tmp_path, "one", report)
+    put(tmp_path, "two", other)
+    fleet = read_fleet(tmp_path).fleet
+    assert fleet.between == ()
+    (line,) = (one for one in fleet.not_compared if "other settings" in one)
+    assert line.startswith("two with one, crash-recovery: other settings")
+    assert f"{setting.replace('_', ' ')} {value}, not " in line
+
+
+def test_nothing_is_claimed_without_an_interval(tmp_path: Path, kept_sessions: Path) -> None:
+    """Two runs of each have a mean, and no ratio."""
+    for host, factor in (("one", 1), ("two", 9)):
+        session = times_longer(stored(kept_sessions), factor)
+        session["runs"] = [one for one in session["runs"] if one["repeat"] <= 2]
+        session["planned_runs"] = len(session["runs"])
+        put(tmp_path, host, session)
+    report = read_fleet(tmp_path)
+    assert (report.fleet.within, report.fleet.between) == ((), ())
+    assert any(
+        one.startswith("crash-recovery, cold: 5.7.22 on two with one: no interval") for one in report.fleet.not_compared
+    )
+    for text in (render_text(report), render_markdown(report), render_html(report)):
+        assert "times as long" not in text
+        assert "ratio to" not in text
+
+
+def test_equal_hosts_do_not_differ_significantly(tmp_path: Path, kept_sessions: Path) -> None:
+    put(tmp_path, "one", stored(kept_sessions))
+    put(tmp_path, "two", times_longer(stored(kept_sessions), 1.0001))
+    report = read_fleet(tmp_path)
+    assert {one.differs for one in report.fleet.between} == {False}
+    assert "cold, warm: no significant difference between two and one." in fleet_answer(report)
+
+
+def test_hosts_on_one_device_may_be_one_machine(tmp_path: Path, kept_sessions: Path) -> None:
+    for host in ("one", "two"):
+        put(tmp_path, host, stored(kept_sessions))
+    assert any(one.startswith("Perhaps one machine") for one in fleet_answer(read_fleet(tmp_path)))
+
+
+def test_a_session_for_each_version_is_as_good_as_one_for_all(folder: Path) -> None:
+    """The versions of a host may lie in several sessions of the same settings."""
+    whole = read_fleet(folder).fleet
+    hosts = []
+    for host in whole.hosts:
+        (session,) = host.sessions
+        parts = [
+            replace(session, versions=(version,), runs=tuple(run for run in session.runs if run.version == version))
+            for version in session.versions
+        ]
+        hosts.append(Host(host.name, host.facts, tuple(parts)))
+    split = compare_hosts(hosts)
+    assert split.within == whole.within
+    assert [one.ratio_high for one in split.between] == [one.ratio_high for one in whole.between]
+
+
+def test_the_formats_have_the_same_answer(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    answer = fleet_answer(read_fleet(folder))
+    assert len(answer) >= 4
+    assert run(["fleet", "report", str(folder)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1:-1] == list(answer)
+    assert len(printed) <= 12
+    assert run(["fleet", "report", str(folder), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == list(answer)
+    text = " ".join((folder / "fleet.txt").read_text().split())
+    markdown, page = (folder / "fleet.md").read_text(), check_page((folder / "fleet.html").read_text())
+    for line in answer:
+        assert line in text
+        assert escaped(line) in markdown
+        assert line in page.texts
+    assert page.tags["svg"] >= 2
+    assert all(len(line) <= 78 and line.isascii() for line in (folder / "fleet.txt").read_text().splitlines())
+
+
+def test_the_tables_are_printed_on_demand(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "report", str(folder), "-v"]) == 0
+    printed = capsys.readouterr().out
+    assert "crash-recovery, cold: seconds, ratio to 5.6.24 on the same host" in printed
+    assert "Facts about the hosts" in printed
+
+
+def test_many_hosts_have_a_short_answer(
+    tmp_path: Path, kept_sessions: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for number in range(1, 13):
+        put(tmp_path, f"host-{number:02}", times_longer(stored(kept_sessions), number))
+    assert run(["fleet", "report", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) <= 12
+    assert "the extremes of 11 comparisons" in " ".join((tmp_path / "fleet.txt").read_text().split())
+    check_page((tmp_path / "fleet.html").read_text())
+
+
+# --- Damaged and missing sessions
+
+
+def test_each_damaged_or_missing_session_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, "two", {"format": 1}, "damaged")
+    damaged = {"command": "scale", "folder": "two/damaged", "state": "finished"}
+    missing = {"command": "metadata", "folder": None, "state": "missing", "reason": "the host was away"}
+    plan(folder, one=planned("one"), two=planned("two", damaged), three={"sessions": [missing]})
+    report = read_fleet(folder)
+    assert len(report.fleet.between) > 0
+    first, second = report.problems
+    assert first.startswith("two, scale: ")
+    assert "is damaged" in first
+    assert second == "three, metadata: missing: the host was away"
+    assert run(["fleet", "report", str(folder)]) == 1
+    assert "Missing or incomplete, the first of 2: two, scale" in " ".join(capsys.readouterr().out.split())
+    for name in ("fleet.txt", "fleet.md", "fleet.html"):
+        assert "the host was away" in " ".join((folder / name).read_text().split())
+
+
+def test_a_fleet_without_any_result_has_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = {"command": "cold-recovery", "folder": None, "state": "missing", "reason": "no room"}
+    plan(tmp_path, one={"sessions": [missing]}, two={"sessions": []})
+    assert run(["fleet", "report", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == ["2 hosts", "Missing or incomplete: one, cold-recovery: missing: no room"]
+    check_page((tmp_path / "fleet.html").read_text())
+
+
+def test_the_page_links_the_reports_of_the_sessions(tmp_path: Path, kept_sessions: Path) -> None:
+    put(tmp_path, "javascript:x #1", stored(kept_sessions))
+    (tmp_path / "javascript:x #1" / SESSION / "report.html").write_text("<p>its own</p>")
+    (session,) = read_fleet(tmp_path).sessions
+    assert session.page == f"javascript%3Ax%20%231/{SESSION}/report.html"
+    assert f'<a href="{session.page}">' in render_html(read_fleet(tmp_path))
+
+
+def test_a_session_that_lacks_runs_is_named(tmp_path: Path, kept_sessions: Path) -> None:
+    report = stored(kept_sessions)
+    report["runs"] = report["runs"][:-1]
+    put(tmp_path, "one", report)
+    (line,) = read_fleet(tmp_path).problems
+    assert "1 of its 40 runs failed, were void or are missing" in line
+
+
+def test_a_record_from_elsewhere_names_no_other_folder(folder: Path) -> None:
+    elsewhere = planned("one")
+    elsewhere["sessions"][0]["folder"] = f"../../two/{SESSION}"
+    plan(folder, one=elsewhere)
+    assert len(read_fleet(folder).fleet.cells) == 8, "that of the host itself is read"
+
+
+def test_texts_from_outside_never_become_markup(tmp_path: Path, kept_sessions: Path) -> None:
+    hostile = "<script>alert(1)</script>\x1b[31m|`"
+    for host, factor in (("one", 1), ("two", 2)):
+        session = times_longer(stored(kept_sessions), factor, cpu_model=hostile + host, kernel=hostile + host)
+        put(tmp_path, host, session | {"command": hostile})
+    plan(tmp_path, one=planned("one", volume=hostile), two=planned("two", volume=hostile))
+    report = read_fleet(tmp_path)
+    check_page(render_html(report))
+    for text in (render_text(report), render_markdown(report), render_html(report)):
+        assert "\x1b" not in text
+    before_the_commands, _, _ = render_markdown(report).partition("```sh")
+    assert "&lt;script&gt;" in before_the_commands
+    assert "<script>" not in before_the_commands
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message", "hint"),
+    [
+        (None, 2, "there is no host in", "FOLDER/HOST/SESSION/report.json"),
+        ("{", 1, "is damaged", "restore the file"),
+        ({"format": 2, "hosts": {}}, 1, "written by a newer version", "update the tool"),
+        ({"format": 1, "hosts": {}}, 2, "there is no host in", "add hosts to the plan"),
+        ({"format": 1, "hosts": {"..": {}}}, 1, "'..' is no name of a host", "restore the file"),
+        ({"format": 1, "hosts": {"a": {"facts": {"price_per_hour": "x"}}}}, 1, "price_per_hour of a is 'x'", "0.192"),
+        ({"format": 1, "hosts": {"a": {"facts": {"price_per_hour": -1}}}}, 1, "price_per_hour of a is -1", "0.192"),
+    ],
+)
+def test_a_wrong_folder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: object, code: int, message: str, hint: str
+) -> None:
+    if content is not None:
+        (tmp_path / "fleet.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    assert run(["fleet", "report", str(tmp_path)]) == code
+    error = capsys.readouterr().err
+    assert re.fullmatch(r"error: .*\nhint: .*\n", error)
+    assert message in error
+    assert hint in error
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fleet", "report", str(tmp_path / "none")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
