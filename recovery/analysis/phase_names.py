@@ -64,7 +64,7 @@ _ADVICE = {
 
 
 def advice_on(phase: str) -> str:
-    """Returns the section of the documentation that says what shortens a phase, or each of two that are one in the log."""
+    """Returns the section of the documentation that says what shortens a phase; all of those that the log joins."""
     sections = dict.fromkeys(_ADVICE.get(part, "other-phases") for part in phase.split(JOIN))
     return f"docs/shorten.md#{' and #'.join(sections)}"
 

@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,12 @@ from recovery.cli.fleet_plan import (
     read_plan,
     refuse_templates,
 )
-from recovery.cli.fleet_report import fleet_report
+from recovery.cli.fleet_report import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, fleet_report, read_record
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import die_with_parent
 from recovery.linux.files import (
+    STORED_FORMAT,
     draft_path,
     empty_folder,
     libraries_dir,
@@ -52,10 +52,10 @@ from recovery.session.estimate import duration_text
 from recovery.session.plan import combined_need
 from recovery.session.prepare import plan_ahead
 
-FLEET_FILE, PLAYBOOK = "fleet.json", "fleet.yml"
+PLAYBOOK = "fleet.yml"
 ANSIBLE_FOLDER = "ansible"
 """Subfolder with the playbook, the inventory and all that is sent and fetched."""
-FINISHED, FAILED, MISSING = "finished", "failed", "missing"
+FINISHED, FAILED = "finished", "failed"
 _LIBRARIES = ("libaio1", "libeatmydata1")
 """Packages that a host may lack even if this one has them."""
 _INSTALL = "install Ansible: pip install '.[fleet]', or apt-get install ansible-core"
@@ -161,18 +161,8 @@ def _dry_run_lines(plan: FleetPlan) -> Iterator[str]:
 # --- One call
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Describes what became of one session on one host."""
-
-    state: str
-    folder: str | None = None
-    """The stored session, relative to the folder of the fleet."""
-    reason: str | None = None
-
-
-Outcomes = dict[tuple[str, str], Outcome]
-"""By the name of the host and the key of the session."""
+Outcomes = dict[tuple[str, str], SessionRecord]
+"""What became of each session, by the name of the host and the key of the session."""
 
 
 def _run(plan: FleetPlan, folder: Path) -> int:
@@ -181,7 +171,7 @@ def _run(plan: FleetPlan, folder: Path) -> int:
     pending = [
         host
         for host in plan.hosts
-        if any(outcomes.get((host.name, one.key), Outcome(MISSING)).state != FINISHED for one in plan.sessions)
+        if any(outcomes.get((host.name, one.key), SessionRecord()).state != FINISHED for one in plan.sessions)
     ]
     if pending:
         program = _program("ansible-playbook")
@@ -189,8 +179,8 @@ def _run(plan: FleetPlan, folder: Path) -> int:
         _write_files(plan, pending, folder / ANSIBLE_FOLDER, archive)
         for host in pending:
             for one in plan.sessions:
-                if outcomes.get((host.name, one.key), Outcome(MISSING)).state != FINISHED:
-                    outcomes[host.name, one.key] = Outcome(MISSING, reason="the call ended before the host answered")
+                if outcomes.get((host.name, one.key), SessionRecord()).state != FINISHED:
+                    outcomes[host.name, one.key] = SessionRecord(reason="the call ended before the host answered")
         print_line(
             f"measuring on {count_text(len(pending), 'host')}; Ansible's output: {folder / ANSIBLE_FOLDER / 'log'}",
             err=True,
@@ -298,13 +288,14 @@ def _play(program: str, plan: FleetPlan, folder: Path) -> None:
 
 def _read_outcomes(folder: Path) -> Outcomes:
     """Returns the outcomes of earlier calls whose stored sessions are still there."""
-    found: Outcomes = {}
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        for host, about in parse_json((folder / FLEET_FILE).read_bytes())["hosts"].items():
-            for one in about["sessions"]:
-                if one["state"] == FINISHED and (folder / one["folder"]).is_dir():
-                    found[host, one["key"]] = Outcome(FINISHED, one["folder"], one["reason"])
-    return found
+    if not (folder / FLEET_FILE).exists():
+        return {}
+    return {
+        (host, one.key): one
+        for host, about in read_record(folder / FLEET_FILE).hosts.items()
+        for one in about.sessions
+        if one.state == FINISHED and one.folder is not None and (folder / one.folder).is_dir()
+    }
 
 
 def _add_reasons(
@@ -320,7 +311,7 @@ def _add_reasons(
             reason = f"Ansible did not reach it: see {folder / ANSIBLE_FOLDER / 'log'}"
         for one in sessions:
             if outcomes[host.name, one.key].state != FINISHED:
-                outcomes[host.name, one.key] = Outcome(MISSING, reason=reason)
+                outcomes[host.name, one.key] = SessionRecord(reason=reason)
 
 
 def _reason(last: Mapping[str, Any]) -> str:
@@ -361,16 +352,14 @@ def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
                 outcomes[host.name, str(one["key"])] = _keep_session(one, draft, folder, host.name)
         except (RecoveryError, OSError, ValueError, KeyError, TypeError) as error:
             for session in plan.sessions:
-                outcomes.setdefault(
-                    (host.name, session.key), Outcome(MISSING, reason=f"its results are damaged: {error}")
-                )
+                outcomes.setdefault((host.name, session.key), SessionRecord(reason=f"its results are damaged: {error}"))
         shutil.rmtree(draft, ignore_errors=True)
         archive.unlink()
 
 
-def _keep_session(one: Mapping[str, Any], draft: Path, folder: Path, host: str) -> Outcome:
+def _keep_session(one: Mapping[str, Any], draft: Path, folder: Path, host: str) -> SessionRecord:
     if one["folder"] is None:
-        return Outcome(FAILED, reason=str(one["reason"]))
+        return SessionRecord(state=FAILED, reason=str(one["reason"]))
     name = f"{host}/{one['folder']}"
     source, target = draft / str(one["key"]) / str(one["folder"]), folder / name
     session = load_session(source)
@@ -379,21 +368,29 @@ def _keep_session(one: Mapping[str, Any], draft: Path, folder: Path, host: str) 
     target.parent.mkdir(exist_ok=True)
     if not target.exists():
         source.rename(target)
-    return Outcome(FINISHED, name, incomplete_reason(session))
+    return SessionRecord(folder=name, state=FINISHED, reason=incomplete_reason(session))
 
 
 def _write_outcomes(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
-    hosts = {}
-    for host in plan.hosts:
-        rows = []
-        for one in plan.sessions:
-            found = outcomes.get((host.name, one.key), Outcome(MISSING))
-            rows.append(
-                {"command": one.name, "line": one.line, "key": one.key, "folder": found.folder, "state": found.state,
-                 "reason": found.reason}
-            )  # fmt: skip
-        hosts[host.name] = {"facts": dict(host.facts), "sessions": rows}
-    write_atomically(folder / FLEET_FILE, json.dumps({"format": 1, "hosts": hosts}, indent=1).encode())
+    record = FleetRecord(
+        hosts={
+            host.name: HostRecord(
+                facts=dict(host.facts),
+                sessions=tuple(
+                    replace(
+                        outcomes.get((host.name, one.key), SessionRecord()),
+                        command=one.name,
+                        line=one.line,
+                        key=one.key,
+                    )
+                    for one in plan.sessions
+                ),
+            )
+            for host in plan.hosts
+        }
+    )
+    stored = {"format": STORED_FORMAT, **asdict(record)}
+    write_atomically(folder / FLEET_FILE, json.dumps(stored, indent=1).encode())
 
 
 def _show(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> int:
@@ -402,7 +399,7 @@ def _show(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> int:
     bad = False
     for host in plan.hosts:
         for one in plan.sessions:
-            found = outcomes.get((host.name, one.key), Outcome(MISSING))
+            found = outcomes.get((host.name, one.key), SessionRecord())
             bad = bad or found.state != FINISHED or found.reason is not None
             reason = f": {found.reason}" if found.reason else ""
             print_line(f"{host.name}: {one.line}: {found.state}{reason}")

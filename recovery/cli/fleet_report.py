@@ -39,7 +39,7 @@ from recovery.report.fleet import (
 from recovery.report.html.page import PAGE
 from recovery.report.stored_session import REPORT_FILE, load_session, session_names, writing_results
 
-FLEET_RECORD = "fleet.json"
+FLEET_FILE = "fleet.json"
 FLEET_PAGE = "fleet.html"
 _LAYOUT = f"it has a folder for each host with its sessions: FOLDER/HOST/SESSION/{REPORT_FILE}"
 _HOST_NAME = re.compile(r"(?!\.)[\w.-]+", re.ASCII)
@@ -48,9 +48,13 @@ _MAX_LINES = 12
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord:
-    """A session of the plan, as fleet.json has it."""
+    """What became of a session of the plan on one host, as fleet.json has it."""
 
     command: str = ""
+    line: str = ""
+    """The command with its options."""
+    key: str = ""
+    """Name of its folder on the host."""
     folder: str | None = None
     """HOST/SESSION, or None if nothing was fetched."""
     state: str = "missing"
@@ -133,7 +137,7 @@ def read_fleet(folder: Path) -> FleetReport:
 def _read_record(folder: Path) -> FleetRecord:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", f"name the folder of a fleet: {_LAYOUT}")
-    path = folder / FLEET_RECORD
+    path = folder / FLEET_FILE
     if not path.is_file():
         found = {one.name: session_names(one) for one in sorted(folder.iterdir()) if one.is_dir()}
         hosts = {
@@ -144,6 +148,10 @@ def _read_record(folder: Path) -> FleetRecord:
         if not hosts:
             raise UsageError(f"there is no host in {folder}", f"name the folder of a fleet: {_LAYOUT}")
         return FleetRecord(hosts=hosts)
+    return read_record(path)
+
+
+def read_record(path: Path) -> FleetRecord:
     record = read_stored(path, _RECORD)
     if not record.hosts:
         raise UsageError(f"there is no host in {path}", "add hosts to the plan, and run it")

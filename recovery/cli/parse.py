@@ -359,17 +359,12 @@ def own_data_notes(own: OwnData) -> Iterator[str]:
         f"{'schema' if own.schemas == 1 else 'schemas'}, {own.bytes / 1e9:.1f} GB. "
         "Servers run over a copy, without its users, plugins, functions, events and replication."
     )
-    if own.as_is and own.was_shut_down:
-        yield (
-            "Its last checkpoint is that of a clean shutdown. If no server was killed over it soon after, nothing is left "
-            "to recover, and the runs of AS_IS=1 are void."
-        )
     if own.was_shut_down is False and not own.as_is:
         yield "It was not shut down cleanly: its copy is recovered first, untimed. AS_IS=1 times that recovery."
     if own.without_file:
         yield (
-            f"InnoDB tables with a definition and no file: {own.without_file:,}. Either they are in a shared tablespace, "
-            "or this is half a copy."
+            f"InnoDB tables with a definition and no file: {own.without_file:,}. Either they are in a shared "
+            "tablespace, or this is half a copy."
         )
     if own.left_out:
         yield f"Not in the copy: {', '.join(own.left_out)}."

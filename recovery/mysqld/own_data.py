@@ -160,6 +160,10 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
             f"{path} has no redo log, without which a server cannot recover it",
             "give a copy of everything; if my.cnf places the log elsewhere, name it with DEFAULTS_FILE=",
         )
+    if as_is and was_shut_down(log_folder):
+        raise UsageError(
+            f"the server over {path} was shut down cleanly: there is nothing to recover", "leave AS_IS= out"
+        )
     files = list(place.files())
     tables = [file for file in files if _is_table(file.name)]
     for file in files:
@@ -171,10 +175,10 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     version, is_exact = _version(path, redo)
     _check_redo(redo, version)
     with system[0].open("rb") as opened:
-        first_page = opened.read(_HEADER_BYTES)
+        page_bytes = parse_page_bytes(opened.read(_HEADER_BYTES))
     settings = {
         **_COPIED_SETTINGS,
-        "innodb_page_size": str(parse_page_bytes(first_page)),
+        "innodb_page_size": str(page_bytes),
         **_redo_settings(redo),
         **_undo_settings(files),
         **({} if place.binary_log is None else {"log_bin": place.binary_log.rpartition(".")[0], "server_id": "1"}),
@@ -186,7 +190,7 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
         bytes=sum(file.status.st_blocks * 512 for file in files), digest=_digest(files),
         settings=tuple(settings.items()), given=tuple(place.given.items()),
         left_out=tuple(name for name in _names(path) if _LEFT_OUT.fullmatch(name)),
-        was_shut_down=was_shut_down(log_folder, first_page),
+        was_shut_down=was_shut_down(log_folder),
         without_file=len({file.name.removesuffix(".frm") for file in files if _defines_innodb_table(file)} - with_file),
     )  # fmt: skip
 
@@ -212,7 +216,8 @@ def _check_redo(redo: list[Path], version: Version | None) -> None:
     missing = next((str(number) for number in range(max(needed, len(redo))) if str(number) not in numbers), None)
     if missing and not redo[0].name.startswith("#"):
         raise UsageError(
-            f"{redo[0].parent} has no ib_logfile{missing}: it is only a part of the redo log", "copy it again, as a whole"
+            f"{redo[0].parent} has no ib_logfile{missing}: it is only a part of the redo log",
+            "copy it again, as a whole",
         )
 
 

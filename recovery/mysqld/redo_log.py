@@ -67,8 +67,9 @@ _REDO_FILES = "ib_logfile[0-9]*"
 _MARIADB_10_8 = 0x50687973
 """Format number since MariaDB 10.8: no blocks, and another layout of the checkpoints."""
 _ENCRYPTED = 1 << 31
-_SHUTDOWN_AT = 26
 _HEADER_BYTES = 12288
+_BLOCKS_AT, _BLOCK_BYTES, _USED_BYTES = 2048, 512, 0x7FFF
+"""Offset of the first block of a file, size of a block, and the bits that say how much of it is used."""
 _CHECKPOINTS = (512 + 8, 1536 + 8)
 """Offsets of the LSN in the two checkpoints, which are written in turn. The checkpoint number comes before the LSN."""
 _CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
@@ -92,22 +93,45 @@ def checkpoint_lsn(data: Path) -> int:
     return max(checkpoints)
 
 
-def was_shut_down(data: Path, first_page: bytes) -> bool | None:
-    """Returns whether the last checkpoint is that of a clean shutdown, which is also in the first page of the system
-    tablespace; None if the server does not write it there. A server that was killed before its first checkpoint is taken
-    for one that was shut down."""
-    with redo_files(data)[0].open("rb") as file:
-        if int.from_bytes(file.read(4)) & ~_ENCRYPTED == _MARIADB_10_8:
+def was_shut_down(folder: Path) -> bool | None:
+    """Returns whether the log ends at its last checkpoint: nothing is left to recover.
+
+    None for a format that has no blocks (MariaDB 10.8 and later), and for that of MySQL 5.6."""
+    files = redo_files(folder)
+    has_folder = (folder / _REDO_FOLDER).is_dir()
+    found: list[tuple[int, int, Path]] = []
+    for file in files if has_folder else files[:1]:
+        header = _header(file)
+        if _format(header) in (0, _MARIADB_10_8):
             return None
-    return int.from_bytes(first_page[_SHUTDOWN_AT : _SHUTDOWN_AT + 8]) == checkpoint_lsn(data)
+        (start,) = struct.unpack_from(">Q", header, 8)
+        for place in _CHECKPOINTS if len(header) == _HEADER_BYTES else ():
+            lsn, offset = struct.unpack_from(">QQ", header, place)
+            found.append((lsn, _BLOCKS_AT + lsn - start if has_folder else offset, file))
+    if not found:
+        return None
+    lsn, offset, file = max(found)
+    if not has_folder:
+        number, offset = divmod(offset, files[0].stat().st_size)
+        file = files[min(number, len(files) - 1)]
+    with file.open("rb") as opened:
+        opened.seek(offset - offset % _BLOCK_BYTES)
+        (used,) = struct.unpack(">4xH", opened.read(6).ljust(6, b"\0"))
+    return bool(used & _USED_BYTES == lsn % _BLOCK_BYTES)
+
+
+def _header(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_HEADER_BYTES)
+
+
+def _format(header: bytes) -> int:
+    return int.from_bytes(header[:4]) & ~_ENCRYPTED
 
 
 def _checkpoints_in(file: Path) -> Iterator[int]:
-    with file.open("rb") as opened:
-        header = opened.read(_HEADER_BYTES)
+    header = _header(file)
     if len(header) < _HEADER_BYTES:
         return
-    (kind,) = struct.unpack_from(">I", header)
-    new = kind & ~_ENCRYPTED == _MARIADB_10_8
-    for place in _CHECKPOINTS_OF_MARIADB_10_8 if new else _CHECKPOINTS:
+    for place in _CHECKPOINTS_OF_MARIADB_10_8 if _format(header) == _MARIADB_10_8 else _CHECKPOINTS:
         yield struct.unpack_from(">Q", header, place)[0]

@@ -552,7 +552,8 @@ def touched_table(session: Session) -> Table | None:
             "files until the first answered query; read: files of which contents were read; only: without having been "
             "modified.",
             "requests: of the device, also those of others; bytes: read by the server; both per table of the schema; "
-            "cache: growth of the page cache; in data: growth of the cached part of the data directory, if it was proved to be empty before.",
+            "cache: growth of the page cache; in data: growth of the cached part of the data directory, if it was "
+            "proved to be empty before.",
             f"Traced by {' and '.join(means)}, which made every start of this session slower.",
         ),
         keys=2,
