@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sessions import FIXTURES
 
 from recovery import __version__
 from recovery.cli import doctor
@@ -528,8 +529,8 @@ def test_a_long_session_asks_before_it_begins_on_a_terminal(answer: bool, monkey
 
 # --- JSON
 
-PUBLISHED = Path(__file__).resolve().parent.parent / "docs" / "results"
-KEPT = "2026-11-21-seven-versions"
+PUBLISHED = FIXTURES / "sessions"
+KEPT = "three-versions"
 JSON_COMMANDS = {
     "analyze": (str(CRASH_57),),
     "compare": ("--results", str(PUBLISHED), KEPT, KEPT),
@@ -730,7 +731,7 @@ def test_the_nearest_variable_is_offered(
 @pytest.mark.parametrize("target", ["crash-recovery", "-n cold-recovery"])
 def test_make_offers_the_nearest_variable(target: str) -> None:
     command = ["make", *target.split(), "TABELS=5"]
-    done = subprocess.run(command, cwd=PUBLISHED.parent.parent, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=FIXTURES.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "TABELS is not a setting: the nearest is TABLES." in done.stderr
 
@@ -739,7 +740,7 @@ def test_make_runs_nothing_that_is_in_an_unknown_name(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     for name in (f"a;touch {touched};b", f"a'$(touch {touched})", f"a`touch {touched}`"):
         command = ["make", "help", f"{name}=1"]
-        subprocess.run(command, cwd=PUBLISHED.parent.parent, capture_output=True, check=False)
+        subprocess.run(command, cwd=FIXTURES.parent, capture_output=True, check=False)
     assert not touched.exists()
 
 

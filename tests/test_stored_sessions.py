@@ -31,7 +31,6 @@ from recovery.report.write import write_reports
 
 ROOT = Path(__file__).parent.parent
 SESSION = FIXTURES / "sessions" / "three-versions"
-IN_DOCS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
 FORMAT_PAGE = (ROOT / "docs" / "sharing.md").read_text(encoding="utf-8").partition("## Stored format")[2]
 
 KEYS_OF = {
@@ -171,12 +170,6 @@ def test_stored_sessions_keep_the_schema_when_they_are_written_again(folder: Pat
     again = json.loads(to_json(session))
     assert violations(again) == []
     assert len(again["runs"]) == len(session.runs)
-
-
-@pytest.mark.parametrize("in_docs", IN_DOCS, ids=lambda path: path.name)
-def test_sessions_in_the_docs_keep_the_schema(in_docs: Path) -> None:
-    assert violations(json.loads((in_docs / "report.json").read_bytes())) == []
-    assert load_session(in_docs).runs
 
 
 def keys(part: dict[str, Any], name: str = "report") -> Iterator[tuple[str, dict[str, Any]]]:
