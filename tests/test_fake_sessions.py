@@ -194,6 +194,8 @@ def test_the_default_first_queries_are_phases_after_the_start(
     assert "--first-queries=default" in report["command"]
     text = (tmp_path / "results" / "latest" / "report.txt").read_text()
     assert "size query, table queries: queries after the start (FIRST_QUERIES)" in text
+    page = (tmp_path / "results" / "latest" / "report.html").read_text()
+    assert re.search(r"[0-9.]+ \+ [0-9.]+ s<", page), "the bar of the phases has both times"
 
 
 def test_first_queries_of_a_file(at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,8 +58,9 @@ def _bar(scale: ChartAxis, y: float, found: dict[str, float]) -> list[Markup]:
                 parts.append(svg.rectangle(sides, rows, tooltip, fill=svg.hatch_fill(KEY)))
             parts += _segment_label(name, sides, y, hatched=hatched)
         at += seconds
-    start_s = sum(of_the_start(found).values())
-    whole = f"{fmt.seconds(start_s)} s{f', {fmt.seconds(at)} s with the queries' if at > start_s else ''}"
+    start = of_the_start(found)
+    after = [seconds for name, seconds in found.items() if name not in start]
+    whole = f"{' + '.join(fmt.seconds(sum(part)) for part in (start.values(), after) if part)} s"
     return [*parts, svg.text(scale.at(at), y + _BAR / 2 + 4.5, whole, dx=9, class_="value")]
 
 
