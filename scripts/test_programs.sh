@@ -5,7 +5,7 @@ set -eu
 . "$(dirname "$0")/may_install.sh"
 wanted="dockerd:docker.io docker-registry:docker-registry debootstrap:debootstrap eu-stack:elfutils perf:linux-perf
     sysbench:sysbench mariadb-dump:mariadb-client mkfs.xfs:xfsprogs
-    sshd:openssh-server ansible-playbook:ansible-core"
+    sshd:openssh-server ansible-playbook:ansible-core sudo:sudo"
 PATH=$PATH:/usr/sbin:/sbin
 missing=
 for pair in $wanted "$@"; do

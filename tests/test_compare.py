@@ -83,8 +83,12 @@ def test_differences_of_tool_host_and_settings_are_listed() -> None:
 
 
 def test_different_settings_of_the_servers_are_listed() -> None:
-    one = replace(session({"5.7.22": STEADY}), servers={"5.7.22": {"sha256": "a", "@innodb_open_files": "300"}})
-    other = replace(session({"5.7.23": STEADY}), servers={"5.7.23": {"sha256": "b", "@innodb_open_files": "4000"}})
+    one = replace(
+        session({"5.7.22": STEADY}), servers={"5.7.22": {"sha256": "a", "build_s": "1.1", "@innodb_open_files": "300"}}
+    )
+    other = replace(
+        session({"5.7.23": STEADY}), servers={"5.7.23": {"sha256": "b", "build_s": "2.0", "@innodb_open_files": "4000"}}
+    )
     assert compare([one], [other]).differences == (Difference("server: @innodb open files", "300", "4000"),)
 
 

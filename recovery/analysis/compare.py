@@ -24,7 +24,7 @@ _IGNORED_SETTINGS = frozenset(
 )
 """Settings that may differ between compared sessions, because the servers are what is compared."""
 _BUILD_FACTS = frozenset(
-    {"options", "data_bytes", "source", "sha256", "image", "warnings", "@version", "@version_comment"}
+    {"options", "data_bytes", "build_s", "source", "sha256", "image", "warnings", "@version", "@version_comment"}
 )
 """Facts about a server that differ from one build to the next."""
 _UNSET_VALUES = (None, False, "")

@@ -318,6 +318,8 @@ def _reason(last: Mapping[str, Any]) -> str:
     """Returns why a host's last task failed, in one line."""
     if "No space left on device" in json.dumps(last):
         return "no space is left in a folder on the host: see recovery_dir, and the home folder"
+    if "Missing sudo password" in json.dumps(last) or "a password is required" in json.dumps(last):
+        return "sudo asks for a password there: allow the user sudo without one, or connect as root"
     for item in last.get("results", ()):
         if item.get("failed"):
             return _reason(item)

@@ -187,7 +187,9 @@ def _session_path(folder: Path, host: str, name: str) -> Path:
 def _row(folder: Path, host: str, record: SessionRecord, session: Session | None) -> StoredAt:
     command, state = record.command, record.state
     if session is not None:
-        command, state = session.command, f"{session.status}, {len(session.runs)} of {session.planned_runs} runs"
+        # A host's own command names folders that the fleet has removed.
+        command = f"recovery {record.line}" if record.line else session.command
+        state = f"{session.status}, {len(session.runs)} of {session.planned_runs} runs"
     name = PurePath(record.folder).name if record.folder else ""
     page = quote(f"{host}/{name}/{PAGE}") if name and (folder / host / name / PAGE).is_file() else None
     return StoredAt(host, name, command, state, page)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -26,12 +27,12 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces with an sshd need root"),
     *(
         pytest.mark.skipif(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None, reason=f"needs {name}")
-        for name in ("sshd", "ansible-playbook", "unshare")
+        for name in ("sshd", "ansible-playbook", "unshare", "sudo")
     ),
 ]
 RUNS = 2
 SESSION = f"cold-recovery --version mariadb-10.11.5 --tables 50 --runs {RUNS} --no-probe"
-# The home folder is the host's own, and /run has its host lock.
+# The home folders are the host's own, of root and of a user who may become root; /run has its host lock.
 HOST = """
 set -e
 hostname "$1"
@@ -39,9 +40,19 @@ mount -t tmpfs none /run
 mkdir -m 755 /run/sshd
 mkdir -m 1777 /run/lock /run/small
 mount -t tmpfs -o size=9m none /run/small
-mount --bind "$2" "$HOME"
-exec "$3" -D -e -f "$4"
+cp "$5" /run/user.pub
+echo "someone:x:4711:4711::/home:/bin/sh" | cat /etc/passwd - >/run/passwd
+echo "someone:*:20000::::::" | cat /etc/shadow - >/run/shadow
+echo "someone ALL=(ALL) $6 ALL" >/run/sudoers
+chmod 640 /run/shadow
+chmod 440 /run/sudoers
+for name in passwd shadow sudoers; do mount --bind /run/$name /etc/$name; done
+chown 4711:4711 "$2/someone"
+mount --bind "$2/someone" /home
+mount --bind "$2/root" "$HOME"
+exec $through "$3" -D -e -f "$4"
 """
+SUDO, SUDO_WITH_PASSWORD = "NOPASSWD:", "PASSWD:"
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class Host:
     name: str
     port: int
     home: Path
+    """That of root."""
+    user_home: Path
     process: subprocess.Popen[bytes]
 
     @property
@@ -72,9 +85,10 @@ def make_key(path: Path) -> str:
 
 
 @contextmanager
-def host(name: str, folder: Path, *settings: str, before: str = "") -> Iterator[Host]:
-    home, port = folder / "home", free_port()
-    home.mkdir(parents=True)
+def host(name: str, folder: Path, *settings: str, before: str = "", sudo: str = SUDO) -> Iterator[Host]:
+    home, user_home, port = folder / "root", folder / "someone", free_port()
+    for made_home in (home, user_home):
+        made_home.mkdir(parents=True)
     public = make_key(folder / "key")
     with (folder.parent / "known_hosts").open("a") as known:
         known.write(f"[127.0.0.1]:{port} {public}\n")
@@ -82,7 +96,7 @@ def host(name: str, folder: Path, *settings: str, before: str = "") -> Iterator[
         "\n".join(
             (
                 f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'key'}", "UsePAM no",
-                f"AuthorizedKeysFile {folder.parent / 'user.pub'}", "PidFile none", "StrictModes no",
+                "AuthorizedKeysFile /run/user.pub", "PidFile none", "StrictModes no",
                 "PasswordAuthentication no", "PermitRootLogin yes", "Subsystem sftp internal-sftp", *settings,
             )
         )
@@ -91,10 +105,11 @@ def host(name: str, folder: Path, *settings: str, before: str = "") -> Iterator[
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--uts",
-             "sh", "-c", before + HOST, "sh", name, home, sshd, folder / "sshd_config"],
+             "sh", "-c", before + HOST, "sh",
+             name, folder, sshd, folder / "sshd_config", folder.parent / "user.pub", sudo],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
-        made = Host(name, port, home, process)
+        made = Host(name, port, home, user_home, process)
         try:
             with (folder / "log").open() as said:
                 text = ""
@@ -116,16 +131,30 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Hos
         config += ["IdentitiesOnly yes", "HostName 127.0.0.1", "GlobalKnownHostsFile none"]
         for one in made:
             config += [f"Host {one.name}", f"Port {one.port}"]
-        config += ["Host away", f"Port {free_port()}"]
+        config += ["Host away", f"Port {free_port()}", ""]
         (tmp_path / "ssh_config").write_text("\n".join(config))
         monkeypatch.setenv("ANSIBLE_SSH_ARGS", f"-F {tmp_path / 'ssh_config'} -o ControlMaster=no")
         yield made[0], made[1]
 
 
-def write_plan(path: Path, *more: str, hosts: tuple[str, ...] = ("one", "two"), session: str = SESSION) -> Path:
-    lines = [f"sessions = ['{session}']", "poll_s = 1", *more]
+@contextmanager
+def another_host(name: str, folder: Path, *, before: str = "", sudo: str = SUDO) -> Iterator[Host]:
+    """A host that ssh knows, beside the two of every test."""
+    with host(name, folder / name, before=before, sudo=sudo) as made:
+        with (folder / "ssh_config").open("a") as config:
+            config.write(f"Host {name}\nPort {made.port}\n")
+        yield made
+
+
+def write_plan(
+    path: Path, *, hosts: tuple[str, ...] = ("one", "two"), users: tuple[str, ...] = (), session: str = SESSION
+) -> Path:
+    """Writes a plan. The hosts in `users` are reached as a user who becomes root."""
+    lines = [f"sessions = ['{session}']", "poll_s = 1"]
     for name in hosts:
-        lines += [f"[hosts.{name}]", f'ssh = "root@{name}"', 'instance_type = "namespace"', "price_per_hour = 0.5"]
+        user, become = ("someone", "true") if name in users else ("root", "false")
+        lines += [f"[hosts.{name}]", f'ssh = "{user}@{name}"', f"become = {become}"]
+        lines += ['instance_type = "namespace"', "price_per_hour = 0.5"]
     path.write_text("\n".join(lines))
     return path
 
@@ -154,7 +183,8 @@ def call(plan: Path, folder: Path) -> subprocess.Popen[bytes]:
 def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     hosts: tuple[Host, Host], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one", "two", "away")), tmp_path / "fleet"
+    plan = write_plan(tmp_path / "plan.toml", hosts=("one", "two", "away"), users=("two",))
+    folder = tmp_path / "fleet"
     one, two = hosts
     first = call(plan, folder)
     until(
@@ -174,10 +204,10 @@ def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     assert "Connection refused" in reason
     assert "missing: one, away; " in printed
     assert list(one.home.glob("mysql-*/results/*/2*"))
-    assert list(two.home.iterdir()) == []
+    assert [*two.home.iterdir(), *two.user_home.iterdir()] == []
 
     two.stop()  # nothing is asked of a host that has measured
-    write_plan(plan)
+    write_plan(plan, users=("two",))
     code = run(["fleet", "run", str(plan), "--output", str(folder)])
     out, err = capsys.readouterr()
     assert code == 0, out + err + (folder / "ansible" / "log").read_text()
@@ -188,8 +218,29 @@ def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
         report = json.loads((folder / session["folder"] / "report.json").read_text())
         assert [each["verdict"] for each in report["runs"]] == ["measured"] * RUNS
         assert any("it was resumed" in note for note in report["notes"]) == (name == "one")
+        assert (folder / session["folder"] / "report.json").stat().st_uid == os.geteuid()
     assert list(one.home.iterdir()) == []
     assert run(["fleet", "run", str(plan), "--output", str(folder)]) == 0, "all is there"
+    capsys.readouterr()
+
+    assert run(["fleet", "report", str(folder)]) == 0
+    answer = capsys.readouterr().out
+    assert answer.startswith("2 hosts: mariadb-10.11.5"), answer
+    assert re.search(r"^one +[\d.]+\ntwo +[\d.]+$", (folder / "fleet.txt").read_text(), re.MULTILINE)
+
+
+def test_hosts_that_cannot_measure_are_named(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan = write_plan(tmp_path / "plan.toml", hosts=("other-cpu", "asks"), users=("asks",))
+    with (
+        another_host("other-cpu", tmp_path, before="through='setarch i686'\n") as other,
+        another_host("asks", tmp_path, sudo=SUDO_WITH_PASSWORD) as asks,
+    ):
+        code, found, printed = a_call(plan, tmp_path / "fleet")
+        assert [*other.home.iterdir(), *asks.home.iterdir(), *asks.user_home.iterdir()] == []
+    assert code == 1, printed
+    assert "its CPU is i386, and the servers of the plan are for x86_64" in str(found["other-cpu"][1])
+    assert "sudo asks for a password" in str(found["asks"][1])
+    assert hosts[0].pid
 
 
 def test_a_host_with_an_unknown_key_is_refused(
@@ -286,12 +337,20 @@ def test_reasons_of_hosts_that_cannot_measure(hosts: tuple[Host, Host], tmp_path
 
 
 @pytest.mark.on_demand("fleet")
+def test_a_user_who_is_not_root_measures_too(hosts: tuple[Host, Host], tmp_path: Path) -> None:
+    plan, folder = write_plan(tmp_path / "plan.toml", hosts=("one",)), tmp_path / "fleet"
+    plan.write_text(plan.read_text().replace("root@", "someone@"))
+    code, found, printed = a_call(plan, folder)
+    assert code == 0, printed
+    assert found == {"one": ("finished", None)}
+    assert list(hosts[0].user_home.iterdir()) == []
+
+
+@pytest.mark.on_demand("fleet")
 def test_a_host_without_python_is_named(hosts: tuple[Host, Host], tmp_path: Path) -> None:
     plan, folder = write_plan(tmp_path / "plan.toml", hosts=("bare",)), tmp_path / "fleet"
     hide = "for path in /usr/bin/python3*; do mount --bind /dev/null $path; done; "
-    with host("bare", tmp_path / "bare", before=hide) as made:
-        with (tmp_path / "ssh_config").open("a") as config:
-            config.write(f"\nHost bare\nPort {made.port}\n")
+    with another_host("bare", tmp_path, before=hide):
         code, found, printed = a_call(plan, folder)
     assert code == 1, printed
     assert "python" in str(found["bare"][1])
