@@ -179,7 +179,7 @@ class OwnData:
     left_out: tuple[str, ...] = ()
     """Files that the copy does not have."""
     was_shut_down: bool | None = None
-    """Whether the redo log ends at its last checkpoint; None if its format does not say."""
+    """Whether the server was shut down cleanly; None if the format of its redo log does not say."""
     without_file: int = 0
     """Number of InnoDB tables, before MySQL 8.0, whose definition is there, but no file of their own."""
 

@@ -22,10 +22,11 @@ from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_
 PAGE = 16384
 
 
-def page(*, pages: int = 0, flags: int = 0, version: int = 0) -> bytes:
+def page(*, pages: int = 0, flags: int = 0, version: int = 0, shutdown_lsn: int = 0) -> bytes:
     """The first page of a tablespace with so many pages."""
     head = bytearray(PAGE)
     head[8:12] = version.to_bytes(4)
+    head[26:34] = shutdown_lsn.to_bytes(8)
     head[46:50] = pages.to_bytes(4)
     head[54:58] = flags.to_bytes(4)
     return bytes(head)
@@ -95,9 +96,19 @@ def redo_with_end(creator: str, *, checkpoint: int, used: int) -> bytes:
     return bytes(head)
 
 
-@pytest.mark.parametrize(("used", "was_shut_down"), [(300, True), (400, False), (512, False)])
-def test_the_log_says_whether_the_server_was_shut_down(used: int, was_shut_down: bool, datadir: Path) -> None:
-    (datadir / "ib_logfile0").write_bytes(redo_with_end("MySQL 5.7.22", checkpoint=512 * 9 + 300, used=used))
+END = 512 * 9 + 300
+
+
+@pytest.mark.parametrize(
+    ("used", "shutdown_lsn", "was_shut_down"),
+    [(300, END, True), (400, END, False), (512, END, False), (300, END - 512, False)],
+    ids=["clean", "log-after-checkpoint", "full-block", "killed-when-idle"],
+)
+def test_the_files_say_whether_the_server_was_shut_down(
+    used: int, shutdown_lsn: int, was_shut_down: bool, datadir: Path
+) -> None:
+    (datadir / "ib_logfile0").write_bytes(redo_with_end("MySQL 5.7.22", checkpoint=END, used=used))
+    (datadir / "ibdata1").write_bytes(page(shutdown_lsn=shutdown_lsn))
     own = looked_at(datadir)
     assert own.was_shut_down is was_shut_down
     assert ("AS_IS=1 times that recovery" in " ".join(own_data_notes(own))) is not was_shut_down
@@ -112,6 +123,15 @@ def test_the_log_says_whether_the_server_was_shut_down(used: int, was_shut_down:
 def test_some_logs_do_not_say_whether_the_server_was_shut_down(beginning: bytes, datadir: Path) -> None:
     (datadir / "ib_logfile0").write_bytes(beginning + redo("MariaDB 11.4.5")[4:])
     assert looked_at(datadir).was_shut_down is None
+
+
+@pytest.mark.parametrize("folder", [".", "#innodb_redo"])
+def test_a_damaged_log_does_not_pass_for_that_of_a_clean_shutdown(folder: str, datadir: Path) -> None:
+    (datadir / folder).mkdir(exist_ok=True)
+    name = "ib_logfile0" if folder == "." else "#ib_redo7"
+    for damaged in (b"\xff" * PAGE, b"\xff" * 10, b"\0\0\0\6" + bytes(511) + b"\xff" * PAGE, b""):
+        (datadir / folder / name).write_bytes(damaged)
+        assert not looked_at(datadir).was_shut_down
 
 
 def test_definitions_without_a_file_are_counted(datadir: Path) -> None:

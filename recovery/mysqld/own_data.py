@@ -160,7 +160,8 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
             f"{path} has no redo log, without which a server cannot recover it",
             "give a copy of everything; if my.cnf places the log elsewhere, name it with DEFAULTS_FILE=",
         )
-    if as_is and was_shut_down(log_folder):
+    is_clean = was_shut_down(log_folder, system[0])
+    if as_is and is_clean:
         raise UsageError(
             f"the server over {path} was shut down cleanly: there is nothing to recover", "leave AS_IS= out"
         )
@@ -190,7 +191,7 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
         bytes=sum(file.status.st_blocks * 512 for file in files), digest=_digest(files),
         settings=tuple(settings.items()), given=tuple(place.given.items()),
         left_out=tuple(name for name in _names(path) if _LEFT_OUT.fullmatch(name)),
-        was_shut_down=was_shut_down(log_folder),
+        was_shut_down=is_clean,
         without_file=len({file.name.removesuffix(".frm") for file in files if _defines_innodb_table(file)} - with_file),
     )  # fmt: skip
 

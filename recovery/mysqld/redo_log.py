@@ -73,6 +73,8 @@ _BLOCKS_AT, _BLOCK_BYTES, _USED_BYTES = 2048, 512, 0x7FFF
 _CHECKPOINTS = (512 + 8, 1536 + 8)
 """Offsets of the LSN in the two checkpoints, which are written in turn. The checkpoint number comes before the LSN."""
 _CHECKPOINTS_OF_MARIADB_10_8 = (4096, 8192)
+_SHUTDOWN_LSN_AT = 26
+"""Offset in the first page of the system tablespace of the LSN at which the server was last shut down cleanly."""
 
 
 def redo_files(folder: Path) -> list[Path]:
@@ -93,31 +95,37 @@ def checkpoint_lsn(data: Path) -> int:
     return max(checkpoints)
 
 
-def was_shut_down(folder: Path) -> bool | None:
-    """Returns whether the log ends at its last checkpoint: nothing is left to recover.
+def was_shut_down(folder: Path, system: Path) -> bool | None:
+    """Returns whether the log ends at its last checkpoint, which the first file of the system tablespace names as a
+    clean shutdown. A server that was killed when it was idle may end its log there, too, and leave transactions to roll
+    back.
 
-    None for a format that has no blocks (MariaDB 10.8 and later), and for that of MySQL 5.6."""
+    None for a format that has no blocks (MariaDB 10.8 and later), for that of MySQL 5.6, and for a damaged log."""
     files = redo_files(folder)
     has_folder = (folder / _REDO_FOLDER).is_dir()
     found: list[tuple[int, int, Path]] = []
     for file in files if has_folder else files[:1]:
         header = _header(file)
-        if _format(header) in (0, _MARIADB_10_8):
+        if len(header) < _HEADER_BYTES or _format(header) in (0, _MARIADB_10_8):
             return None
         (start,) = struct.unpack_from(">Q", header, 8)
-        for place in _CHECKPOINTS if len(header) == _HEADER_BYTES else ():
+        for place in _CHECKPOINTS:
             lsn, offset = struct.unpack_from(">QQ", header, place)
             found.append((lsn, _BLOCKS_AT + lsn - start if has_folder else offset, file))
     if not found:
         return None
     lsn, offset, file = max(found)
     if not has_folder:
-        number, offset = divmod(offset, files[0].stat().st_size)
+        number, offset = divmod(offset, file.stat().st_size)
         file = files[min(number, len(files) - 1)]
+    if not 0 <= offset < file.stat().st_size:
+        return None
     with file.open("rb") as opened:
         opened.seek(offset - offset % _BLOCK_BYTES)
         (used,) = struct.unpack(">4xH", opened.read(6).ljust(6, b"\0"))
-    return bool(used & _USED_BYTES == lsn % _BLOCK_BYTES)
+    with system.open("rb") as opened:
+        shutdown_lsn = int.from_bytes(opened.read(_SHUTDOWN_LSN_AT + 8)[_SHUTDOWN_LSN_AT:])
+    return bool(used & _USED_BYTES == lsn % _BLOCK_BYTES and shutdown_lsn == lsn)
 
 
 def _header(file: Path) -> bytes:

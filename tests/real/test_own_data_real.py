@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from datadirs import made_by, running, server_on
 from failing import small_disk
+from pymysql.cursors import Cursor
 from sessions import left_out, need_disks, stored
+from waiting import until
 
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
@@ -116,6 +118,27 @@ def test_a_directory_that_was_shut_down_cleanly_has_no_recovery_ahead(
     at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(tmp_path / "results")]
     assert run(["cold-recovery", "--datadir", str(data), "--as-is", "--runs", "1", *at]) == 1
     assert "the log does not show a crash recovery" in capsys.readouterr().err
+
+
+def has_written_all(cursor: Cursor) -> bool:
+    """Whether the last checkpoint is at the end of the log."""
+    cursor.execute("SHOW ENGINE INNODB STATUS")
+    lines = cursor.fetchall()[0][2].splitlines()
+    ends = [line.split()[-1] for line in lines if line.startswith(("Log sequence number", "Last checkpoint at"))]
+    return len(ends) == 2 and ends[0] == ends[1]
+
+
+def test_a_server_that_was_killed_when_idle_has_a_recovery_ahead(tmp_path: Path) -> None:
+    """Its log ends at its last checkpoint, as after a clean shutdown."""
+    build = resolve_server("8.0.31", Sources(), lambda _: None)
+    data = made_by(build, tmp_path)
+    with running(build, data, tmp_path / "logs") as server, server.session() as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SET GLOBAL innodb_max_dirty_pages_pct = 0")
+            cursor.execute("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0")
+            until(lambda: has_written_all(cursor), "a checkpoint at the end of the log")
+        server.kill()
+    assert examine(data, {}, as_is=True).was_shut_down is False
 
 
 def test_the_directory_of_a_running_server_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
