@@ -101,6 +101,18 @@ def test_the_playbook_is_printed_and_runs_no_shell(tmp_path: Path, capsys: pytes
     assert len(re.findall(r"builtin\.command:\s*(?:\{|\n *)argv:", printed)) == printed.count("builtin.command:")
 
 
+def test_a_data_directory_of_the_hosts_is_not_looked_for_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "cold-recovery --datadir /srv/of-the-host --as-is"
+    with pytest.raises(UsageError, match="the data directory is on the hosts"):
+        read_plan(write(tmp_path, f'sessions = ["{line}"]\n' + HOST))
+    plan = write(tmp_path, f'sessions = ["{line} --version 5.7.22"]\n' + HOST)
+    assert run(["fleet", "run", str(plan), "--dry-run"]) == 0
+    assert "--as-is --version 5.7.22: time and disk depend on the host's" in capsys.readouterr().out
+    assert read_plan(plan).sessions[0].request.versions == ("5.7.22",)
+
+
 def test_a_dry_run_shows_time_and_disk_for_each_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = write(tmp_path, SESSION + HOST + 'volume = "io2"\n[hosts.b]\nssh = "b"\n')
     assert run(["fleet", "run", str(plan), "--dry-run"]) == 0

@@ -147,15 +147,18 @@ def _dry_run_lines(plan: FleetPlan) -> Iterator[str]:
     for host in plan.hosts:
         yield f"{host.name}: {', '.join(f'{key} {value}' for key, value in host.facts.items()) or 'no facts'}"
         for session in plan.sessions:
-            try:
-                planned = plan_ahead(session.request)
-                need = (
-                    f"about {duration_text(planned.seconds)} and {combined_need([planned]).bytes / 1e9:.1f} GB of disk"
-                )
-            except RecoveryError as error:
-                need = f"time and disk unknown here: {error.message}"
-            yield f"  {session.line}: {need}"
+            yield f"  {session.line}: {_need_text(session)}"
     yield "Times are rough: the rates of a 2-core machine. Nothing was asked of the hosts."
+
+
+def _need_text(session: FleetSession) -> str:
+    if session.has_own_data:
+        return "time and disk depend on the host's data directory"
+    try:
+        planned = plan_ahead(session.request)
+    except RecoveryError as error:
+        return f"time and disk unknown here: {error.message}"
+    return f"about {duration_text(planned.seconds)} and {combined_need([planned]).bytes / 1e9:.1f} GB of disk"
 
 
 # --- One call

@@ -61,9 +61,15 @@ class FleetSession:
         """Returns the name of its folder on a host, which is the same in every call."""
         return f"{self.name}-{hashlib.sha256(self.line.encode()).hexdigest()[:8]}"
 
+    @property
+    def has_own_data(self) -> bool:
+        return any(word.partition("=")[0] == "--datadir" for word in self.words)
+
     @cached_property
     def request(self) -> Request:
-        """Returns the request that a host would make of this line. Raises UsageError if it is invalid."""
+        """Returns the request that a host would make of this line. Raises UsageError if it is invalid.
+
+        A data directory of the user's own is on the host, and examined there: here it is left out."""
         command = MeasuringCommand(self.name, environment=False)
         try:
             nowhere = ("--results", "/nonexistent/results", "--data", "/nonexistent/data")
@@ -72,7 +78,9 @@ class FleetSession:
             )
             for beside in ("dry_run", *(one.name for one in fields(Shown))):
                 given.pop(beside, None)
-            return make_request(self.name, given)
+            if self.has_own_data and not given["versions"] and not given["mysqld"]:
+                raise UsageError("the data directory is on the hosts, so its version is unknown here", "add --version")
+            return make_request(self.name, given | ({"datadir": None, "as_is": False} if self.has_own_data else {}))
         except click.ClickException as error:
             message = " ".join(error.format_message().split())
             raise UsageError(

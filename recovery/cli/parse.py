@@ -41,6 +41,7 @@ from recovery.mysqld.options import (
     table_cache_instances,
 )
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
+from recovery.report.fmt import count_text
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_request
 from recovery.session.request import OwnServer, Request
@@ -355,8 +356,8 @@ def _with_its_version(given: GivenOptions, own: OwnData) -> GivenOptions:
 def own_data_notes(own: OwnData) -> Iterator[str]:
     wrote = f"was written by {own.version}" if own.version else "does not say which version wrote it"
     yield (
-        f"The data directory {wrote}: {own.tables:,} tables in {own.schemas:,} "
-        f"{'schema' if own.schemas == 1 else 'schemas'}, {own.bytes / 1e9:.1f} GB. "
+        f"The data directory {wrote}: {count_text(own.tables, 'table')} in {count_text(own.schemas, 'schema')}, "
+        f"{own.bytes / 1e9:.1f} GB. "
         "Servers run over a copy, without its users, plugins, functions, events and replication."
     )
     if own.was_shut_down is False and not own.as_is:
