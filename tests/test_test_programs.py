@@ -12,7 +12,7 @@ import pytest
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 PACKAGES = (
     "docker.io docker-registry debootstrap elfutils linux-perf sysbench mariadb-client xfsprogs "
-    "openssh-server ansible-core"
+    "openssh-server ansible-core sudo"
 )
 
 

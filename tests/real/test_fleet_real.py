@@ -31,7 +31,7 @@ pytestmark = [
     ),
 ]
 RUNS = 2
-SESSION = f"cold-recovery --version mariadb-10.11.5 --tables 50 --runs {RUNS} --no-probe"
+SESSION = f"cold-recovery --version mariadb-10.11.5 --tables 50 --runs {RUNS} --no-probe --no-drop-caches"
 # The home folders are the host's own, of root and of a user who may become root; /run has its host lock.
 HOST = """
 set -e
@@ -85,7 +85,7 @@ def make_key(path: Path) -> str:
 
 
 @contextmanager
-def host(name: str, folder: Path, *settings: str, before: str = "", sudo: str = SUDO) -> Iterator[Host]:
+def host(name: str, folder: Path, *, before: str = "", sudo: str = SUDO) -> Iterator[Host]:
     home, user_home, port = folder / "root", folder / "someone", free_port()
     for made_home in (home, user_home):
         made_home.mkdir(parents=True)
@@ -97,7 +97,7 @@ def host(name: str, folder: Path, *settings: str, before: str = "", sudo: str = 
             (
                 f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'key'}", "UsePAM no",
                 "AuthorizedKeysFile /run/user.pub", "PidFile none", "StrictModes no",
-                "PasswordAuthentication no", "PermitRootLogin yes", "Subsystem sftp internal-sftp", *settings,
+                "PasswordAuthentication no", "PermitRootLogin yes", "Subsystem sftp internal-sftp",
             )
         )
     )  # fmt: skip
@@ -124,9 +124,8 @@ def host(name: str, folder: Path, *settings: str, before: str = "", sudo: str = 
 @pytest.fixture
 def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Host, Host]]:
     make_key(tmp_path / "user")
-    kept = ["SetEnv RECOVERY_NO_DROP_CACHES=1"] if os.environ.get("RECOVERY_NO_DROP_CACHES") else []
     with ExitStack() as stack:
-        made = tuple(stack.enter_context(host(name, tmp_path / name, *kept)) for name in ("one", "two"))
+        made = tuple(stack.enter_context(host(name, tmp_path / name)) for name in ("one", "two"))
         config = [f"UserKnownHostsFile {tmp_path / 'known_hosts'}", f"IdentityFile {tmp_path / 'user'}"]
         config += ["IdentitiesOnly yes", "HostName 127.0.0.1", "GlobalKnownHostsFile none"]
         for one in made:
