@@ -196,7 +196,8 @@ def _install_packages(lock: Path, into: Path, python: str, cpu: str) -> None:
     """Unpacks the locked packages for another Python and CPU; pip checks their hashes."""
     platforms = [f"{name}_{cpu}" for name in ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_5")]
     command = [
-        sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(into),
+        sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile",
+        "--target", str(into),
         "--require-hashes", "-r", str(lock), "--only-binary=:all:", "--implementation", "cp",
         "--python-version", python,
         *(word for name in platforms for word in ("--platform", name)),
