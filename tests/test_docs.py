@@ -28,7 +28,7 @@ from recovery.model import OwnData, parse_version
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, ROOT / "docs" / "results" / "README.md"]
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, *sorted((ROOT / "docs" / "results").glob("*.md"))]
 CURRENT_PAGES = [page for page in ALL_PAGES if page.name != "CHANGELOG.md"]
 """The pages without the one that also names commands that are gone."""
 SETTING_ITEM = re.compile(r"^\* `[A-Z_]+`")
