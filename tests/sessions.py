@@ -36,7 +36,7 @@ KEPT_SESSIONS = (
     "2026-11-22-crash-matrix-recovery-shutdown", "2026-11-22-crash-matrix-writing", "2026-11-22-damage",
     "2026-11-22-interference", "2026-11-22-metadata", "2026-11-22-table-cache", "2026-11-22-write-scaling",
     "2026-11-23-mariadb-11.4-tls", "2026-11-23-mariadb-11.4-trace", "2026-11-23-two-versions-traced",
-    "2026-11-23-warm-20000", "2026-11-25-mariadb-traced",
+    "2026-11-23-warm-20000", "2026-11-25-mariadb-traced", "2026-11-25-what-helps",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
