@@ -168,13 +168,15 @@ Outcomes = dict[tuple[str, str], SessionRecord]
 """What became of each session, by the name of the host and the key of the session."""
 
 
+def _outcome(outcomes: Outcomes, host: FleetHost, session: FleetSession) -> SessionRecord:
+    return outcomes.get((host.name, session.key), SessionRecord())
+
+
 def _run(plan: FleetPlan, folder: Path) -> int:
     outcomes = _read_outcomes(folder)
     _unpack_fetched(plan, folder, outcomes)
     pending = [
-        host
-        for host in plan.hosts
-        if any(outcomes.get((host.name, one.key), SessionRecord()).state != FINISHED for one in plan.sessions)
+        host for host in plan.hosts if any(_outcome(outcomes, host, one).state != FINISHED for one in plan.sessions)
     ]
     if pending:
         program = _program("ansible-playbook")
@@ -182,7 +184,7 @@ def _run(plan: FleetPlan, folder: Path) -> int:
         _write_files(plan, pending, folder / ANSIBLE_FOLDER, archive)
         for host in pending:
             for one in plan.sessions:
-                if outcomes.get((host.name, one.key), SessionRecord()).state != FINISHED:
+                if _outcome(outcomes, host, one).state != FINISHED:
                     outcomes[host.name, one.key] = SessionRecord(reason="the call ended before the host answered")
         print_line(
             f"measuring on {count_text(len(pending), 'host')}; Ansible's output: {folder / ANSIBLE_FOLDER / 'log'}",
@@ -319,9 +321,10 @@ def _add_reasons(
 
 def _reason(last: Mapping[str, Any]) -> str:
     """Returns why a host's last task failed, in one line."""
-    if "No space left on device" in json.dumps(last):
+    stored = json.dumps(last)
+    if "No space left on device" in stored:
         return "no space is left in a folder on the host: see recovery_dir, and the home folder"
-    if "Missing sudo password" in json.dumps(last) or "a password is required" in json.dumps(last):
+    if "Missing sudo password" in stored or "a password is required" in stored:
         return "sudo asks for a password there: allow the user sudo without one, or connect as root"
     for item in last.get("results", ()):
         if item.get("failed"):
@@ -383,7 +386,7 @@ def _write_outcomes(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
                 facts=dict(host.facts),
                 sessions=tuple(
                     replace(
-                        outcomes.get((host.name, one.key), SessionRecord()),
+                        _outcome(outcomes, host, one),
                         command=one.name,
                         line=one.line,
                         key=one.key,
@@ -404,7 +407,7 @@ def _show(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> int:
     bad = False
     for host in plan.hosts:
         for one in plan.sessions:
-            found = outcomes.get((host.name, one.key), SessionRecord())
+            found = _outcome(outcomes, host, one)
             bad = bad or found.state != FINISHED or found.reason is not None
             reason = f": {found.reason}" if found.reason else ""
             print_line(f"{host.name}: {one.line}: {found.state}{reason}")

@@ -160,7 +160,9 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
             f"{path} has no redo log, without which a server cannot recover it",
             "give a copy of everything; if my.cnf places the log elsewhere, name it with DEFAULTS_FILE=",
         )
-    is_clean = was_shut_down(log_folder, system[0])
+    with system[0].open("rb") as opened:
+        first_page = opened.read(_HEADER_BYTES)
+    is_clean = was_shut_down(log_folder, first_page)
     if as_is and is_clean:
         raise UsageError(
             f"the server over {path} was shut down cleanly: there is nothing to recover", "leave AS_IS= out"
@@ -175,11 +177,9 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
         _refuse_outside(dictionary)
     version, is_exact = _version(path, redo)
     _check_redo(redo, version)
-    with system[0].open("rb") as opened:
-        page_bytes = parse_page_bytes(opened.read(_HEADER_BYTES))
     settings = {
         **_COPIED_SETTINGS,
-        "innodb_page_size": str(page_bytes),
+        "innodb_page_size": str(parse_page_bytes(first_page)),
         **_redo_settings(redo),
         **_undo_settings(files),
         **({} if place.binary_log is None else {"log_bin": place.binary_log.rpartition(".")[0], "server_id": "1"}),
@@ -212,14 +212,15 @@ def _defines_innodb_table(file: _File) -> bool:
 
 
 def _check_redo(redo: list[Path], version: Version | None) -> None:
-    numbers = [name.removeprefix("ib_logfile") for name in (file.name for file in redo)]
+    names = [file.name for file in redo]
+    if names[0].startswith("#"):
+        return
     needed = 1 if version is None or version.flavor is Flavor.MARIADB else 2
-    missing = next((str(number) for number in range(max(needed, len(redo))) if str(number) not in numbers), None)
-    if missing and not redo[0].name.startswith("#"):
-        raise UsageError(
-            f"{redo[0].parent} has no ib_logfile{missing}: it is only a part of the redo log",
-            "copy it again, as a whole",
-        )
+    for name in (f"ib_logfile{number}" for number in range(max(needed, len(redo)))):
+        if name not in names:
+            raise UsageError(
+                f"{redo[0].parent} has no {name}: it is only a part of the redo log", "copy it again, as a whole"
+            )
 
 
 def _system_files(place: _Place) -> list[Path]:

@@ -86,36 +86,32 @@ def redo_files(folder: Path) -> list[Path]:
 def checkpoint_lsn(data: Path) -> int:
     """Returns the LSN of the last checkpoint. All changes up to it are in the data files; later ones must be
     recovered."""
-    files = redo_files(data)
-    if not (data / _REDO_FOLDER).is_dir():
-        files = files[:1]  # the others have no checkpoints
-    checkpoints = [lsn for file in files for lsn in _checkpoints_in(file)]
+    headers = map(_header, _files_with_checkpoints(data))
+    checkpoints = [lsn for header in headers for lsn, _ in _checkpoints_in(header)]
     if not checkpoints:
         raise RecoveryError(f"there is no redo log in {data}", "leave --trace out")
     return max(checkpoints)
 
 
-def was_shut_down(folder: Path, system: Path) -> bool | None:
-    """Returns whether the log ends at its last checkpoint, which the first file of the system tablespace names as a
+def was_shut_down(folder: Path, first_page: bytes) -> bool | None:
+    """Returns whether the log ends at its last checkpoint, which the first page of the system tablespace names as a
     clean shutdown. A server that was killed when it was idle may end its log there, too, and leave transactions to roll
     back.
 
     None for a format that has no blocks (MariaDB 10.8 and later), for that of MySQL 5.6, and for a damaged log."""
-    files = redo_files(folder)
-    has_folder = (folder / _REDO_FOLDER).is_dir()
     found: list[tuple[int, int, Path]] = []
-    for file in files if has_folder else files[:1]:
+    for file in _files_with_checkpoints(folder):
         header = _header(file)
         if len(header) < _HEADER_BYTES or _format(header) in (0, _MARIADB_10_8):
             return None
         (start,) = struct.unpack_from(">Q", header, 8)
-        for place in _CHECKPOINTS:
-            lsn, offset = struct.unpack_from(">QQ", header, place)
-            found.append((lsn, _BLOCKS_AT + lsn - start if has_folder else offset, file))
+        for lsn, offset in _checkpoints_in(header):
+            found.append((lsn, _BLOCKS_AT + lsn - start if _is_in_folder(file) else offset, file))
     if not found:
         return None
     lsn, offset, file = max(found)
-    if not has_folder:
+    if not _is_in_folder(file):
+        files = redo_files(folder)
         number, offset = divmod(offset, file.stat().st_size)
         file = files[min(number, len(files) - 1)]
     if not 0 <= offset < file.stat().st_size:
@@ -123,9 +119,17 @@ def was_shut_down(folder: Path, system: Path) -> bool | None:
     with file.open("rb") as opened:
         opened.seek(offset - offset % _BLOCK_BYTES)
         (used,) = struct.unpack(">4xH", opened.read(6).ljust(6, b"\0"))
-    with system.open("rb") as opened:
-        shutdown_lsn = int.from_bytes(opened.read(_SHUTDOWN_LSN_AT + 8)[_SHUTDOWN_LSN_AT:])
+    shutdown_lsn = int.from_bytes(first_page[_SHUTDOWN_LSN_AT : _SHUTDOWN_LSN_AT + 8])
     return bool(used & _USED_BYTES == lsn % _BLOCK_BYTES and shutdown_lsn == lsn)
+
+
+def _files_with_checkpoints(folder: Path) -> list[Path]:
+    files = redo_files(folder)
+    return files if all(map(_is_in_folder, files)) else files[:1]
+
+
+def _is_in_folder(file: Path) -> bool:
+    return file.parent.name == _REDO_FOLDER
 
 
 def _header(file: Path) -> bytes:
@@ -137,9 +141,9 @@ def _format(header: bytes) -> int:
     return int.from_bytes(header[:4]) & ~_ENCRYPTED
 
 
-def _checkpoints_in(file: Path) -> Iterator[int]:
-    header = _header(file)
+def _checkpoints_in(header: bytes) -> Iterator[tuple[int, int]]:
+    """Yields the LSN of each checkpoint, and the number after it: before MySQL 8.0.30 its offset in all files."""
     if len(header) < _HEADER_BYTES:
         return
     for place in _CHECKPOINTS_OF_MARIADB_10_8 if _format(header) == _MARIADB_10_8 else _CHECKPOINTS:
-        yield struct.unpack_from(">Q", header, place)[0]
+        yield struct.unpack_from(">QQ", header, place)

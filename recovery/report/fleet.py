@@ -191,11 +191,13 @@ def _grouped(found: Iterable[_T], key: Callable[[_T], tuple[str, ...]]) -> dict[
 
 def fleet_sections(report: FleetReport) -> tuple[FleetSection, ...]:
     fleet = report.fleet
+    within = _ratio_tables(fleet.within, lambda one: one.base_version, " on the same host")
+    between = _ratio_tables(fleet.between, lambda one: one.base_host, "")
     found = (
         FleetSection("figures", "Hosts and versions", tuple(_figure_tables(fleet)), tuple(_charts(fleet))),
-        FleetSection("within", "Versions on the same host", tuple(_within_tables(fleet))),
+        FleetSection("within", "Versions on the same host", tuple(within)),
         FleetSection(
-            "between", "Hosts compared", tuple(_between_tables(fleet)),
+            "between", "Hosts compared", tuple(between),
             lines=(
                 *(f"The ratios also measure: {line}" for line in _beside_lines(fleet)), *_shared_device_sentence(fleet)
             ),
@@ -283,21 +285,13 @@ def _cost_text(one: FleetCell) -> str:
 _RATIO_NOTE = "In brackets the 95 % interval. no: not significant, because 1 lies in it."
 
 
-def _within_tables(fleet: Fleet) -> Iterator[Table]:
-    groups = _grouped(fleet.within, lambda one: (one.workload, one.variant, one.metric, one.base_version))
-    for number, ((*about, base), ratios) in enumerate(groups.items(), 1):
-        notes = fmt.chance_notes([one.differs for one in fleet.within]) if number == len(groups) else ()
-        rows = ((one.host, one.version, _ratio_text(one)) for one in ratios)
-        yield _by_host(f"{_title(*about)}, ratio to {base} on the same host", rows, _RATIO_NOTE, *notes)
-
-
-def _between_tables(fleet: Fleet) -> Iterator[Table]:
-    groups = _grouped(fleet.between, lambda one: (one.workload, one.variant, one.metric, one.base_host))
-    for number, ((*about, base), ratios) in enumerate(groups.items(), 1):
-        notes = fmt.chance_notes([one.differs for one in fleet.between]) if number == len(groups) else ()
-        rows = ((one.host, one.version, _ratio_text(one)) for one in ratios)
-        yield _by_host(f"{_title(*about)}, ratio to {base}", rows, _RATIO_NOTE, *notes)
-        costs = [(one.host, one.version, _cost_ratio_text(one)) for one in ratios if one.cost_ratio is not None]
+def _ratio_tables(ratios: Sequence[FleetRatio], base_of: Callable[[FleetRatio], str], where: str) -> Iterator[Table]:
+    groups = _grouped(ratios, lambda one: (one.workload, one.variant, one.metric, base_of(one)))
+    for number, ((*about, base), alike) in enumerate(groups.items(), 1):
+        notes = fmt.chance_notes([one.differs for one in ratios]) if number == len(groups) else ()
+        rows = ((one.host, one.version, _ratio_text(one)) for one in alike)
+        yield _by_host(f"{_title(*about)}, ratio to {base}{where}", rows, _RATIO_NOTE, *notes)
+        costs = [(one.host, one.version, _cost_ratio_text(one)) for one in alike if one.cost_ratio is not None]
         if costs:
             note = "The ratio of the durations times that of the prices per hour."
             yield _by_host(f"{', '.join(about[:2])}: cost of a start, ratio to {base}", costs, note)
