@@ -23,6 +23,8 @@ MIN_PROBED_BLOCKS = 100
 QUESTION_AXIS = "question"
 """The name of the axis that names the parts of an experiment."""
 CACHE_AXIS, TABLES_AXIS = "cache", "tables"
+SETTINGS_AXIS = "settings"
+"""The name of the axis for the variants that the user named; the first of them is its base."""
 
 
 @dataclass(frozen=True)

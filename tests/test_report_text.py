@@ -20,7 +20,7 @@ from rich.console import Console
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.warnings import findings
-from recovery.model import Phase, ReadFloor, Run, Session, Table, Verdict, metric
+from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict, metric
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
@@ -119,6 +119,37 @@ def test_no_difference_is_claimed_that_many_versions_would_show_by_chance() -> N
     assert "5.6.24 recovers 1.06 times faster" in of_versions(two)
     others = {f"5.7.{number}": (10.5,) * 3 for number in range(8)}
     assert "5.6.24 and 5.7.22 do not differ significantly, cold." in of_versions({**two, **others})
+
+
+def with_settings(seconds: Mapping[str, Sequence[float]]) -> Session:
+    """Returns cold starts of one version with each of these named settings, and one warm start each, which must not be
+    compared with the cold ones."""
+    cells = {f"{cache}-{name}": {"cache": cache, "settings": name} for name in seconds for cache in ("cold", "warm")}
+    runs = [
+        a_run(number, ("5.7.22", f"cold-{name}"), each)
+        for number, (name, each) in enumerate(((name, each) for name in seconds for each in seconds[name]), start=1)
+    ]
+    warm = [a_run(len(runs) + 1, ("5.7.22", "warm-plain"), 1.0)]
+    axes = (Axis("settings", tuple(seconds), "plain"),)
+    return replace(a_session((*runs, *warm)), variants=tuple(cells), cells=cells, axes=axes)
+
+
+def test_settings_are_compared_with_the_first_of_them() -> None:
+    many = {"plain": (74, 75, 76), "few": (14, 15, 16), "one": (1.4, 1.5, 1.6), "cache": (74.5, 75, 75.5)}
+    session = with_settings(many)
+    assert (
+        "\nCompared with plain: one takes 0.020 (0.017-0.023) times as long; few takes 0.20 (0.17-0.23) times as long; "
+        "no significant difference: cache.\n"
+    ) in "\n".join(answers(session))
+    found = re.sub(r" +", " ", text.render(session))
+    assert "Compared with plain: seconds" in found
+    assert "few 15.00 75.00 0.20 (0.17-0.23) yes, better" in found
+    assert "cache 75.00 75.00 1.00 (0.97-1.03) no" in found
+
+
+def test_settings_with_few_runs_are_not_compared() -> None:
+    found = "\n".join(answers(with_settings({"plain": (74, 75), "few": (14, 15)})))
+    assert "\nNot compared: 3 runs of each are needed.\n" in found
 
 
 def test_of_many_versions_the_first_the_fastest_and_the_slowest_have_a_line() -> None:

@@ -269,7 +269,8 @@ OPTIONS = (
     ),
     Option(
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
-        "possible, too. NAME: without options is the server as it is.", "NAME:OPTION=VALUE,...",
+        "possible, too. NAME: without options is the server as it is. The others are compared with the first.",
+        "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
         field="named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
         stored="variants", lasting=True,

@@ -28,7 +28,7 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.linux.cgroups import limits_from_settings
-from recovery.model import Axis, Limits, Metric, Run, Session, Table, Verdict, metric
+from recovery.model import SETTINGS_AXIS, Axis, Limits, Metric, Run, Session, Table, Verdict, metric
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
@@ -109,8 +109,13 @@ def version_tables(session: Session) -> Iterator[Table]:
     compared = compared_with_baseline(session)
     found = {(one.version, one.variant): one for one in compared}
     means = metric_means(session)
+    base = baseline_of(session)
     parts = [(group, [found[cell] for cell in _order(session, group) if cell in found]) for group in groups(session)]
-    made = [_baseline_table(session, group, rows, means) for group, rows in parts if rows]
+    made = [
+        _comparison_table(session, group, base, [(one, (base, one.variant)) for one in rows], means)
+        for group, rows in parts
+        if rows
+    ]
     yield from (replace(table, notes=()) for table in made[:-1])
     by_chance = fmt.chance_notes([one.differs for one in compared])
     yield from (replace(table, notes=(*table.notes, *by_chance)) for table in made[-1:])
@@ -120,10 +125,16 @@ def _order(session: Session, group: Group) -> list[Cell]:
     return [(version, variant) for version in session.versions for variant in group.variants]
 
 
-def _baseline_table(
-    session: Session, group: Group, rows: Sequence[Summary], means: Mapping[Cell, float | None]
+def _comparison_table(
+    session: Session,
+    group: Group,
+    base: str,
+    rows: Sequence[tuple[Summary | VariantRatio, Cell]],
+    means: Mapping[Cell, float | None],
 ) -> Table:
-    about, base = metric(group.metric), baseline_of(session)
+    """Returns a table with a row for each comparison. `base` names what all are compared with, a version or a value;
+    `rows` also have the cell of each that it is."""
+    about = metric(group.metric)
     named = fmt.key_headers(session, group)
     return Table(
         title=fmt.group_title(f"Compared with {base}: {about.label}", group),
@@ -131,12 +142,12 @@ def _baseline_table(
         rows=tuple(
             (
                 *fmt.key_cells(session, group, (one.version, one.variant)),
-                fmt.column(about, one.mean),
-                fmt.column(about, means[base, one.variant]),
+                fmt.column(about, means[one.version, one.variant]),
+                fmt.column(about, means[base_cell]),
                 fmt.effect(one),
-                fmt.verdict(about, one),
+                fmt.verdict(about, one) + (_star(one) if isinstance(one, VariantRatio) else ""),
             )
-            for one in rows
+            for one, base_cell in rows
         ),
         numeric=(*fmt.numeric_columns(session, group), *(True,) * 3, False),
         notes=(_ratio_note(about, base),),
@@ -151,9 +162,16 @@ def axis_tables(session: Session) -> Iterator[Table]:
             every = _with_correction(variant_ratios(session, axis))
             ratios = [one for one in every if one.variant in group.variants]
             if ratios:
-                switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF_VALUES
-                made = (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, ratios)
+                made = _axis_table(session, group, axis, ratios)
                 yield replace(made, notes=(*made.notes, *_chance_notes(axis, every)))
+
+
+def _axis_table(session: Session, group: Group, axis: Axis, ratios: Sequence[VariantRatio]) -> Table:
+    if axis.name == SETTINGS_AXIS:
+        rows = [(one, (one.version, one.base_variant)) for one in ratios]
+        return _comparison_table(session, group, str(axis.base), rows, metric_means(session))
+    switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF_VALUES
+    return (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, ratios)
 
 
 def _with_correction(ratios: Sequence[VariantRatio]) -> Sequence[VariantRatio]:

@@ -38,7 +38,7 @@ from recovery.analysis.summary import (
     variant_ratios,
 )
 from recovery.analysis.warnings import cells_missing_precision
-from recovery.model import STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
+from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
 from recovery.report import fmt
 from recovery.report.metric_tables import OFF_VALUES, lost_share
 from recovery.report.tables import Source
@@ -451,7 +451,30 @@ def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterato
         if len(same) > 1:
             yield from _faster(context, same, lambda one: one.version, f", {variant}")
             return
-    yield from _faster(context, proper, lambda one: f"The {one.variant} start", "")
+    settings = next((axis for axis in context.session.differing_axes if axis.name == SETTINGS_AXIS), None)
+    if settings is not None and settings.base and proper:
+        yield from _compared_settings(context, settings, proper[0].variant)
+    else:
+        yield from _faster(context, proper, lambda one: f"The {one.variant} start", "")
+
+
+def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iterator[str]:
+    """Yields how long the starts with each of the named settings take compared with this variant, the largest effect
+    first. Differences must be significant when all are taken together."""
+    ratios = [one for one in variant_ratios(context.session, axis) if one.base_variant == base_variant]
+    sure = sorted((one for one in ratios if one.stands_out), key=_effect_size, reverse=True)
+    clauses = [
+        f"{_axis_value(context.session, axis, one)} takes {fmt.effect(one)} times as long"
+        for one in sure[:_MAX_CLAUSES]
+    ]
+    if len(sure) > _MAX_CLAUSES:
+        clauses.append(f"and {len(sure) - _MAX_CLAUSES} more in the tables")
+    if alike := [_axis_value(context.session, axis, one) for one in ratios if one.stands_out is False]:
+        clauses.append(f"no significant difference: {', '.join(alike)}")
+    if clauses:
+        yield f"Compared with {axis.base}: {'; '.join(clauses)}."
+    elif ratios:
+        yield f"Not compared: {MIN_RUNS} runs of each are needed."
 
 
 def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:

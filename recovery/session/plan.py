@@ -16,6 +16,7 @@ from recovery.linux.files import STORED_FORMAT
 from recovery.linux.storage import NO_SPACE, DiskSpace
 from recovery.model import (
     QUESTION_AXIS,
+    SETTINGS_AXIS,
     Build,
     ExtraRun,
     Layout,
@@ -132,8 +133,6 @@ def _options_text(options: Mapping[str, str]) -> str:
 # --- Data directories, and the trials over them
 
 UNNAMED = NamedSettings("")
-SETTINGS_AXIS = "settings"
-"""Name of the axis for the variants that the user named."""
 
 
 @dataclass(frozen=True)
