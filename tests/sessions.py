@@ -28,15 +28,15 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 KEPT_ARCHIVE = FIXTURES / "kept-sessions.tar.xz"
 """The report.json of sessions that earlier versions of the tool stored."""
 KEPT_SESSIONS = (
-    "2026-11-21-containers-5.7.22", "2026-11-21-containers-5.7.22-5000-iops", "2026-11-21-containers-9.7",
     "2026-11-21-containers-9.7-5000-iops", "2026-11-21-four-versions", "2026-11-21-layouts", "2026-11-21-scale",
-    "2026-11-21-scale-mariadb", "2026-11-21-seven-versions", "2026-11-21-stacks",
-    "2026-11-22-crash-matrix-coming-back", "2026-11-22-crash-matrix-definitions",
-    "2026-11-22-crash-matrix-definitions-5.6.24", "2026-11-22-crash-matrix-inserts",
-    "2026-11-22-crash-matrix-recovery-shutdown", "2026-11-22-crash-matrix-writing", "2026-11-22-damage",
-    "2026-11-22-interference", "2026-11-22-metadata", "2026-11-22-table-cache", "2026-11-22-write-scaling",
-    "2026-11-23-mariadb-11.4-tls", "2026-11-23-mariadb-11.4-trace", "2026-11-23-two-versions-traced",
-    "2026-11-23-warm-20000", "2026-11-25-mariadb-traced", "2026-11-25-what-helps",
+    "2026-11-21-scale-mariadb", "2026-11-21-seven-versions", "2026-11-21-stacks", "2026-11-22-crash-matrix-coming-back",
+    "2026-11-22-crash-matrix-definitions", "2026-11-22-crash-matrix-definitions-5.6.24",
+    "2026-11-22-crash-matrix-inserts", "2026-11-22-crash-matrix-recovery-shutdown", "2026-11-22-crash-matrix-writing",
+    "2026-11-22-damage", "2026-11-22-interference", "2026-11-22-metadata", "2026-11-22-table-cache",
+    "2026-11-22-write-scaling", "2026-11-23-mariadb-11.4-tls", "2026-11-23-mariadb-11.4-trace",
+    "2026-11-23-two-versions-traced", "2026-11-23-warm-20000", "2026-11-25-5.7.22-2g", "2026-11-25-5.7.22-5000-iops",
+    "2026-11-25-5.7.22-read-ahead-128", "2026-11-25-5.7.22-read-ahead-16", "2026-11-25-mariadb-200000",
+    "2026-11-25-mariadb-traced", "2026-11-25-six-servers", "2026-11-25-what-helps",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""

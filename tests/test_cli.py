@@ -401,7 +401,7 @@ def test_a_long_plan_is_cut_and_lists_only_directories_of_its_versions(
     whole = printed("cold-recovery", "--version", "5.7.22", "--runs", "20", "--dry-run")[0].splitlines()
     assert whole[-2].split()[0] == "20"
     assert any(line.endswith("tables; 20 runs") for line in whole)
-    two = printed("cold-recovery", "--version", "5.7.22 8.0.31", "--runs", "1", "--dry-run")[0]
+    two = printed("cold-recovery", "--version", "5.7.22 8.0.31", "--runs", "1", "--tables", "20", "--dry-run")[0]
     assert "tables; 1 run of each version" in two
     assert "versions alternate, block by block, unless some are built already" in two
 

@@ -164,9 +164,9 @@ def test_starts_of_an_older_session_are_judged_by_their_bytes(kept_sessions: Pat
         assert "second start" in rendering
     summaries = json.loads(to_json(session))["summaries"]
     assert {one["variant"]: one["count"] for one in summaries} == {"cold": 5, "warm": 0, "second start": 5}
-    a_third_of_the_cold_bytes = load_session(kept_sessions / "2026-11-21-containers-9.7")
-    assert "second start" in a_third_of_the_cold_bytes.variants
-    assert "second start" not in load_session(kept_sessions / "2026-11-21-containers-5.7.22").variants
+    half_of_the_cold_bytes, a_third = "2026-11-21-four-versions", "2026-11-25-six-servers"
+    assert "second start" in load_session(kept_sessions / half_of_the_cold_bytes).variants
+    assert "second start" not in load_session(kept_sessions / a_third).variants
 
 
 @pytest.mark.parametrize(
