@@ -130,6 +130,12 @@ def test_a_traced_start_that_reads_unmodified_files_is_stated_as_the_defect(kept
     assert summary == "Summary: Crash recovery of mariadb-10.11.5 opens all 50,000 files, 100 were modified"
 
 
+def test_only_versions_with_the_defect_are_affected(kept_sessions: Path) -> None:
+    found = rendered(load_session(kept_sessions / "2026-11-25-mariadb-200000"), Flavor.MARIADB)
+    assert "Crash recovery of mariadb-10.11.5 opens all 200,000 files" in found
+    assert "\nAffects Version/s: 10.11.5\n" in found
+
+
 def test_the_limits_of_the_measurement_are_listed(kept_sessions: Path) -> None:
     text = rendered(load_session(kept_sessions / "2026-11-23-two-versions-traced"))
     limits = " ".join(section(text, "Limits of this measurement"))

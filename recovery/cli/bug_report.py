@@ -89,7 +89,7 @@ _PROJECTS = {
 
 
 def _fields(session: Session, product: Flavor, slow: Summary | None) -> Iterator[tuple[str, str]]:
-    versions = ", ".join(_release(session, version) for version in session.versions)
+    versions = ", ".join(_release(session, version) for version in _affected(session))
     if product is not Flavor.MYSQL:
         project, component = _PROJECTS[product]
         yield from (("Project", project), ("Issue Type", "Bug"), ("Component/s", component))
@@ -103,6 +103,13 @@ def _fields(session: Session, product: Flavor, slow: Summary | None) -> Iterator
     yield from (("Version", versions), ("OS", ", ".join(("Linux", *known))))
     architecture = str(session.environment.get("architecture") or "")
     yield "CPU Architecture", _ARCHITECTURES.get(architecture, architecture or "Any")
+
+
+def _affected(session: Session) -> tuple[str, ...]:
+    """Returns the versions of which a trace shows the defect; all of them if it shows none."""
+    cells = measured_runs_by_cell(session).items()
+    found = dict.fromkeys(version for (version, _), runs in cells if _defect(session, runs[0]))
+    return tuple(found) or session.versions
 
 
 def _release(session: Session, version: str) -> str:
