@@ -155,10 +155,12 @@ def _cost_clauses(context: _Context, version: str, axis: Axis) -> Iterator[str]:
     ranked = sorted(ratios, key=_effect_size, reverse=True)
     noise = [one for one in ranked if one.stands_out is False]
     more = [one for one in ranked if one.stands_out]
-    for number, one in enumerate(more[:_MAX_CLAUSES]):
-        yield f"{_cost(context, one)}{_cause(context.session, axis, one, first=number == 0)}{_from_to(context, one)}"
-    if len(more) > _MAX_CLAUSES:
-        yield f"and {len(more) - _MAX_CLAUSES} more in the tables"
+    yield from _first_clauses(
+        [
+            f"{_cost(context, one)}{_cause(context.session, axis, one, first=number == 0)}{_from_to(context, one)}"
+            for number, one in enumerate(more)
+        ]
+    )
     if noise:
         where = (
             ""
@@ -170,6 +172,12 @@ def _cost_clauses(context: _Context, version: str, axis: Axis) -> Iterator[str]:
         on = "" if more else f" by {value_words(axis, _axis_value(context.session, axis, noise[0]))}"
         yield f"{what}{on}{where}{values}{_joint_phrase(context, axis, noise)}"
     yield from _not_compared(axis, ratios)
+
+
+def _first_clauses(clauses: Sequence[str]) -> list[str]:
+    """Returns the first clauses, and a last one that counts the others."""
+    more = len(clauses) - _MAX_CLAUSES
+    return [*clauses[:_MAX_CLAUSES], *((f"and {more} more in the tables",) if more > 0 else ())]
 
 
 def _not_compared(axis: Axis, ratios: Sequence[VariantRatio]) -> Iterator[str]:
@@ -224,12 +232,13 @@ def _from_to(context: _Context, one: VariantRatio) -> str:
 
 def _cell_clauses(context: _Context, version: str) -> Iterator[str]:
     """Yields a clause for each cell, such as `needs 58.3 s for Q1, 30.4 (29.9-30.9) times as long as 8.0.31`."""
-    cells = _measured(context, version)
-    for number, one in enumerate(cells[:_MAX_CLAUSES]):
-        verb = ("needs " if context.less_is_better else "reaches ") if number == 0 else ""
-        yield f"{verb}{_value_text(context, one)}{_comparison(context, one)}"
-    if len(cells) > _MAX_CLAUSES:
-        yield f"and {len(cells) - _MAX_CLAUSES} more in the tables"
+    verb = "needs " if context.less_is_better else "reaches "
+    yield from _first_clauses(
+        [
+            f"{'' if number else verb}{_value_text(context, one)}{_comparison(context, one)}"
+            for number, one in enumerate(_measured(context, version))
+        ]
+    )
 
 
 def _value_text(context: _Context, one: Summary) -> str:
@@ -431,12 +440,12 @@ def _version_line(context: _Context, version: str) -> str:
     mine = _measured(context, version)
     if not mine:
         return _nothing(context.session, version)
-    clauses = [
-        f"{one.variant}{_NOT_WARM if context.session.is_second_start(one.variant) else ''} {mean_text(one)}"
-        for one in mine[:_MAX_CLAUSES]
-    ]
-    if len(mine) > _MAX_CLAUSES:
-        clauses.append(f"and {len(mine) - _MAX_CLAUSES} more in the tables")
+    clauses = _first_clauses(
+        [
+            f"{one.variant}{_NOT_WARM if context.session.is_second_start(one.variant) else ''} {mean_text(one)}"
+            for one in mine
+        ]
+    )
     counts = tuple(sum(getattr(one, name) for one in context.of(version)) for name in ("failed", "void"))
     return f"{version}: {'; '.join(clauses)}{f' (not counted: {_counted(counts)})' if any(counts) else ''}"
 
@@ -463,12 +472,9 @@ def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iter
     first. Differences must be significant when all are taken together."""
     ratios = [one for one in variant_ratios(context.session, axis) if one.base_variant == base_variant]
     sure = sorted((one for one in ratios if one.stands_out), key=_effect_size, reverse=True)
-    clauses = [
-        f"{_axis_value(context.session, axis, one)} takes {fmt.effect(one)} times as long"
-        for one in sure[:_MAX_CLAUSES]
-    ]
-    if len(sure) > _MAX_CLAUSES:
-        clauses.append(f"and {len(sure) - _MAX_CLAUSES} more in the tables")
+    clauses = _first_clauses(
+        [f"{_axis_value(context.session, axis, one)} takes {_effect_words(one)} as long" for one in sure]
+    )
     if alike := [_axis_value(context.session, axis, one) for one in ratios if one.stands_out is False]:
         clauses.append(f"no significant difference: {', '.join(alike)}")
     if clauses:

@@ -474,7 +474,7 @@ def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
     for trial in plan.trials:
         for name, value in trial.variant.axes:
             values.setdefault(name, {})[value] = None
-    bases = {**experiment.bases, SETTINGS_AXIS: next(iter(values.get(SETTINGS_AXIS, ())), "")}
+    bases = {**experiment.bases, SETTINGS_AXIS: next(iter(values.get(SETTINGS_AXIS, ())), None)}
     return tuple(
         Axis(name, tuple(found), bases.get(name) if bases.get(name) in found else None)
         for name, found in values.items()
