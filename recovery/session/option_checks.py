@@ -126,12 +126,13 @@ MAX_PREDICTED_FACTOR = 10
 
 
 def check_prediction(request: Request) -> None:
-    most = MAX_PREDICTED_FACTOR * max(request.points, default=0)
+    schemas = request.schema.databases
+    most = MAX_PREDICTED_FACTOR * max(request.points, default=0) * schemas
     if request.predict is not None and request.predict > most:
+        needed = math.ceil(request.predict / MAX_PREDICTED_FACTOR / schemas)
         raise UsageError(
             f"--predict {request.predict:,} is too far beyond the largest measured number of tables",
-            f"measure {math.ceil(request.predict / MAX_PREDICTED_FACTOR):,} tables, too (TABLES=), or predict {most:,} "
-            "at most",
+            f"measure {needed:,} tables{' in each schema' * (schemas > 1)}, too (TABLES=), or predict {most:,} at most",
         )
 
 
