@@ -101,7 +101,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
         (2, "cold-recovery --data ~nobody-at-all/x", "there is no such home folder"),
         (2, "cold-recovery --version '5.6.24 5.7.22' --mysqld /opt/x", "--mysqld has one version"),
         (2, "scale --tables '10 100' --predict 1001", "--predict 1,001 is too far beyond the largest measured number"),
-        (2, "scale --tables 10 --schemas 4 --predict 401", "(TABLES=), or predict 400 at most"),
+        (2, "scale --tables '10 20' --schemas 4 --predict 801", "or predict 800 at most"),
         (2, "cold-recovery --mysqld a=/x --mysqld a=/y", "--mysqld: two servers have the name 'a'"),
         (2, "cold-recovery --mysqld a=/x --mysqld /y/b --baseline 8.0.31", "--baseline 8.0.31 is not measured"),
         (2, "cold-recovery --version 5.7.22+patched", "--version 5.7.22+patched is not a server version"),
