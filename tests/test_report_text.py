@@ -25,7 +25,9 @@ from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
 from recovery.report.html import page as html_page
+from recovery.report.html.cell_bars import group_charts
 from recovery.report.html.read_charts import floor_chart
+from recovery.report.html.svg import Chart
 from recovery.report.startup_tables import floor_table
 from recovery.report.stored_session import load_session
 from recovery.report.summary_text import answers, seconds_with_digits
@@ -145,6 +147,12 @@ def test_settings_are_compared_with_the_first_of_them() -> None:
     assert "Compared with plain: seconds" in found
     assert "few 15.00 75.00 0.20 (0.17-0.23) yes, better" in found
     assert "cache 75.00 75.00 1.00 (0.97-1.03) no" in found
+
+
+def test_cold_and_warm_starts_with_the_same_settings_have_bars_of_their_own_names() -> None:
+    (chart,) = group_charts(with_settings({"plain": (74, 75, 76), "few": (14, 15, 16)}))
+    assert isinstance(chart, Chart)
+    assert re.findall(r'class="row-name"[^>]*>([^<]*)<', chart.svg) == ["cold-plain", "warm-plain", "cold-few"]
 
 
 def test_settings_with_few_runs_are_not_compared() -> None:

@@ -44,11 +44,12 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
     parts: list[Markup] = []
     described: list[str] = []
     y = 0.0
+    names = _names(session, group)
     for variant in group.variants:
         found = [(number, name) for number, name in enumerate(session.versions) if (name, variant) in cells]
         if not found:
             continue
-        named = cell_words_in_group(session, group, variant) or group.name or variant
+        named = names[variant]
         parts.append(svg.text(0, y + 13, named, class_="row-name"))
         y += _NAME
         for number, version in found:
@@ -66,6 +67,12 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
         parts=[*svg.grid(scale, y, about.label), *parts],
     )
     return Chart(key, title, drawing, _legend(session))
+
+
+def _names(session: Session, group: Group) -> dict[str, str]:
+    """Returns a name for each variant: what it differs in, unless that is the same for two of them."""
+    names = {one: cell_words_in_group(session, group, one) or group.name or one for one in group.variants}
+    return names if len(set(names.values())) == len(names) else {one: one for one in group.variants}
 
 
 def _values(session: Session, runs: tuple[Run, ...]) -> Values:
