@@ -164,6 +164,17 @@ def test_a_silent_validation_is_the_gap_after_redo() -> None:
     assert names(*marks, generation=FileAccess.NAMED_IN_REDO) == [*before, "unnamed", *after]
 
 
+def test_the_server_is_in_the_dictionary_after_the_last_line_of_a_clean_start() -> None:
+    def current(*milestones: Milestone, crashed: bool) -> str:
+        sightings = [Sighting(milestone, float(at)) for at, milestone in enumerate(milestones)]
+        return current_phase(sightings, StartContext(FileAccess.UNLOGGED_AFTER_REDO, crashed=crashed))
+
+    read = (Milestone.POOL, Milestone.POOLED, Milestone.SYSTEM)
+    assert current(*read, crashed=False) == "redo scan + dictionary"
+    assert current(*read, Milestone.CHECKPOINT, crashed=True) == "redo scan"
+    assert current(*read, Milestone.CHECKPOINT, Milestone.APPLY, crashed=True) == "redo apply + validation"
+
+
 def test_mariadb_opens_every_file_after_the_rollback_segments() -> None:
     marks = (Milestone.REDO, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED)
     assert names(*marks, generation=FileAccess.NAMED_IN_REDO)[2:4] == ["dictionary", "undo and temp"]

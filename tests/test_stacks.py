@@ -293,6 +293,23 @@ def test_a_full_recording_is_noted(bin_folder: Path, tmp_path: Path) -> None:
     assert sampled(tmp_path, "perf", is_recording).note == ""
 
 
+def test_work_begins_once_perf_has_attached(bin_folder: Path, tmp_path: Path) -> None:
+    """perf creates its recording first, and writes its header when it samples all threads."""
+    attached = tmp_path / "attached"
+    shell_script(
+        bin_folder / "perf",
+        f"for last; do :; done; : > $last; until [ -e {attached} ]; do sleep 0.01; done; echo header > $last; exec sleep 9",
+    )
+    with process(RESTS) as pid:
+        sampling = sampler_of(pid, tmp_path, ("perf",))
+        with sampling.of(pid):
+            until(lambda: is_recording(sampling), "the recording")
+            assert not sampling._attached.is_set()
+            attached.touch()
+            sampling.wait_until_attached()
+            assert perf.recording_path(sampling._folder).read_text() == "header\n"
+
+
 def test_a_task_without_samples_has_a_note(bin_folder: Path, tmp_path: Path) -> None:
     shell_script(bin_folder / "perf", "exit 0")
     server = SimpleNamespace(

@@ -186,10 +186,12 @@ class TaskMonitor:
         """Measures the time, resource usage and background load of the block, and takes stacks in a run for stacks."""
         pid, device = self._server.process.pid, self._server.device
         clients_s = self.cpu_of_clients()
-        self.sampler.begin()
-        meter, surroundings = UsageMeter(pid, device, self._server.group), BackgroundLoadMeter(pid, device)
-        self._began_s = time.monotonic()
         with self._sampling.of(pid) if self._sampling else ExitStack():
+            if self._sampling:
+                self._sampling.wait_until_attached()
+            self.sampler.begin()
+            meter, surroundings = UsageMeter(pid, device, self._server.group), BackgroundLoadMeter(pid, device)
+            self._began_s = time.monotonic()
             yield
             self.seconds = time.monotonic() - self._began_s
             self.usage = meter.read()

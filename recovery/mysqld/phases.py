@@ -189,10 +189,14 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
         return DICTIONARY if server.file_access is FileAccess.SCAN_AND_VALIDATE else REST_TO_READY
     if last is Milestone.CHECKPOINT and server.file_access is FileAccess.BEFORE_REDO:
         return DISCOVERY
-    is_unlogged = server.file_access is FileAccess.UNLOGGED_AFTER_REDO
-    if last is Milestone.APPLY and is_unlogged and Milestone.CHECKPOINT in milestones:
-        return JOIN.join((REDO_APPLY, VALIDATION))
-    return _PHASE_OPENED_BY.get(last, UNNAMED)
+    opened = _PHASE_OPENED_BY.get(last, UNNAMED)
+    # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
+    is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
+        last in _REDO and not server.crashed
+    )
+    if server.file_access is FileAccess.UNLOGGED_AFTER_REDO and is_last_line:
+        return _join_names((opened, _unlogged_phase(server) or UNNAMED))
+    return opened
 
 
 def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:

@@ -39,6 +39,12 @@ def recording_path(folder: Path) -> Path:
     return folder / "perf.data"
 
 
+def is_attached(folder: Path) -> bool:
+    """Returns whether perf samples all threads of the process: only then it writes the header of the recording."""
+    path = recording_path(folder)
+    return path.exists() and path.stat().st_size > 0
+
+
 def script_command(folder: Path) -> list[str]:
     return [
         PROGRAM, "--buildid-dir", str(folder), "script", "--no-inline", "--fields", "tid,time,ip,sym,dso",

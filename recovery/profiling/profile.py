@@ -79,6 +79,8 @@ _PAUSE_SHARE = 0.001
 hundred thousand samples."""
 _EXEC_TIMEOUT_S = 2.0
 """Seconds to wait until the process has become the server and loaded its libraries."""
+_ATTACH_TIMEOUT_S = 30.0
+"""Seconds to wait until perf has attached to the server."""
 _PERF_EXIT_TIMEOUT_S = 30.0
 """Seconds to wait until perf has written its recording."""
 
@@ -99,6 +101,7 @@ class StackSampler:
         self._complaint = ""
         self._is_full = False
         """Whether the recording reached its size limit before the start was over."""
+        self._attached = threading.Event()
 
     @contextmanager
     def of(self, pid: int) -> Iterator[None]:
@@ -116,13 +119,17 @@ class StackSampler:
             self._over.set()
             thread.join()
 
+    def wait_until_attached(self) -> None:
+        """Waits until perf has attached to all threads. One that is created while it does so would never be sampled."""
+        self._attached.wait(_ATTACH_TIMEOUT_S)
+
     def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> StackSamples:
         """Returns the results; raises TrialVoidError if there are no samples. The process must still exist.
 
         Times are relative to `since` on the monotonic clock, like those of the phases."""
         try:
             read_snapshots = self._perf_snapshots if self.program == PERF else self._eu_stack_snapshots
-            snapshots = read_snapshots(pid, since)
+            snapshots = tuple(one for one in read_snapshots(pid, since) if one.at_s >= 0)
         except (OSError, subprocess.SubprocessError) as error:
             snapshots, self._complaint = (), str(error)
         if not snapshots:
@@ -154,6 +161,8 @@ class StackSampler:
                 self._sample_with_eu_stack(pid)
         except (OSError, subprocess.SubprocessError, TrialVoidError) as error:
             self._complaint = str(error)
+        finally:
+            self._attached.set()
 
     def _choose_program(self, pid: int) -> str:
         """Returns the program to use.
@@ -177,6 +186,7 @@ class StackSampler:
 
         The server is stopped before each sample, because eu-stack takes a while to attach and the time of the sample
         would be unknown otherwise."""
+        self._attached.set()
         began, took_s = time.monotonic(), 0.0
         while not self._over.wait(max(_PAUSE_S, took_s, _PAUSE_SHARE * (time.monotonic() - began))):
             began_at = time.monotonic()
@@ -197,6 +207,11 @@ class StackSampler:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700)
         with self._running(perf.record_command(pid, self._folder)) as recording:
+            while (
+                recording.poll() is None and not perf.is_attached(self._folder) and not self._over.wait(_PAUSE_S / 10)
+            ):
+                pass
+            self._attached.set()
             self._over.wait()
             self._is_full = recording.poll() == 0
             recording.send_signal(signal.SIGINT)

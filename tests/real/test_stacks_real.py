@@ -55,3 +55,14 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
     assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])
     assert (folder / sampled["stacks"]).with_suffix(".svg").read_text().startswith("<svg")
     assert f"samples by {program}" in (folder / "report.txt").read_text().replace("\n", " ")
+
+
+def test_a_profile_of_a_dump_shows_the_thread_of_its_connection(at: list[str], tmp_path: Path) -> None:
+    """That thread is created as the dump begins; perf must have attached by then."""
+    if shutil.which(PERF) is None:
+        left_out(f"there is no {PERF}")
+    dump = ["--schemas", "1", "--tables", "1000", "--question", "dump", "--runs", "1", "--profile"]
+    assert run(["metadata", "--version", "5.7.22", *at, *dump]) == 0
+    sampled = stored(tmp_path)["runs"][1]
+    folded = parse_folded((tmp_path / "results" / "latest" / sampled["stacks"]).read_text())
+    assert any("mysql_execute_command" in frames for frames in folded)
