@@ -298,7 +298,8 @@ def test_work_begins_once_perf_has_attached(bin_folder: Path, tmp_path: Path) ->
     attached = tmp_path / "attached"
     shell_script(
         bin_folder / "perf",
-        f"for last; do :; done; : > $last; until [ -e {attached} ]; do sleep 0.01; done; echo header > $last; exec sleep 9",
+        f"for last; do :; done; : > $last; until [ -e {attached} ]; do sleep 0.01; done\n"
+        "echo header > $last; exec sleep 9",
     )
     with process(RESTS) as pid:
         sampling = sampler_of(pid, tmp_path, ("perf",))
