@@ -36,7 +36,10 @@ KEPT_SESSIONS = (
     "2026-11-22-write-scaling", "2026-11-23-mariadb-11.4-tls", "2026-11-23-mariadb-11.4-trace",
     "2026-11-23-two-versions-traced", "2026-11-23-warm-20000", "2026-11-25-5.7.22-2g", "2026-11-25-5.7.22-5000-iops",
     "2026-11-25-5.7.22-read-ahead-128", "2026-11-25-5.7.22-read-ahead-16", "2026-11-25-mariadb-200000",
-    "2026-11-25-mariadb-traced", "2026-11-25-six-servers", "2026-11-25-what-helps",
+    "2026-11-25-mariadb-traced", "2026-11-25-million", "2026-11-25-million-created", "2026-11-25-million-dump",
+    "2026-11-25-million-mariadb", "2026-11-25-million-mariadb-traced", "2026-11-25-million-queries",
+    "2026-11-25-million-scale", "2026-11-25-million-scale-mariadb", "2026-11-25-million-traced",
+    "2026-11-25-six-servers", "2026-11-25-what-helps",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
