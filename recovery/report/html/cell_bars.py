@@ -7,7 +7,15 @@ from itertools import cycle
 
 from markupsafe import Markup
 
-from recovery.analysis.summary import Group, cell_words_in_group, groups, main_value, mean, measured_runs_by_cell
+from recovery.analysis.summary import (
+    Group,
+    are_distinguishable,
+    cell_words_in_group,
+    groups,
+    main_value,
+    mean,
+    measured_runs_by_cell,
+)
 from recovery.model import Metric, Run, Session, metric
 from recovery.report import fmt
 from recovery.report.fmt import ChartAxis, group_title, rounded_axis
@@ -44,12 +52,12 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
     parts: list[Markup] = []
     described: list[str] = []
     y = 0.0
-    names = _names(session, group)
+    is_named = are_distinguishable(session, group)
     for variant in group.variants:
         found = [(number, name) for number, name in enumerate(session.versions) if (name, variant) in cells]
         if not found:
             continue
-        named = names[variant]
+        named = (is_named and (cell_words_in_group(session, group, variant) or group.name)) or variant
         parts.append(svg.text(0, y + 13, named, class_="row-name"))
         y += _NAME
         for number, version in found:
@@ -67,12 +75,6 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
         parts=[*svg.grid(scale, y, about.label), *parts],
     )
     return Chart(key, title, drawing, _legend(session))
-
-
-def _names(session: Session, group: Group) -> dict[str, str]:
-    """Returns a name for each variant: what it differs in, unless that is the same for two of them."""
-    names = {one: cell_words_in_group(session, group, one) or group.name or one for one in group.variants}
-    return names if len(set(names.values())) == len(names) else {one: one for one in group.variants}
 
 
 def _values(session: Session, runs: tuple[Run, ...]) -> Values:
