@@ -85,6 +85,8 @@ def _chain_table(run: Run) -> Table:
             for chain in shown
         ),
         numeric=(False, True, True, False, False),
+        # Only all columns together identify a row, so the table is never split.
+        keys=5,
         notes=tuple(notes),
     )
 
