@@ -40,7 +40,8 @@ KEPT_SESSIONS = (
     "2026-11-25-million-mariadb", "2026-11-25-million-mariadb-traced", "2026-11-25-million-queries",
     "2026-11-25-million-scale", "2026-11-25-million-scale-mariadb", "2026-11-25-million-traced",
     "2026-11-25-six-servers", "2026-11-25-what-helps", "2026-11-26-killed-during-shutdown",
-    "2026-11-26-million-scale",
+    "2026-11-26-million", "2026-11-26-million-dump", "2026-11-26-million-dump-5.7.22",
+    "2026-11-26-million-queries", "2026-11-26-million-scale", "2026-11-26-million-traced",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
