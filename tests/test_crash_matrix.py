@@ -394,6 +394,12 @@ def test_the_report_has_the_command_that_repeats_a_failed_run(session: Session) 
     assert {variant.name.partition("-")[0] for variant in request.all_variants} == {failed[0].variant.partition("-")[0]}
 
 
+def test_the_command_that_repeats_a_failed_run_asks_one_question(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-26-killed-during-shutdown")
+    (note,) = (note for table in crash_tables(session) for note in table.notes if note.startswith("To repeat a failed"))
+    assert note.count("--question shutdown") == 1
+
+
 def test_a_run_of_an_older_tool_cannot_be_repeated(kept_sessions: Path) -> None:
     """Its moments depended on earlier runs."""
     session = load_session(kept_sessions / "2026-11-22-crash-matrix-writing")

@@ -118,13 +118,19 @@ def _repeat_note(session: Session) -> Iterator[str]:
     so that they are the same again; runs of older tool versions cannot be repeated that way."""
     failed = [run for run in session.runs if run.verdict is Verdict.FAILED and _KILL_TIME in run.metrics]
     cases = dict.fromkeys((session.value_of(run.variant, QUESTION_AXIS), run.repeat) for run in failed)
-    commands = [
-        shlex.join((*shlex.split(session.command), *(("--question", moment) if moment else ()), "--only", str(repeat)))
-        for moment, repeat in cases
-    ]
+    commands = [_repeat_command(session, moment, repeat) for moment, repeat in cases]
     if commands:
         more = f"; and {len(commands) - _MAX_REPEAT_COMMANDS} more" if len(commands) > _MAX_REPEAT_COMMANDS else ""
         yield f"To repeat a failed run: {'; '.join(commands[:_MAX_REPEAT_COMMANDS])}{more}."
+
+
+def _repeat_command(session: Session, moment: str | None, repeat: int) -> str:
+    words = shlex.split(session.command)
+    if moment and "--question" in words:
+        words[words.index("--question") + 1] = moment
+    elif moment:
+        words += ["--question", moment]
+    return shlex.join((*words, "--only", str(repeat)))
 
 
 # --- Damaged files: what each server did, and what its log says about the damage
