@@ -356,8 +356,11 @@ def _is_scale(axis: Axis) -> bool:
 
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
-    """Returns the variant's values on the axes, `point-select, threads 8, poll=on`, or its name if there are none."""
-    axes = [axis for axis in session.differing_axes if axis.name not in without]
+    """Returns the variant's values on the axes, `point-select, threads 8, poll=on`, or its name if they do not tell it
+    from all others: cold and warm starts differ on no axis."""
+    axes = tuple(axis for axis in session.differing_axes if axis.name not in without)
+    if not without and not are_distinguishable(session, Group("", session.variants, axes, "")):
+        return variant
     cell = session.cells.get(variant, {})
     values = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
     return ", ".join(values) or ("" if without else variant)
