@@ -274,6 +274,7 @@ def test_an_option_that_is_not_in_effect_is_found() -> None:
     assert str(found) == "table_open_cache=16000 was requested, 9495 is in effect"
     assert list(changed_options(known("loose_innodb_page_size=16k", "16384"))) == []
     assert list(changed_options({"options": "loose_no_such_option=5"})) == [], "one that the server does not have"
+    assert list(changed_options(known("log_bin=binlog", "ON"))) == [], "a file name, whose variable is a switch"
 
 
 def test_two_requests_with_the_same_effect_are_one_experiment() -> None:

@@ -42,6 +42,8 @@ def changed_options(known: ServerFacts) -> Iterator[ChangedOption]:
     """Yields the given options that have another effective value, if the server reports it."""
     for option, requested in given_options(known).items():
         effective = known.get(f"@{option}")
+        if option == "log_bin" and effective == "ON":  # the option takes a file name, its variable is a switch
+            continue
         if effective is not None and not same_value(requested, effective):
             yield ChangedOption(option, requested, effective)
 
