@@ -16,7 +16,7 @@ from recovery.experiments.experiment import (
     selected_parts,
 )
 from recovery.loads.load import measure
-from recovery.loads.tasks import CreateTask, DumpTask, StatementTask
+from recovery.loads.tasks import SKIP_LOCKS, CreateTask, DumpTask, StatementTask
 from recovery.model import QUESTION_AXIS, Cache, Schema, Task, VariantSpec
 
 _POOL_BYTES = 4 << 30
@@ -49,7 +49,7 @@ def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, 
             f"DUMP_SCHEMAS={schemas} is more than SCHEMAS={schema.databases}", "give SCHEMAS= at least this number"
         )
     yield PLAIN_DUMP, DumpTask(schemas)
-    yield UNLOCKED_DUMP, DumpTask(schemas, ("--skip-lock-tables",))
+    yield UNLOCKED_DUMP, DumpTask(schemas, (SKIP_LOCKS,))
     if tables := requested.more.get("published_build"):
         yield PUBLISHED_BUILD, CreateTask(tables)
 

@@ -15,6 +15,10 @@ _PAGE_BYTES = 16 << 10
 _ROWS_INTO_MEMORY_PER_S = 700_000
 _TABLES_CREATED_PER_S = 130
 _TABLES_DUMPED_PER_S = 300
+SKIP_LOCKS = "--skip-lock-tables"
+"""Option of a dump. Without it the server holds a lock for each table of a schema, and visits all for each table."""
+_LOCK_VISIT_S = 3e-6
+"""Between 5.7.22 (1e-6) and 8.0.31 (6e-6)."""
 _READ_ROWS_PER_S = 3_000
 """Rate for information_schema.tables, a guess between an old server's cold files and a new server's dictionary."""
 
@@ -93,7 +97,8 @@ class DumpTask(Task):
     options: tuple[str, ...] = ()
 
     def estimated_s(self, schema: Schema, *_: object) -> float:
-        return min(self.schemas, schema.databases) * schema.tables / _TABLES_DUMPED_PER_S
+        locking_s = 0.0 if SKIP_LOCKS in self.options else schema.tables**2 * _LOCK_VISIT_S
+        return min(self.schemas, schema.databases) * (schema.tables / _TABLES_DUMPED_PER_S + locking_s)
 
 
 @dataclass(frozen=True)
