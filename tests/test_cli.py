@@ -230,16 +230,11 @@ def test_a_remote_engine_is_refused_and_auto_runs_locally(
     assert reason in plan
 
 
-@pytest.mark.parametrize(
-    ("option", "message"), [("--tables=100000000", "does not fit"), ("--results=file/results", "results")]
-)
-def test_an_unfit_host_is_refused_before_anything_is_built(
-    option: str, message: str, refused: Refused, empty_folder: Path
-) -> None:
+def test_an_unfit_host_is_refused_before_anything_is_built(refused: Refused, empty_folder: Path) -> None:
     (empty_folder / "file").write_text("in the way")
-    code, text = refused("cold-recovery", "--no-probe", "--tables", "9", "--data", "data", option)
+    code, text = refused("cold-recovery", "--no-probe", "--tables", "9", "--data", "data", "--results=file/results")
     assert code == 3
-    assert message in text
+    assert "results" in text
     assert not list(empty_folder.glob("data/5.7.22*"))
 
 

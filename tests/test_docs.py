@@ -177,16 +177,17 @@ def examined(path: Path, _: object, *, as_is: bool) -> OwnData:
 
 
 def parse(words: list[str] | None, settings: list[str]) -> None:
-    """Parses a command line as the tool does, up to the request of what it would measure."""
+    """Parses a command line as the tool does, up to the request of what it would measure. Not every host that runs the
+    tests has the server's options file."""
     if words is None:
         return
+    words = [os.devnull if word == "/etc/mysql/my.cnf" else word for word in words]
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(PREFIX)]:
             patch.delenv(name)
         patch.setattr("recovery.cli.parse.examine", examined)
         for setting in settings:
             name, _, value = setting.partition("=")
-            # Not every host that runs the tests has the file.
             patch.setenv(BY_NAME[name.lower()].variable, os.devnull if name == "DEFAULTS_FILE" else value)
         command: click.Command = cli
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):

@@ -98,6 +98,14 @@ def test_a_dry_run_names_the_data_directory_that_is_there_and_does_not_count_its
     assert "with the build" not in after
 
 
+def test_tables_that_do_not_fit_are_refused_before_anything_is_built(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cold-recovery", "--tables", "100000000", *at]) == 3
+    assert "does not fit" in capsys.readouterr().err
+    assert not list((tmp_path / "data").glob("5.7.22*"))
+
+
 @pytest.mark.usefixtures("sysbench")
 def test_a_load(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--tables", "2", "--rows", "50", "--runs", "1", "--seconds", "3", "--warmup", "2", "--threads", "1"]
