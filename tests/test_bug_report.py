@@ -196,7 +196,8 @@ def test_the_text_of_any_session_is_short_and_plain(name: str, kept_sessions: Pa
     for product in products(session):
         text = rendered(session, product)
         assert text.isascii()
-        assert len(text.splitlines()) <= 65
+        tables = 2 * max(0, len(session.variants) - 4)  # each variant has a line in both
+        assert len(text.splitlines()) <= 65 + tables
         if product is Flavor.MYSQL:
             assert [line for line in text.splitlines() if len(line) > 78] == []
             assert text.startswith("Synopsis: ")
