@@ -18,7 +18,7 @@ _TABLES_DUMPED_PER_S = 300
 SKIP_LOCKS = "--skip-lock-tables"
 """Option of a dump. Without it the server holds a lock for each table of a schema, and visits all for each table."""
 _LOCK_VISIT_S = 3e-6
-"""Between 5.7.22 (1e-6) and 8.0.31 (6e-6)."""
+"""Between 5.7.22 (1e-6) and 8.0.31 (6e-6 to 8e-6)."""
 _READ_ROWS_PER_S = 3_000
 """Rate for information_schema.tables, a guess between an old server's cold files and a new server's dictionary."""
 
