@@ -112,7 +112,7 @@ def test_throttling_by_a_cpu_limit_is_recorded(made: tuple[Build, Path], tmp_pat
     need_limits()
     build, datadir = made
     with (
-        server_limits(Limits(cpus=0.2), datadir) as group,
+        server_limits(Limits(cpus=0.05), datadir) as group,
         server_on(build, datadir, tmp_path / "logs") as server,
     ):
         server.group = group
