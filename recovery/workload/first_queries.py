@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from recovery.mysqld.client import variables
 from recovery.workload.schema import quote_identifier
 
 NamedQueries = tuple[tuple[str, str], ...]
@@ -24,8 +23,8 @@ _LISTED = (
     " and table_type = 'BASE TABLE'"
 )
 _TABLES = 100
-_KEEP_SIZES = "information_schema_stats_expiry"
-"""For how many seconds MySQL 8.0 and later keep the sizes: a day. Only the first start would have to find them."""
+_FIND_SIZES = "/*!80000 set session information_schema_stats_expiry = 0 */"
+"""MySQL 8.0 and later keep the sizes for a day: only the first start would have to find them. Others skip comments."""
 _DESCRIPTION = "-- Then, for each of 100 tables spread over all schemas: select 1 from TABLE limit 1;"
 
 
@@ -35,8 +34,7 @@ def first_queries(given: str | NamedQueries, connection: Connection[Cursor]) -> 
         yield from given
         return
     with connection.cursor() as cursor:
-        if variables(connection, [_KEEP_SIZES]):
-            cursor.execute(f"set session {_KEEP_SIZES} = 0")
+        cursor.execute(_FIND_SIZES)
         yield "size query", SIZE_QUERY
         cursor.execute(_LISTED)
         tables = sorted(cursor.fetchall())
@@ -49,4 +47,4 @@ def stored_script(setting: str) -> str:
     """Returns the SQL script of a stored setting: the text of the user's queries, or `default`."""
     if setting != DEFAULT:
         return f"{setting}\n"
-    return f"-- With MySQL 8.0 and later: set session {_KEEP_SIZES} = 0;\n{SIZE_QUERY};\n{_DESCRIPTION}\n"
+    return f"{_FIND_SIZES};\n{SIZE_QUERY};\n{_DESCRIPTION}\n"
