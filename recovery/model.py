@@ -972,6 +972,19 @@ class Session:
         """The axes on which the session's variants differ."""
         return self.differing_among(self.variants)
 
+    @cached_property
+    def axes_tell_all_apart(self) -> bool:
+        """Whether no two of the session's variants have the same values on its axes."""
+        return self.are_told_apart(self.variants, self.differing_axes)
+
+    def are_told_apart(self, variants: Sequence[str], axes: Sequence[Axis]) -> bool:
+        """Returns whether no two variants have the same values on these axes. Variants that differ only in the cache
+        have no axes."""
+        if not self.axes:
+            return False
+        cells = {tuple(self.value_of(variant, axis.name) for axis in axes) for variant in variants}
+        return len(cells) == len(variants)
+
     def differing_among(self, variants: Sequence[str]) -> tuple[Axis, ...]:
         """Returns the axes on which these variants have more than one value. A missing value does not count as one."""
         found = []

@@ -332,15 +332,6 @@ def _group_for_value(session: Session, axis: Axis, value: str) -> Group:
     return Group(value, variants, session.differing_among(variants), session.figure_of(variants[0]))
 
 
-def are_distinguishable(session: Session, group: Group) -> bool:
-    """Returns whether the variants of the group differ in their values on its axes. Variants that differ only in the
-    cache have no axes."""
-    if not session.axes:
-        return False
-    cells = [tuple(session.value_of(variant, axis.name) for axis in group.axes) for variant in group.variants]
-    return len(set(cells)) == len(cells)
-
-
 def scale_axis(group: Group) -> Axis | None:
     """Returns the numeric axis for the chart of the metric, preferably one without a base value, or None."""
     able = [axis for axis in group.axes if _is_scale(axis)]
@@ -358,9 +349,9 @@ def _is_scale(axis: Axis) -> bool:
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
     """Returns the variant's values on the axes, `point-select, threads 8, poll=on`, or its name if they do not tell it
     from all others: cold and warm starts differ on no axis."""
-    axes = tuple(axis for axis in session.differing_axes if axis.name not in without)
-    if not without and not are_distinguishable(session, Group("", session.variants, axes, "")):
+    if not without and not session.axes_tell_all_apart:
         return variant
+    axes = [axis for axis in session.differing_axes if axis.name not in without]
     cell = session.cells.get(variant, {})
     values = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
     return ", ".join(values) or ("" if without else variant)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
-from recovery.analysis.summary import Group, Summary, are_distinguishable, metric_values
+from recovery.analysis.summary import Group, Summary, metric_values
 from recovery.errors import escape_control
 from recovery.model import Metric, Session, Table, metric
 
@@ -240,7 +240,7 @@ def is_or_are(count: int) -> str:
 def key_headers(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[str, ...]:
     """Returns the headers of the key columns. Axis names are in words so that a long one can be wrapped; the notes have
     the spelling of the server."""
-    own = () if are_distinguishable(session, group) else ("variant",)
+    own = () if session.are_told_apart(group.variants, group.axes) else ("variant",)
     return ("version", *(words(axis.name) for axis in group.axes if axis.name not in without), *own)
 
 
@@ -250,7 +250,7 @@ def key_cells(
     """Returns the key cells of a row. `about` is a version and a variant."""
     version, variant = about
     cell = session.cells.get(variant, {})
-    own = () if are_distinguishable(session, group) else (variant,)
+    own = () if session.are_told_apart(group.variants, group.axes) else (variant,)
     values = (cell.get(axis.name, ABSENT) for axis in group.axes if axis.name not in without)
     return (version, *values, *own)
 
@@ -258,7 +258,7 @@ def key_cells(
 def numeric_columns(session: Session, group: Group, *, without: Collection[str] = ()) -> tuple[bool, ...]:
     """Returns which key columns are right-aligned: those that contain only numbers."""
     axes = [axis for axis in group.axes if axis.name not in without]
-    own = () if are_distinguishable(session, group) else (False,)
+    own = () if session.are_told_apart(group.variants, group.axes) else (False,)
     return (False, *(all(value[:1].isdigit() and " " not in value for value in axis.values) for axis in axes), *own)
 
 

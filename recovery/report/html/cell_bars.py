@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from recovery.analysis.summary import (
     Group,
-    are_distinguishable,
     cell_words_in_group,
     groups,
     main_value,
@@ -52,7 +51,7 @@ def cell_bars(session: Session, group: Group, key: str) -> Chart | None:
     parts: list[Markup] = []
     described: list[str] = []
     y = 0.0
-    is_named = are_distinguishable(session, group)
+    is_named = session.are_told_apart(group.variants, group.axes)
     for variant in group.variants:
         found = [(number, name) for number, name in enumerate(session.versions) if (name, variant) in cells]
         if not found:
