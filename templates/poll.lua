@@ -1,17 +1,17 @@
--- For sysbench: each thread asks the statements of a file in turn, and rests after each answer. The rest lies outside
+-- For sysbench: each thread asks the statements of a file in turn, and waits until the next is due. The wait lies outside
 -- of what sysbench times, so that its report tells the answers: events a second, and milliseconds of each.
 -- Outside of it as well, each tells from time to time what of the table cache's work was for itself, and what for all:
 -- the rest was for the load.
 
 sysbench.cmdline.options = {
    statements = {"File of statements, with a NUL byte after each", ""},
-   every = {"Seconds of rest after an answer", "0"},
+   every = {"Seconds from the beginning of a statement to that of the next", "0"},
    tables = {"Tables of which one is named where a statement says {table}", 1},
    schema = {"What it says for {database}", ""},
    counters = {"Statement that tells what was counted, global or session for {scope}: names and values", ""}
 }
 
-local LONGEST_REST_S = 0.1
+local LONGEST_WAIT_S = 0.1
 local TELL_EVERY_S = 1
 -- To tell takes no more than this share of the time.
 local TELLING = 0.01
@@ -96,19 +96,19 @@ local function tell(thread_id)
 end
 
 -- In short pieces: the end of the run is not slept through.
-local function rest(thread_id)
-   local left_s = every_s
+local function wait_until(next_s, thread_id)
+   local left_s = next_s - now_s()
    while left_s > 0 and ffi.C.sb_more_events(thread_id) do
       tell(thread_id)
-      local piece_s = math.min(left_s, LONGEST_REST_S)
-      ffi.C.usleep(piece_s * 1000000)
-      left_s = left_s - piece_s
+      ffi.C.usleep(math.min(left_s, LONGEST_WAIT_S) * 1000000)
+      left_s = next_s - now_s()
    end
 end
 
 function thread_run(thread_id)
    while ffi.C.sb_more_events(thread_id) do
       tell(thread_id)
+      local next_s = now_s() + every_s
       ffi.C.sb_event_start(thread_id)
       local answered, problem = pcall(event)
       if answered then
@@ -119,7 +119,7 @@ function thread_run(thread_id)
       elseif type(problem) ~= "table" or problem.errcode ~= sysbench.error.RESTART_EVENT then
          error(problem, 0)
       end
-      rest(thread_id)
+      wait_until(next_s, thread_id)
    end
    -- What cut an answer short may hit this, too.
    for _ = 1, LAST_TRIES do

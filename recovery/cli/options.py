@@ -454,7 +454,8 @@ OPTIONS = (
         field="experiment_options.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
     ),
     Option(
-        "every", "Pause of such a client between two queries. [default: 0]", "SECONDS", Kind.NUMBER, common=False,
+        "every", "Such a client begins a query so many seconds after the one before. [default: 0]", "SECONDS",
+        Kind.NUMBER, common=False,
         field="experiment_options.every_s", convert=values.decimal(0, 3600), stored="every_s",
     ),
     Option(

@@ -40,7 +40,7 @@ class Poll:
     clients: int
     """0: no polling. Such a load is the baseline for the same load with polling."""
     every_s: float
-    """Pause of each client between an answer and its next statement."""
+    """Seconds from the beginning of a client's statement to that of its next; it begins later if the answer does."""
     statements: tuple[str, ...]
     """Executed in turn. `{table}` is replaced by the name of a table, another one each time; `{database}` by the name
     of its schema."""
