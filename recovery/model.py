@@ -451,8 +451,6 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     # what can be changed under load
     "redo_spinning": _VersionRanges(((8, 0, 11), None), None),
     "lock_schedule": _VersionRanges(None, ((10, 2, 3), (10, 6, 0))),
-    # since when the table cache is divided by default, each part for some of the connections
-    "divided_table_cache": _VersionRanges(((5, 7, 8), None), None),
     # SHOW STATUS is answered from tables
     "status_tables": _VersionRanges(((5, 7, 6), None), None),
     # how definitions are changed, and where they are listed

@@ -46,7 +46,11 @@ def test_the_command_of_an_experiment_asks_for_the_same_session(name: str) -> No
     assert parsed(request.command) == request
 
 
-@pytest.mark.parametrize("kept", KEPT_SESSIONS)
+OTHER_DEFAULTS = ("2026-11-22-interference",)
+"""Sessions whose command names no sizes of the table cache, and is of a version with others."""
+
+
+@pytest.mark.parametrize("kept", [one for one in KEPT_SESSIONS if one not in OTHER_DEFAULTS])
 def test_a_stored_command_asks_for_the_same_session(kept: str, kept_sessions: Path) -> None:
     stored = json.loads((kept_sessions / kept / "report.json").read_text())
     request = parsed(stored["command"])

@@ -14,7 +14,6 @@ from at_work import write_scaling
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
 from recovery.cli.measure import request_from_arguments
-from recovery.cli.parse import possible_cache_instances
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.bench import check_differs
@@ -27,10 +26,8 @@ from recovery.mysqld.options import (
     POOL,
     max_clients,
     max_open_tables,
-    needed_cache_entries,
     needed_connections,
     needed_open_files,
-    table_cache_instances,
 )
 from recovery.report.stored_session import load_session
 from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, trial_seconds
@@ -363,46 +360,30 @@ def test_two_caches_that_would_be_the_same_are_refused(tmp_path: Path) -> None:
     assert ["most servers" in line for line in lines] == [True, True], "one of them leaves it as it is"
 
 
-@pytest.mark.parametrize(("files", "threads"), [(LIMIT, 10), (LIMIT, 1), (LIMIT, 64), (5000, 10), (1024, 10)])
-def test_the_default_caches_are_one_too_small_and_one_that_is_possible(files: int, threads: int) -> None:
-    found = interference(replace(HOST, open_files=files), threads=(threads,))
-    fewer, more = map(int, axis_values(found, "table_open_cache"))
-    (tables,) = map(int, axis_values(found, "tables"))
-    assert fewer < tables * 16, "too few for each instance to hold them once"
-    assert (
-        needed_cache_entries(tables, threads=threads, instances=16) <= more <= max_open_tables(files, connections=1000)
-    )
-
-
-def test_entries_of_the_cache_are_divided_among_instances() -> None:
-    versions = ("5.6.24", "5.7.22", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5")
-    assert [table_cache_instances(parse_version(one)) for one in versions] == [(1,), (16,), (16,), (1,), (1,)]
-    varied = [table_cache_instances(parse_version(one), (1, 8)) for one in versions]
-    assert varied == [(1, 8), (1, 8), (1, 8), (1,), (1,)]
-    assert possible_cache_instances(ExperimentOptions(), ("5.6.24", "8.0.31"), {}) == (1, 16)
-    assert possible_cache_instances(ExperimentOptions(), (), {}) == (16,), "the user's own server may do anything"
-    assert possible_cache_instances(ExperimentOptions(), ("5.7.22",), {"table_open_cache_instances": "4"}) == (4,)
-    both = ExperimentOptions(options=(("table_open_cache_instances", ("1", "16")),))
-    assert possible_cache_instances(both, ("5.7.22", "mariadb-10.11.5"), {}) == (1, 16)
-
-
 @pytest.mark.parametrize(
-    ("instances", "caches", "most"), [((16,), ["2000", "9000"], 592), ((1,), ["250", "5625"], 948)]
+    ("files", "tables", "used", "caches"),
+    [
+        (LIMIT, 10_000, "1000", ["2000", "9485"]),
+        (100_000, 10_000, "1000", ["2000", "20000"]),
+        (LIMIT, 1000, "100", ["200", "2000"]),
+        (LIMIT, 40, "4", ["8", "80"]),
+        (1024, 10_000, "200", ["400"]),
+    ],
 )
-def test_a_cache_with_one_instance_holds_more_tables(instances: tuple[int, ...], caches: list[str], most: int) -> None:
-    host = replace(HOST, instances=instances)
-    assert axis_values(interference(host), "table_open_cache") == caches
-    assert interference(host, load_tables=(most,))
-    with pytest.raises(UsageError, match="entries in the table cache"):
-        interference(host, load_tables=(most + 1,))
+def test_the_default_caches_are_for_the_tables_of_the_load_and_for_all(
+    files: int, tables: int, used: str, caches: list[str]
+) -> None:
+    schema = replace(find_experiment("interference").schema, tables=tables)
+    found = works("interference", ExperimentOptions(), schema, replace(HOST, open_files=files))
+    assert axis_values(found, "tables") == [used]
+    assert axis_values(found, "table_open_cache") == caches
+    assert max(map(int, caches)) <= max_open_tables(files, connections=1000)
 
 
-def test_more_tables_than_a_cache_can_hold_are_refused_with_what_fits() -> None:
-    with pytest.raises(UsageError, match="16,000 entries in the table cache") as error:
-        interference(load_tables=(1000,))
-    assert "OPTION=table_open_cache=2371,9485" in error.value.hint
+def test_caches_follow_the_tables_that_the_load_uses() -> None:
+    assert axis_values(interference(load_tables=(100, 500)), "table_open_cache") == ["1000", "9485"]
     chosen = interference(load_tables=(1000,), options=(("table_open_cache", ("400",)),))
-    assert len(chosen) == 2, "values of the user are accepted"
+    assert axis_values(chosen, "table_open_cache") == ["400"], "values of the user are accepted"
 
 
 @pytest.mark.parametrize(
@@ -422,25 +403,14 @@ def test_as_many_may_connect_as_there_are_clients(
 
 
 def test_connections_leave_fewer_files_for_tables() -> None:
-    found = interference(threads=(4000,))
-    assert axis_values(found, "tables") == ["1"]
     most = max_open_tables(LIMIT, connections=4017)
     assert most == (LIMIT - 30 - 4017) // 2
-    assert max(map(int, axis_values(found, "table_open_cache"))) <= most
+    assert axis_values(interference(threads=(4000,)), "table_open_cache") == ["2000", str(most)]
 
 
 def test_more_clients_than_files_suffice_for_are_refused_with_what_fits() -> None:
-    with pytest.raises(UsageError, match="10,000 clients over 1 table need 10,000 entries in the table") as error:
-        interference(threads=(10_000,))
-    most = int(error.value.hint.split("THREADS=")[1].split()[0])
-    assert interference(threads=(most,))
-    with pytest.raises(UsageError, match="entries in the table cache"):
-        interference(threads=(most + 1,))
-    with pytest.raises(UsageError, match="80 clients over 500 tables need 40,000") as error:
-        interference(threads=(80,), load_tables=(500,))
-    assert interference(threads=(80,), load_tables=(int(error.value.hint.split("=")[1].split()[0]),))
     with pytest.raises(UsageError, match=r"19,200 clients at once .* the limit is 19,154 clients") as error:
-        interference(threads=(9200,), pollers=10_000, options=(("table_open_cache", ("400",)),))
+        interference(threads=(9200,), pollers=10_000)
     assert "THREADS=" in error.value.hint
 
 

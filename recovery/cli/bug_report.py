@@ -44,6 +44,8 @@ _MIN_STACK_SAMPLES = 5
 _FIXED_IN_MARIADB = "https://jira.mariadb.org/browse/MDEV-32027"
 _MAX_CELLS = 12
 """Most rows of the table of a load."""
+_NAMES = ("version", "variant")
+_STATED_ABOVE = ("version", "runs")
 _YOURS = "[yours to write]"
 _NEEDED = "Crash recovery needs only the files that were modified since the last checkpoint."
 
@@ -234,20 +236,19 @@ def _description(session: Session, product: Flavor) -> Iterator[str]:
 
 
 def _startup_table(session: Session, cells: Sequence[Summary]) -> Table:
-    """Returns the means of all cells: seconds, and what was read for each table of the schema."""
+    """Returns the means of all cells: seconds, and what was read for each table of the schema.
+
+    The version and the number of runs are left out if they are the same everywhere: the text above states them."""
     measured = measured_runs_by_cell(session)
-    rows = [(one, measured[one.version, one.variant]) for one in cells]
-    traced = any(run.tablespaces_opened is not None for _, runs in rows for run in runs)
-    return Table(
-        title="",
-        headers=(
-            *("version", "variant", "runs", "seconds", "+-", "bytes/table", "reads/table"),
-            *(("opened", "modified") if traced else ()),
-        ),
-        rows=tuple((*_figures(one, runs), *(_files(runs) if traced else ())) for one, runs in rows),
-        numeric=(False, False, *(True,) * (7 if traced else 5)),
-        keys=2,
-    )
+    rows = [_startup_row(one, measured[one.version, one.variant]) for one in cells]
+    columns = {header: tuple(row[header] for row in rows) for header in rows[0]}
+    shown = {
+        header: values
+        for header, values in columns.items()
+        if set(values) != {fmt.ABSENT} and (header not in _STATED_ABOVE or len(set(values)) > 1)
+    }
+    numeric = tuple(header not in _NAMES for header in shown)
+    return Table("", tuple(shown), tuple(zip(*shown.values(), strict=True)), numeric=numeric, keys=numeric.count(False))
 
 
 def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
@@ -269,17 +270,22 @@ def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     )
 
 
-def _figures(one: Summary, runs: Sequence[Run]) -> tuple[str, ...]:
+def _startup_row(one: Summary, runs: Sequence[Run]) -> dict[str, str]:
+    """Returns the values of a row, by the header of their column."""
     size, reads = (mean(per_table(run, name) for run in runs) for name in ("read_bytes", "read_requests"))
-    error = fmt.interval_column(metric(one.name), one)
-    each = (fmt.size(None if size is None else round(size)), fmt.ratio(reads))
-    return (one.version, one.variant, str(one.count), fmt.seconds(one.mean), error, *each)
-
-
-def _files(runs: Sequence[Run]) -> Iterator[str]:
-    for name in ("tablespaces_opened", "tablespaces_modified"):
-        count = mean(getattr(run, name) for run in runs)
-        yield fmt.ABSENT if count is None else f"{count:,.0f}"
+    opened, modified = (
+        mean(getattr(run, name) for run in runs) for name in ("tablespaces_opened", "tablespaces_modified")
+    )
+    return {
+        "version": one.version,
+        "variant": one.variant,
+        "runs": str(one.count),
+        "seconds": fmt.seconds(one.mean),
+        "+-": fmt.interval_column(metric(one.name), one),
+        "bytes, reads/table": f"{fmt.size(None if size is None else round(size))}, {fmt.ratio(reads)}",
+        "opened": fmt.ABSENT if opened is None else f"{opened:,.0f}",
+        "modified": fmt.ABSENT if modified is None else f"{modified:,.0f}",
+    }
 
 
 def _expected(session: Session, product: Flavor, slow: Summary) -> str:

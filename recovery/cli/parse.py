@@ -5,7 +5,6 @@ recovery.toml. A warm measurement that names no server takes its options from th
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -32,14 +31,7 @@ from recovery.linux.cgroups import usable_cpus
 from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.model import NO_LIMITS, Limits, OwnData, Schema
-from recovery.mysqld.options import (
-    CACHE_INSTANCES,
-    DEFAULT_CACHE_INSTANCES,
-    base_name,
-    datadir_settings,
-    parse_defaults_file,
-    table_cache_instances,
-)
+from recovery.mysqld.options import base_name, datadir_settings, parse_defaults_file
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.fmt import count_text
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
@@ -88,8 +80,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
         schema = requested_schema(experiment, field_values("schema", wanted), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
-        instances = possible_cache_instances(options, versions, dict(own.get("server_options", ())))
-        host = replace(host_capacity(limits), instances=instances)
+        host = host_capacity(limits)
         host = replace(host, open_files=own.get("open_files", host.open_files))
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
@@ -484,20 +475,3 @@ def _reserved_cpus(limits: Limits) -> dict[str, Any]:
         "server_cpus": procfs.format_cpu_list(apart.server),
         "client_cpus": procfs.format_cpu_list(apart.clients),
     }
-
-
-def possible_cache_instances(
-    options: ExperimentOptions, versions: tuple[str, ...], settings: Mapping[str, str]
-) -> tuple[int, ...]:
-    """Returns the numbers of table cache instances that the servers may have, each number once.
-
-    If the release of a server is not known before the server is fetched, it counts with the numbers that the user
-    gave, or else with the default number."""
-    named = dict(options.options).get(CACHE_INSTANCES)
-    if named is None:
-        named = (settings[CACHE_INSTANCES],) if CACHE_INSTANCES in settings else ()
-    numbers = [int(one) for one in named if re.fullmatch(r"[0-9]{1,9}", one) and int(one) > 0]
-    releases = [parse_version_option(text).release for text in versions]
-    unknown = tuple(numbers) or (DEFAULT_CACHE_INSTANCES,)
-    found = [table_cache_instances(release, numbers) if release else unknown for release in releases]
-    return tuple(sorted({one for each in found or [unknown] for one in each}))

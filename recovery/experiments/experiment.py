@@ -32,7 +32,6 @@ from recovery.model import (
     startup_specs,
 )
 from recovery.mysqld.launcher import open_files_limit
-from recovery.mysqld.options import DEFAULT_CACHE_INSTANCES
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench, Contents
@@ -62,7 +61,7 @@ class ExperimentOptions:
     """The user's own statements, as pairs of name and statement."""
     pollers: int = 1
     every_s: float = 0.0
-    """Pause of a poller between an answer and its next query."""
+    """Seconds from the beginning of a query of a poller to that of its next."""
     memory_ratio: float | None = None
     """Size of the data divided by the size of the buffer pool."""
     seed: int = 1
@@ -88,8 +87,6 @@ class HostCapacity:
     """Returns why no separate disk can be made for a server, or None if it can. The call tries it."""
     no_power_cut: Callable[[], str | None] = lambda: _NOT_TRIED
     """Returns why no separate disk that can lose its power is possible, or None if it is."""
-    instances: tuple[int, ...] = (DEFAULT_CACHE_INSTANCES,)
-    """Numbers of table cache instances of the servers; each server divides its entries among them."""
 
 
 VariantPlanner = Callable[[ExperimentOptions, Schema, HostCapacity], tuple[VariantSpec, ...]]

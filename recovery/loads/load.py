@@ -20,7 +20,7 @@ import pymysql
 
 from recovery.builds.packages import DUMP, SYSBENCH
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
-from recovery.experiments.bench import SCRATCH_SCHEMA, Bench
+from recovery.experiments.bench import SCRATCH_SCHEMA, Bench, drop_scratch_schema
 from recovery.experiments.experiment import (
     STANDARD,
     TIMED_LOG,
@@ -29,6 +29,7 @@ from recovery.experiments.experiment import (
     HostCapacity,
     LoadRecord,
     Measurement,
+    Pairs,
     Sizes,
     VariantPlanner,
     accept,
@@ -386,7 +387,7 @@ def create_tables(bench: Bench, task: CreateTask, watch: TaskMonitor) -> TaskRes
     same state."""
     bench.on_step(f"creating {task.tables:,} tables, one by one")
     with bench.server.session() as connection, connection.cursor() as cursor:
-        cursor.execute(f"drop schema if exists {SCRATCH_SCHEMA}")
+        drop_scratch_schema(cursor)
         cursor.execute(f"create schema {SCRATCH_SCHEMA}")
         with watch.measured():
             for number in range(1, task.tables + 1):
@@ -394,7 +395,7 @@ def create_tables(bench: Bench, task: CreateTask, watch: TaskMonitor) -> TaskRes
                     f"create table {SCRATCH_SCHEMA}.table_{number} (id int primary key auto_increment, s1 varchar(32))"
                 )
         bench.on_step("dropping the tables")
-        cursor.execute(f"drop schema {SCRATCH_SCHEMA}")
+        drop_scratch_schema(cursor)
     per_s = task.tables / watch.seconds
     return TaskResult({"elapsed_s": watch.seconds, "tables_made": float(task.tables), "tables_per_s": per_s}, {})
 
@@ -500,8 +501,10 @@ def load_experiment(
     sizes: Sizes,
     foreign_keys: int = 0,
     names: tuple[str, ...] = (),
+    server: Pairs = (),
 ) -> Experiment:
-    """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`.
+    """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`, with
+    these options of the server.
 
     Its `variant_specs` raise UsageError if the host has too little memory or too few file descriptors for the loads."""
 
@@ -517,7 +520,7 @@ def load_experiment(
 
     def settings(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
         clients = max_simultaneous_clients(plan(requested, schema, host))
-        return load_settings(requested, schema, host, clients=clients)
+        return {**load_settings(requested, schema, host, clients=clients), **dict(server)}
 
     return Experiment(
         name,

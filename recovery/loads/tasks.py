@@ -13,7 +13,7 @@ ROW_BYTES = 250
 _TABLE_BYTES = 128 << 10
 _PAGE_BYTES = 16 << 10
 _ROWS_INTO_MEMORY_PER_S = 700_000
-_TABLES_CREATED_PER_S = 130
+_TABLES_CREATED_PER_S = 300
 _TABLES_DUMPED_PER_S = 300
 SKIP_LOCKS = "--skip-lock-tables"
 """Option of a dump. Without it the server holds a lock for each table of a schema, and visits all for each table."""

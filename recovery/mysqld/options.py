@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import jinja2
 
 from recovery.errors import UsageError
-from recovery.model import Flavor, Version, can
+from recovery.model import Version, can
 
 KEY_FILE = "keyfile"
 """The key file of encrypted tables, in a folder next to the server's data directory. MariaDB reads it; MySQL ignores it
@@ -397,9 +397,6 @@ CACHE_INSTANCES = "table_open_cache_instances"
 POOL = "innodb_buffer_pool_size"
 POOL_OPTIONS = (POOL, "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size")
 """The pool size, and the two options by which servers round it."""
-DEFAULT_CACHE_INSTANCES = 16
-"""Default number of table cache instances in MySQL from 5.7 on. Each has its share of the entries, and a connection
-uses one of them."""
 
 
 def max_open_tables(files: int, *, connections: int) -> int:
@@ -422,21 +419,3 @@ def max_clients(files: int) -> int:
 def needed_open_files(tables: int, *, connections: int) -> int:
     """Returns the open-files limit that is needed to keep this number of tables open."""
     return tables * FILES_PER_TABLE + connections + RESERVED_FILES
-
-
-def table_cache_instances(version: Version, named: Sequence[int] = ()) -> tuple[int, ...]:
-    """Returns the numbers of table cache instances that share the entries: those that the user names, or else the
-    default of the version.
-
-    For MariaDB the number is always 1. There each instance has as many entries as all instances together have
-    elsewhere, and the server begins with one and adds others where threads wait."""
-    if version.flavor is Flavor.MARIADB:
-        return (1,)
-    return tuple(named) or (DEFAULT_CACHE_INSTANCES if can(version, "divided_table_cache") else 1,)
-
-
-def needed_cache_entries(tables: int, *, threads: int, instances: int) -> int:
-    """Returns the table cache entries needed by a load in which every thread uses every table: each instance must hold
-    the tables once for each thread that uses it."""
-    each = -(-threads // instances)
-    return tables * each * instances

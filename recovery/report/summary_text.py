@@ -535,9 +535,12 @@ def advice_of(session: Session) -> str | None:
 
 
 def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
-    """Returns the slowest cold start, or else the slowest start, or None if none was measured."""
+    """Returns the slowest cold start with the options that others are compared with, or else the slowest start, or None
+    if none was measured."""
     measured = [one for one in found if one.count]
-    cold = [one for one in measured if session.cache_of(one.variant) == Cache.COLD] or measured
+    bases = {(axis.name, axis.base) for axis in session.axes if axis.base is not None}
+    plain = [one for one in measured if bases <= session.cells.get(one.variant, {}).items()] or measured
+    cold = [one for one in plain if session.cache_of(one.variant) == Cache.COLD] or plain
     return max(cold, key=lambda one: one.mean or 0.0, default=None)
 
 
