@@ -41,11 +41,12 @@ KEPT_SESSIONS = (
     "2026-11-25-million-scale-mariadb", "2026-11-25-million-traced", "2026-11-25-six-servers", "2026-11-25-what-helps",
     "2026-11-26-10000-created", "2026-11-26-5.6.24-9.7", "2026-11-26-5.7.22", "2026-11-26-5.7.22-as-published",
     "2026-11-26-5.7.22-one-cpu", "2026-11-26-8.0.31", "2026-11-26-8.0.31-one-cpu", "2026-11-26-8.0.31-two-cpus",
-    "2026-11-26-clean-start-8.0.31", "2026-11-26-dump-1000", "2026-11-26-dump-2000", "2026-11-26-dump-4000",
-    "2026-11-26-first-queries-8.0.31", "2026-11-26-interference", "2026-11-26-interference-loop",
-    "2026-11-26-killed-during-shutdown", "2026-11-26-million", "2026-11-26-million-dump",
-    "2026-11-26-million-dump-5.7.22", "2026-11-26-million-queries", "2026-11-26-million-scale",
-    "2026-11-26-million-traced", "2026-11-26-what-helps-5.7.22", "2026-11-26-what-helps-8.0.31",
+    "2026-11-26-built-mariadb-10.11.5", "2026-11-26-clean-start-8.0.31", "2026-11-26-dump-1000", "2026-11-26-dump-2000",
+    "2026-11-26-dump-4000", "2026-11-26-first-queries-8.0.31", "2026-11-26-interference",
+    "2026-11-26-interference-loop", "2026-11-26-killed-during-shutdown", "2026-11-26-million",
+    "2026-11-26-million-dump", "2026-11-26-million-dump-5.7.22", "2026-11-26-million-queries",
+    "2026-11-26-million-scale", "2026-11-26-million-traced", "2026-11-26-what-helps-5.7.22",
+    "2026-11-26-what-helps-8.0.31",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
