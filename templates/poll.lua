@@ -1,5 +1,5 @@
--- For sysbench: each thread asks the statements of a file in turn, and waits until the next is due. The wait lies outside
--- of what sysbench times, so that its report tells the answers: events a second, and milliseconds of each.
+-- For sysbench: each thread asks the statements of a file in turn, and waits until the next is due. The wait lies
+-- outside of what sysbench times, so that its report tells the answers: events a second, and milliseconds of each.
 -- Outside of it as well, each tells from time to time what of the table cache's work was for itself, and what for all:
 -- the rest was for the load.
 
