@@ -42,7 +42,7 @@ _MAX_WARNINGS = 1
 _MIN_STACK_SAMPLES = 5
 """A stack of a phase with fewer samples shows nothing."""
 _FIXED_IN_MARIADB = "https://jira.mariadb.org/browse/MDEV-32027"
-_MAX_CELLS = 12
+_MAX_CELLS = 10
 """Most rows of the table of a load."""
 _NAMES = ("version", "variant")
 _STATED_ABOVE = ("version", "runs")

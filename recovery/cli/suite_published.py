@@ -206,6 +206,7 @@ class ClaimVerdict(StrEnum):
     """The verdict about a claim, in words of the report."""
 
     HOLDS = "holds"
+    LESS = "less than published"
     NOT = "does not reproduce"
     OPPOSITE = "opposite"
     INCONCLUSIVE = "inconclusive"
@@ -285,8 +286,9 @@ def _judge_change(claim: Claim, ours: Effect) -> Judged:
         return ClaimVerdict.OPPOSITE, ""
     if least is None or most is None or (low <= most and high >= least) or (claim.at_least and high >= least):
         return ClaimVerdict.HOLDS, ""
-    stronger = (ours.value > most) == more and not claim.at_least
-    return ClaimVerdict.HOLDS, "more than published" if stronger else "less than published"
+    if claim.at_least or (ours.value > most) != more:
+        return ClaimVerdict.LESS, ""
+    return ClaimVerdict.HOLDS, "more than published"
 
 
 def _judge_levels(claim: Claim, sides: Sequence[Sequence[float]]) -> Judged | None:
@@ -460,7 +462,8 @@ def _answer_by_level(session: Session, claim: Claim, unanswered: Answer, runs: S
         return answer
     error = half_interval_95(values)
     low, high = ours - error, ours + error
-    return replace(answer, interval=(low, high), interval_text=f"{level_text(claim, low)} to {level_text(claim, high)}")
+    ends = dict.fromkeys((level_text(claim, low), level_text(claim, high)))
+    return replace(answer, interval=(low, high), interval_text=" to ".join(ends))
 
 
 def _level_of_run(session: Session, claim: Claim, run: Run) -> float | None:

@@ -244,7 +244,8 @@ def _headline(answer: Answer | None) -> str:
     """Returns a sentence about an answer, or an empty text without one."""
     if answer is None:
         return ""
-    interval = f" ({answer.interval_text})" if answer.interval_text else ""
+    shown = answer.interval_text not in ("", answer.ours_text)
+    interval = f" ({answer.interval_text})" if shown else ""
     what = f"{answer.what[0].upper()}{answer.what[1:]}"
     return f" {what}: {answer.ours_text}{interval} here, {answer.published_text} published."
 
@@ -316,7 +317,7 @@ def _answers_table(answers: Sequence[Answer]) -> Table:
     notes = [f"Note {number}: {note}." for note, number in reasons.items()]
     if any(one.is_ratio for one in answers):
         notes.append("A ratio is a mean divided by a mean, with its 95 % interval if both have three runs.")
-    significant = [one.is_significant for one in answers if one.interval]
+    significant = [one.is_significant for one in answers if one.interval and one.is_ratio]
     fixed = "The claims were fixed before the measurement, so each is judged by itself."
     notes += [f"{fixed} {text}" for text in fmt.chance_notes(significant)]
     return Table(
@@ -351,6 +352,7 @@ def opening(record: SuiteRecord, results: Sequence[ExperimentResult]) -> tuple[s
 
 _BADGES = {
     ClaimVerdict.HOLDS.value: "good",
+    ClaimVerdict.LESS.value: "doubtful",
     ClaimVerdict.NOT.value: "bad",
     ClaimVerdict.OPPOSITE.value: "bad",
     ClaimVerdict.INCONCLUSIVE.value: "doubtful",

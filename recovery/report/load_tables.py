@@ -208,13 +208,21 @@ def _creation_row(session: Session, version: str, tried: tuple[float, float] | N
     slow = (fmt.ABSENT,) * 4
     if tried is not None and tables:
         some, seconds = tried
+        all_of_them = _extrapolated_s(tables, tried)
         slow = (
             f"{some:,.0f}",
             fmt.duration(seconds),
             fmt.number(some / seconds),
-            fmt.duration(tables * seconds / some),
+            fmt.ABSENT if all_of_them is None else fmt.duration(all_of_them),
         )
     return (version, fmt.count(None if tables is None else int(tables)), *fast, *slow)
+
+
+def _extrapolated_s(tables: float | None, tried: tuple[float, float] | None) -> float | None:
+    """Returns the seconds that all tables would take one by one; None if all were created so, or none."""
+    if tables is None or tried is None or tried[0] >= tables:
+        return None
+    return tables * tried[1] / tried[0]
 
 
 # --- Duration of each query and dump, laid out like the published table
@@ -283,11 +291,8 @@ def _creation_rows(session: Session) -> Iterator[_Row]:
     if any(build_s):
         yield _Row(1, f"creating all {many:,.0f}, fast", build_s)
     tried = created_one_by_one(session)
-    if tried and many:
-        all_of_them = tuple(
-            count * tried[version][1] / tried[version][0] if (count := tables[version]) and version in tried else None
-            for version in session.versions
-        )
+    all_of_them = tuple(_extrapolated_s(tables[version], tried.get(version)) for version in session.versions)
+    if any(all_of_them):
         yield _Row(1, f"creating all {many:,.0f} one by one", all_of_them, extrapolated=True)
 
 
