@@ -282,10 +282,14 @@ def _startup_row(one: Summary, runs: Sequence[Run]) -> dict[str, str]:
         "runs": str(one.count),
         "seconds": fmt.seconds(one.mean),
         "+-": fmt.interval_column(metric(one.name), one),
-        "bytes, reads/table": f"{fmt.size(None if size is None else round(size))}, {fmt.ratio(reads)}",
-        "opened": fmt.ABSENT if opened is None else f"{opened:,.0f}",
-        "modified": fmt.ABSENT if modified is None else f"{modified:,.0f}",
+        "bytes, reads/table": f"{fmt.size(_rounded(size))}, {fmt.ratio(reads)}",
+        "opened": fmt.count(_rounded(opened)),
+        "modified": fmt.count(_rounded(modified)),
     }
+
+
+def _rounded(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def _expected(session: Session, product: Flavor, slow: Summary) -> str:
