@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -246,13 +245,12 @@ def sampler_of(pid: int, folder: Path, programs: tuple[str, ...] = ("eu-stack",)
 
 
 def sampled(folder: Path, name: str, is_enough: Callable[[StackSampler], bool]) -> StackSamples:
-    """Samples of a process that rests."""
+    """Samples of a process that rests, since the host was started: `PERF` has fixed times on its clock."""
     with process(RESTS) as pid:
-        since = time.monotonic()
         sampling = sampler_of(pid, folder, (name,))
         with sampling.of(pid):
             until(lambda: is_enough(sampling), "the output of the program")
-        return sampling.seen(pid, since=since, phases=(Phase("rest to ready", 0.0, 600.0),))
+        return sampling.seen(pid, since=0.0, phases=(Phase("rest to ready", 0.0, 600.0),))
 
 
 def has_complained(sampling: StackSampler) -> bool:
