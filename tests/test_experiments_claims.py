@@ -68,8 +68,8 @@ def test_every_publication_has_its_scenario_and_one_form_of_each_claim() -> None
     ("figures", "claim", "verdict", "note"),
     [
         ((83, 83.5, 82.5), {}, ClaimVerdict.HOLDS, ""),
-        ((60, 60.5, 59.5), {}, ClaimVerdict.HOLDS, "more than published"),
-        ((95, 95.5, 94.5), {}, ClaimVerdict.LESS, ""),
+        ((60, 60.5, 59.5), {}, ClaimVerdict.HOLDS, "stronger than published"),
+        ((95, 95.5, 94.5), {}, ClaimVerdict.WEAKER, ""),
         ((100, 101, 99.5), {}, ClaimVerdict.NOT, "no significant difference"),
         ((150, 151, 149), {}, ClaimVerdict.OPPOSITE, ""),
         ((60, 100, 115), {}, ClaimVerdict.INCONCLUSIVE, "both the published effect and no difference"),
@@ -78,7 +78,7 @@ def test_every_publication_has_its_scenario_and_one_form_of_each_claim() -> None
         ((83, 83.5, 82.5), {"ratio": 1.0}, ClaimVerdict.NOT, "is significant"),
         ((60, 100, 140), {"ratio": 1.0}, ClaimVerdict.INCONCLUSIVE, "could hide a difference"),
         ((180, 181, 179), {"ratio": 1.7, "at_least": True}, ClaimVerdict.HOLDS, ""),
-        ((150, 151, 149), {"ratio": 1.7, "at_least": True}, ClaimVerdict.LESS, ""),
+        ((150, 151, 149), {"ratio": 1.7, "at_least": True}, ClaimVerdict.WEAKER, ""),
         ((127, 127.5, 126.5), {"ratio": 1.25, "up_to": 1.3}, ClaimVerdict.HOLDS, ""),
         ((80, 80.5, 79.5), {"ratio": None, "direction": "less"}, ClaimVerdict.HOLDS, ""),
         ((120, 121, 119), {"ratio": None, "direction": "less"}, ClaimVerdict.OPPOSITE, ""),
@@ -157,7 +157,7 @@ def test_each_version_and_cell_that_a_claim_leaves_open_has_an_answer() -> None:
     assert all(answer.ours and answer.ours > 1 for answer in found)
     found = [one for one in published_answers("interference", interference()) if one.what.startswith("5.7: queries/s")]
     assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
-    assert [one.verdict for one in found] == [ClaimVerdict.HOLDS, ClaimVerdict.LESS, ClaimVerdict.NOT]
+    assert [one.verdict for one in found] == [ClaimVerdict.HOLDS, ClaimVerdict.WEAKER, ClaimVerdict.NOT]
 
 
 def test_unmeasured_versions_are_left_out_and_unmeasured_cells_reported() -> None:

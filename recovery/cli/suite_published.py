@@ -206,7 +206,7 @@ class ClaimVerdict(StrEnum):
     """The verdict about a claim, in words of the report."""
 
     HOLDS = "holds"
-    LESS = "less than published"
+    WEAKER = "weaker than published"
     NOT = "does not reproduce"
     OPPOSITE = "opposite"
     INCONCLUSIVE = "inconclusive"
@@ -287,8 +287,8 @@ def _judge_change(claim: Claim, ours: Effect) -> Judged:
     if least is None or most is None or (low <= most and high >= least) or (claim.at_least and high >= least):
         return ClaimVerdict.HOLDS, ""
     if claim.at_least or (ours.value > most) != more:
-        return ClaimVerdict.LESS, ""
-    return ClaimVerdict.HOLDS, "more than published"
+        return ClaimVerdict.WEAKER, ""
+    return ClaimVerdict.HOLDS, "stronger than published"
 
 
 def _judge_levels(claim: Claim, sides: Sequence[Sequence[float]]) -> Judged | None:

@@ -352,7 +352,7 @@ def opening(record: SuiteRecord, results: Sequence[ExperimentResult]) -> tuple[s
 
 _BADGES = {
     ClaimVerdict.HOLDS.value: "good",
-    ClaimVerdict.LESS.value: "doubtful",
+    ClaimVerdict.WEAKER.value: "doubtful",
     ClaimVerdict.NOT.value: "bad",
     ClaimVerdict.OPPOSITE.value: "bad",
     ClaimVerdict.INCONCLUSIVE.value: "doubtful",
