@@ -33,7 +33,7 @@ KEPT_SESSIONS = (
     "2026-11-22-crash-matrix-coming-back", "2026-11-22-crash-matrix-definitions",
     "2026-11-22-crash-matrix-definitions-5.6.24", "2026-11-22-crash-matrix-inserts",
     "2026-11-22-crash-matrix-recovery-shutdown", "2026-11-22-crash-matrix-writing", "2026-11-22-damage",
-    "2026-11-22-interference", "2026-11-22-metadata", "2026-11-22-write-scaling", "2026-11-23-mariadb-11.4-tls",
+    "2026-11-22-interference", "2026-11-22-metadata", "2026-11-23-mariadb-11.4-tls",
     "2026-11-23-mariadb-11.4-trace", "2026-11-23-two-versions-traced", "2026-11-23-warm-20000",
     "2026-11-25-5.7.22-2g", "2026-11-25-5.7.22-5000-iops", "2026-11-25-5.7.22-read-ahead-128",
     "2026-11-25-5.7.22-read-ahead-16", "2026-11-25-mariadb-200000", "2026-11-25-mariadb-traced",
@@ -51,6 +51,8 @@ KEPT_SESSIONS = (
     "2026-11-26-million-dump", "2026-11-26-million-dump-5.7.22", "2026-11-26-million-queries",
     "2026-11-26-million-scale", "2026-11-26-million-traced", "2026-11-26-table-cache",
     "2026-11-26-table-cache-waits", "2026-11-26-what-helps-5.7.22", "2026-11-26-what-helps-8.0.31",
+    "2026-11-26-write-scaling", "2026-11-27-built-5.6.24", "2026-11-27-one-client",
+    "2026-11-27-write-scaling-waits",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""

@@ -300,9 +300,8 @@ def _expected(session: Session, product: Flavor, slow: Summary) -> str:
     if not any(run.crash_proof for run in runs):
         return _YOURS
     if opened is not None and modified is not None and opened > modified and _names_modified_files(slow.version):
-        rule = (
-            f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else f"{CLAIM} (the manual, {MANUAL})."
-        )
+        manual = f"{CLAIM} (the manual of 5.7, {MANUAL})."
+        rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else manual
         return f"{rule} Here {opened:,.0f} are opened, and {modified:,.0f} were modified."
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
     fast = min(others, key=lambda one: one.mean or 0.0)
@@ -353,7 +352,7 @@ def _limits(session: Session) -> Iterator[str]:
     found = findings(session)
     yield from (f"Warning, {one.about}: {one.text}" for one in found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS:
-        yield f"{len(found) - _MAX_WARNINGS} more warnings are in report.txt."
+        yield f"report.txt has {fmt.count_text(len(found) - _MAX_WARNINGS, 'more warning')}."
 
 
 def _frames(chain: CallChain) -> str:
