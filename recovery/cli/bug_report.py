@@ -48,6 +48,7 @@ _NAMES = ("version", "variant")
 _STATED_ABOVE = ("version", "runs")
 _YOURS = "[yours to write]"
 _NEEDED = "Crash recovery needs only the files that were modified since the last checkpoint."
+_PROMISED = f"{CLAIM} (the manual of 5.7, {MANUAL})."
 
 Section = tuple[str, tuple["str | Table | tuple[str, ...]", ...]]
 """A heading and what is under it: paragraphs, tables, and lines that stay as they are."""
@@ -300,8 +301,7 @@ def _expected(session: Session, product: Flavor, slow: Summary) -> str:
     if not any(run.crash_proof for run in runs):
         return _YOURS
     if opened is not None and modified is not None and opened > modified and _names_modified_files(slow.version):
-        manual = f"{CLAIM} (the manual of 5.7, {MANUAL})."
-        rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else manual
+        rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else _PROMISED
         return f"{rule} Here {opened:,.0f} are opened, and {modified:,.0f} were modified."
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
     fast = min(others, key=lambda one: one.mean or 0.0)
