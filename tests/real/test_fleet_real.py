@@ -30,7 +30,7 @@ pytestmark = [
         for name in ("sshd", "ansible-playbook", "unshare", "sudo")
     ),
 ]
-RUNS = 2
+RUNS = 3
 SESSION = f"cold-recovery --version 5.7.22 --tables 50 --runs {RUNS} --no-probe --no-drop-caches"
 # The home folders are the host's own, of root and of a user who may become root; /run has its host lock.
 HOST = """
