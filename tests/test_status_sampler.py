@@ -97,6 +97,14 @@ def test_a_counter_that_was_reset_and_a_missing_value_give_no_rate() -> None:
     assert series(sample_series(more))["questions_per_s"] == (None, None, None, None, 10)
 
 
+def test_a_counter_below_zero_is_unknown() -> None:
+    """8.0.31 prints it without a sign."""
+    values = (2, 2**64 - 1, 4, 0)
+    samples = [sample(at_s, status__Innodb_data_pending_fsyncs=value) for at_s, value in enumerate(values)]
+    assert series(sample_series(samples))["pending_fsyncs"] == (2, None, 4, 0)
+    assert averages(samples, queries=1, commits=1)["pending_fsyncs"] == 3
+
+
 def test_coarse_clock_ticks_give_no_negative_rate() -> None:
     one = {"host__busy_s": 1.0, "clients__cpu_s": 0.0, "tool__cpu_s": 0.0}
     samples = (sample(0, process__cpu_s=1.0, **one), sample(1, process__cpu_s=1.01, **one))

@@ -13,6 +13,9 @@ from recovery.model import Timeline
 MAX_SAMPLES = 240
 """Maximum number of samples in a report; the raw file contains all of them."""
 
+_BELOW_ZERO = 2.0**63
+"""Servers print counters without a sign: what is larger than this has fallen below zero (pending fsyncs of 8.0.31)."""
+
 Sums = tuple[tuple[str, ...], ...]
 """Alternative sums of sample values. The first one with all values available on this server is used. Names that begin
 with a minus are subtracted."""
@@ -108,9 +111,11 @@ def round_significant(value: float) -> float:
 
 
 def _term(column: str, sample: Sample) -> float | None:
-    """Returns the value of one name of a sum, negated if the name begins with a minus; None if it is missing."""
+    """Returns the value of one name of a sum, negated if the name begins with a minus; None if it is unknown."""
     value = sample.figures.get(column.removeprefix("-"))
-    return -value if value is not None and column.startswith("-") else value
+    if value is None or value >= _BELOW_ZERO:
+        return None
+    return -value if column.startswith("-") else value
 
 
 def _rates(sums: Sums, samples: Sequence[Sample]) -> Iterable[float | None]:
