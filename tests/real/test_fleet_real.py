@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -30,7 +31,7 @@ pytestmark = [
         for name in ("sshd", "ansible-playbook", "unshare", "sudo")
     ),
 ]
-RUNS = 3
+RUNS = 2
 SESSION = f"cold-recovery --version 5.7.22 --tables 50 --runs {RUNS} --no-probe --no-drop-caches"
 # The home folders are the host's own, of root and of a user who may become root; /run has its host lock.
 HOST = """
@@ -149,7 +150,7 @@ def write_plan(
     path: Path, *, hosts: tuple[str, ...] = ("one", "two"), users: tuple[str, ...] = (), session: str = SESSION
 ) -> Path:
     """Writes a plan. The hosts in `users` are reached as a user who becomes root."""
-    lines = [f"sessions = ['{session}']", "poll_s = 1"]
+    lines = [f"sessions = [{json.dumps(session)}]", "poll_s = 1"]
     for name in hosts:
         user, become = ("someone", "true") if name in users else ("root", "false")
         lines += [f"[hosts.{name}]", f'ssh = "{user}@{name}"', f"become = {become}"]
@@ -182,7 +183,11 @@ def call(plan: Path, folder: Path) -> subprocess.Popen[bytes]:
 def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     hosts: tuple[Host, Host], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = write_plan(tmp_path / "plan.toml", hosts=("one", "two", "away"), users=("two",))
+    held = tmp_path / "held"
+    # The first run of host one makes this folder, the second waits in it for the kill.
+    hold = f'test "$(hostname)" = two || mkdir {held} || until test -e {held}/killed; do sleep 0.1; done'
+    session = f"{SESSION} --before-start {shlex.quote(shlex.join(['sh', '-c', hold]))}"
+    plan = write_plan(tmp_path / "plan.toml", hosts=("one", "two", "away"), users=("two",), session=session)
     folder = tmp_path / "fleet"
     one, two = hosts
     first = call(plan, folder)
@@ -192,6 +197,7 @@ def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     )  # fmt: skip
     for process in measuring(one):
         process.kill()
+    (held / "killed").touch()
     code, printed = first.wait(), folder.with_suffix(".log").read_text()
     assert code == 1, printed
     found = states(folder)
@@ -206,7 +212,7 @@ def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     assert [*two.home.iterdir(), *two.user_home.iterdir()] == []
 
     two.stop()  # nothing is asked of a host that has measured
-    write_plan(plan, users=("two",))
+    write_plan(plan, users=("two",), session=session)
     code = run(["fleet", "run", str(plan), "--output", str(folder)])
     out, err = capsys.readouterr()
     assert code == 0, out + err + (folder / "ansible" / "log").read_text()
