@@ -109,7 +109,7 @@ def test_percona_gets_its_own_project_and_release(four: Session) -> None:
 
 
 def test_a_traced_start_is_compared_with_the_manual(kept_sessions: Path) -> None:
-    session = load_session(kept_sessions / "2026-11-21-seven-versions")
+    session = load_session(kept_sessions / "2026-11-27-seven-versions")
     text = rendered(session)
     expected = " ".join(section(text, "Expected behaviour"))
     assert expected == (
@@ -121,7 +121,7 @@ def test_a_traced_start_is_compared_with_the_manual(kept_sessions: Path) -> None
 
 
 def test_a_traced_start_that_reads_unmodified_files_is_stated_as_the_defect(kept_sessions: Path) -> None:
-    seven = load_session(kept_sessions / "2026-11-21-seven-versions")
+    seven = load_session(kept_sessions / "2026-11-27-seven-versions")
     assert rendered(seven).startswith("Synopsis: Crash recovery of 8.0.31 reads all 50,000 files, 100 were modified\n")
     old = keep_versions(seven, ("5.6.24",))
     assert rendered(old).startswith("Synopsis: Startup after SIGKILL takes "), "its manual promises nothing"
@@ -137,7 +137,7 @@ def test_only_versions_with_the_defect_are_affected(kept_sessions: Path) -> None
 
 
 def test_the_limits_of_the_measurement_are_listed(kept_sessions: Path) -> None:
-    text = rendered(load_session(kept_sessions / "2026-11-23-two-versions-traced"))
+    text = rendered(load_session(kept_sessions / "2026-11-27-two-versions-traced"))
     limits = " ".join(section(text, "Limits of this measurement"))
     assert "95 % intervals" in limits
     assert "opens and reads were traced, which makes starts longer; virtual machine" in limits
@@ -147,7 +147,7 @@ def test_the_limits_of_the_measurement_are_listed(kept_sessions: Path) -> None:
 
 def test_a_server_for_which_the_manual_says_nothing_has_no_expectation(kept_sessions: Path) -> None:
     """Up to 5.6 the redo log names no files."""
-    old = keep_versions(load_session(kept_sessions / "2026-11-21-seven-versions"), ("5.6.24",))
+    old = keep_versions(load_session(kept_sessions / "2026-11-27-seven-versions"), ("5.6.24",))
     (expected,) = section(rendered(old), "Expected behaviour")[:1]
     assert expected == "[yours to write]"
 

@@ -431,7 +431,7 @@ def test_a_directory_that_grows_is_counted_once() -> None:
 
 
 SESSIONS = (
-    "2026-11-21-containers-9.7-5000-iops", "2026-11-21-four-versions", "2026-11-21-scale", "2026-11-21-seven-versions",
+    "2026-11-21-containers-9.7-5000-iops", "2026-11-21-four-versions", "2026-11-21-scale", "2026-11-27-seven-versions",
     "2026-11-22-crash-matrix-writing", "2026-11-22-damage", "2026-11-22-interference", "2026-11-22-metadata",
     "2026-11-25-six-servers", "2026-11-26-table-cache", "2026-11-26-write-scaling",
 )  # fmt: skip
