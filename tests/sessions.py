@@ -40,7 +40,7 @@ KEPT_SESSIONS = (
     "2026-11-25-million-scale-mariadb", "2026-11-25-million-traced", "2026-11-25-six-servers",
     "2026-11-26-10000-created", "2026-11-26-5.6.24-9.7", "2026-11-26-5.7.22", "2026-11-26-5.7.22-as-published",
     "2026-11-26-5.7.22-one-cpu", "2026-11-26-8.0.31", "2026-11-26-8.0.31-one-cpu", "2026-11-26-8.0.31-two-cpus",
-    "2026-11-26-9.7", "2026-11-26-built-5.7.22", "2026-11-26-built-mariadb-10.11.5", "2026-11-26-charset",
+    "2026-11-26-built-5.7.22", "2026-11-26-built-mariadb-10.11.5", "2026-11-26-charset",
     "2026-11-26-clean-start-8.0.31", "2026-11-26-dump-1000", "2026-11-26-dump-2000", "2026-11-26-dump-4000",
     "2026-11-26-experiments-crash-recovery", "2026-11-26-experiments-interference",
     "2026-11-26-experiments-metadata", "2026-11-26-experiments-table-cache", "2026-11-26-experiments-write-scaling",
@@ -50,9 +50,10 @@ KEPT_SESSIONS = (
     "2026-11-26-million-scale", "2026-11-26-million-traced", "2026-11-26-table-cache",
     "2026-11-26-table-cache-waits", "2026-11-26-what-helps-8.0.31", "2026-11-26-write-scaling",
     "2026-11-27-5.7.22-read-ahead-0", "2026-11-27-5.7.22-read-ahead-16", "2026-11-27-5.7.22-read-ahead-8192",
-    "2026-11-27-8.0.31-read-ahead-16", "2026-11-27-8.0.31-read-ahead-8192", "2026-11-27-built-5.6.24",
-    "2026-11-27-built-8.0.31", "2026-11-27-mariadb-traced", "2026-11-27-one-client", "2026-11-27-seven-versions",
-    "2026-11-27-two-versions-traced", "2026-11-27-what-helps-5.7.22", "2026-11-27-write-scaling-waits",
+    "2026-11-27-8.0.31-read-ahead-16", "2026-11-27-8.0.31-read-ahead-8192", "2026-11-27-9.7",
+    "2026-11-27-built-5.6.24", "2026-11-27-built-8.0.31", "2026-11-27-mariadb-traced", "2026-11-27-one-client",
+    "2026-11-27-seven-versions", "2026-11-27-two-versions-traced", "2026-11-27-what-helps-5.7.22",
+    "2026-11-27-write-scaling-waits",
 )  # fmt: skip
 OTHER_SESSIONS = ("stacks", "three-versions")
 """Folders in fixtures/sessions."""
