@@ -50,7 +50,7 @@ chmod 440 /run/sudoers
 for name in passwd shadow sudoers; do mount --bind /run/$name /etc/$name; done
 chown 4711:4711 "$2/someone"
 mount --bind "$2/someone" /home
-mount --bind "$2/root" "$HOME"
+mount --bind "$2/root" ~root
 exec $through "$3" -D -e -f "$4"
 """
 SUDO, SUDO_WITH_PASSWORD = "NOPASSWD:", "PASSWD:"
