@@ -173,6 +173,7 @@ def test_averages_do_not_include_what_was_done_before_the_first_sample() -> None
     assert found["redo_bytes_per_commit"] == 2560
     later = tuple(replace(one, at_s=one.at_s + 5) for one in STEADY)
     assert averages(later[2:], queries=1000, commits=8) == {}, "4 s of 9"
+    assert averages(STEADY, queries=1000, commits=8, load_s=60.0) == {}, "5 s of 60: the start was seen too late"
     questions = {-0.3: 10, 0.9: 90, 2.9: 150}
     without_first = [sample(at_s, status__Questions=count) for at_s, count in questions.items()]
     assert averages(without_first, queries=1, commits=1)["questions_per_s"] == 30

@@ -469,6 +469,15 @@ def test_other_activity_beside_a_load(change: Callable[[Run], Run], kind: str, t
     assert text in found.text
 
 
+@pytest.mark.parametrize(("seen_s", "text"), [(59.0, None), (18.5, "up to 42 s"), (0.001, "up to 60 s")])
+def test_a_load_that_began_before_the_tool_saw_it(seen_s: float, text: str | None) -> None:
+    around = HostActivity(seen_s, tool_cpu_s=0.001)
+    found = changed(LOAD, lambda run: replace(measured(elapsed_s=60.0)(run), around=around))
+    assert "busy-client" not in kinds(found), "a millisecond of CPU time is rounding"
+    assert ("no-cpu-for-the-tool" in kinds(found)) is bool(text)
+    assert text is None or text in one(found, "no-cpu-for-the-tool").text
+
+
 def test_the_server_s_own_activity_is_no_other_load() -> None:
     unsampled = changed(metadata(), lambda run: replace(run, around=HostActivity(10.0, others_cpu_s=5.0)))
     assert "other-cpu-load" in kinds(unsampled), "without a sampler the host's counters are used"

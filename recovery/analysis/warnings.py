@@ -547,6 +547,7 @@ def _grown_log_mb(run: Run) -> float | None:
 
 _TOOL_BUSY_CPUS = 0.5
 """CPUs that this tool itself used during a start."""
+_MAX_UNSEEN_S = 2.0
 _MAX_READY_LAG_S, _MAX_READY_LAG_SHARE = 0.1, 0.01
 
 
@@ -559,7 +560,15 @@ def debug_build(session: Session) -> Iterator[Facts]:
 
 
 def _tool_cpus(run: Run) -> float | None:
-    return (run.around.tool_cpu_s or 0) / run.around.seconds if run.around and run.around.seconds > 0 else None
+    if run.around is None or (run.around.tool_cpu_s or 0.0) <= _MIN_CPU_S:
+        return None
+    return _time_share(run.around, lambda activity: activity.tool_cpu_s)
+
+
+def _unseen_s(run: Run) -> float | None:
+    """Returns how long the clients' load lasted before this tool saw that its warm-up had ended."""
+    elapsed_s = metric_value(run, "elapsed_s")
+    return None if run.around is None or elapsed_s is None else elapsed_s - run.around.seconds
 
 
 def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
@@ -848,6 +857,10 @@ CHECKS: tuple[Check, ...] = (
     Check("busy-client", in_runs(_tool_cpus, _TOOL_BUSY_CPUS, _busy_tool_hint),
         "This tool used more than half a CPU during {runs}.",
         "It may have slowed the server down: {hint}."),
+    Check("no-cpu-for-the-tool", in_runs(_unseen_s, _MAX_UNSEEN_S),
+        "This tool got no CPU time for up to {largest:.0f} s of the load: {runs}.",
+        "What the clients counted covers the load, what the server counted only the rest, or nothing if the rest is "
+        "less than half. Measure with fewer clients or more CPUs."),
     Check("late-log", in_cells(late_log),
         "The ready line arrived up to {largest:.2f} s after its own timestamp: {runs}.",
         "The host was too busy, or its clock was changed: see what else runs, and measure again."),

@@ -434,7 +434,12 @@ def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], L
     if done.poller_counters is not None:
         samples = add_load_counters(samples, done.poller_counters, began_s=watch.sampler.began_s)
     write_samples(watch.raw, samples)
-    rates = averages(samples, queries=done.queries if whole else 0, commits=done.commits if whole else 0)
+    rates = averages(
+        samples,
+        queries=done.queries if whole else 0,
+        commits=done.commits if whole else 0,
+        load_s=done.metrics["elapsed_s"],
+    )
     record = LoadRecord(
         seconds=watch.seconds,
         usage=watch.usage,

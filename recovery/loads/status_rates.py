@@ -185,19 +185,20 @@ _UNMAINTAINED_IF_ZERO = frozenset({"rwlock_spin_rounds_per_query", "rwlock_os_wa
 the counters of its read-write locks, but they stay 0, even with hundreds of waits in SHOW ENGINE INNODB MUTEX."""
 
 
-def averages(samples: Sequence[Sample], *, queries: int, commits: int) -> dict[str, float]:
+def averages(samples: Sequence[Sample], *, queries: int, commits: int, load_s: float = 0.0) -> dict[str, float]:
     """Returns the averages by name, from the sample at the start of the measurement to the last, which is at its end.
 
-    `queries` and `commits` are the numbers counted by the load's clients; 0 if a sample at one end is missing. Values
-    that this server does not provide are left out."""
+    `queries` and `commits` are the numbers counted by the load's clients, in `load_s` seconds; they are 0 if a sample
+    at one end is missing. Values that this server does not provide are left out."""
     began = first_measured_sample(tuple(samples))
     measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
     if began is None or measured[-1].at_s <= began.at_s:
         return {}
     ended = measured[-1]
     seconds = ended.at_s - began.at_s
-    # A busy server answers the first sample with a delay. Queries that clients executed until then are not covered.
-    seen = min(1.0, seconds / ended.at_s)
+    # A busy server answers the first sample with a delay, and a busy host may leave this tool no CPU time when the
+    # warm-up ends. Queries that clients executed until then are not covered.
+    seen = min(1.0, seconds / max(ended.at_s, load_s))
     if seen < _MIN_COVERAGE:
         return {}
 
