@@ -547,7 +547,8 @@ def _grown_log_mb(run: Run) -> float | None:
 
 _TOOL_BUSY_CPUS = 0.5
 """CPUs that this tool itself used during a start."""
-_MAX_UNSEEN_S = 2.0
+_MAX_LATE_S, _MAX_LATE_SHARE = 2.0, 0.5
+"""How late a measurement may begin in a load, in seconds and as a share of the load."""
 _MAX_READY_LAG_S, _MAX_READY_LAG_SHARE = 0.1, 0.01
 
 
@@ -565,10 +566,13 @@ def _tool_cpus(run: Run) -> float | None:
     return _time_share(run.around, lambda activity: activity.tool_cpu_s)
 
 
-def _unseen_s(run: Run) -> float | None:
-    """Returns how long the clients' load lasted before this tool saw that its warm-up had ended."""
-    elapsed_s = metric_value(run, "elapsed_s")
-    return None if run.around is None or elapsed_s is None else elapsed_s - run.around.seconds
+def _late_s(run: Run) -> float | None:
+    """Returns how late this tool's measurement began in the load of the clients; None if that is not too late."""
+    load_s = metric_value(run, "elapsed_s")
+    if run.around is None or load_s is None:
+        return None
+    late_s = load_s - run.around.seconds
+    return late_s if late_s > min(_MAX_LATE_S, _MAX_LATE_SHARE * load_s) else None
 
 
 def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
@@ -857,10 +861,11 @@ CHECKS: tuple[Check, ...] = (
     Check("busy-client", in_runs(_tool_cpus, _TOOL_BUSY_CPUS, _busy_tool_hint),
         "This tool used more than half a CPU during {runs}.",
         "It may have slowed the server down: {hint}."),
-    Check("no-cpu-for-the-tool", in_runs(_unseen_s, _MAX_UNSEEN_S),
-        "This tool got no CPU time for up to {largest:.0f} s of the load: {runs}.",
-        "What the clients counted covers the load, what the server counted only the rest, or nothing if the rest is "
-        "less than half. Measure with fewer clients or more CPUs."),
+    Check("late-measurement", in_runs(_late_s, 0.0),
+        "This tool began to measure up to {largest:.1f} s late in the load: {runs}.",
+        "The host gave it no CPU time, or the server did not answer. What the clients counted covers the whole load, "
+        "what the server counted the rest of it, or nothing if that is less than half. Measure with fewer clients or "
+        "more CPUs."),
     Check("late-log", in_cells(late_log),
         "The ready line arrived up to {largest:.2f} s after its own timestamp: {runs}.",
         "The host was too busy, or its clock was changed: see what else runs, and measure again."),

@@ -434,18 +434,17 @@ def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], L
     if done.poller_counters is not None:
         samples = add_load_counters(samples, done.poller_counters, began_s=watch.sampler.began_s)
     write_samples(watch.raw, samples)
-    rates = averages(
-        samples,
-        queries=done.queries if whole else 0,
-        commits=done.commits if whole else 0,
-        load_s=done.metrics["elapsed_s"],
-    )
+    load_s = done.metrics["elapsed_s"]
+    rates = averages(samples, queries=done.queries if whole else 0, commits=done.commits if whole else 0, load_s=load_s)
+    # Clients count from the end of the warm-up, the sampler from when this tool saw it.
+    late_s = max(0.0, load_s - watch.seconds)
+    seen, polled = ([(at_s - late_s, rate) for at_s, rate in counted] for counted in (done.seen, done.polled))
     record = LoadRecord(
         seconds=watch.seconds,
         usage=watch.usage,
         around=watch.around,
         clients=done.clients,
-        timeline=with_poll_rates(with_client_rates(sample_series(samples), done.seen), done.polled),
+        timeline=with_poll_rates(with_client_rates(sample_series(samples), seen), polled),
         waits=watch.sampler.waits,
         raw=watch.raw,
     )
