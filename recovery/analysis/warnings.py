@@ -296,11 +296,11 @@ def _own_volume_hint(session: Session, _: Runs) -> Mapping[str, object]:
 def throttled(session: Session) -> Iterator[Facts]:
     """Finds runs that a control group throttled, unless the user limited the CPUs."""
     if not session.settings.get("cpus"):
-        yield from in_runs(_lost_share(lambda around: around.throttled_s), _MAX_THROTTLED_SHARE)(session)
+        yield from in_runs(_cpu_share(lambda around: around.throttled_s), _MAX_THROTTLED_SHARE)(session)
 
 
-def _lost_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run], float | None]:
-    """Returns the share of a run's time, unless that is too little time to be more than rounding."""
+def _cpu_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run], float | None]:
+    """Returns CPU time as a share of a run's time, unless that is too little to be more than rounding."""
 
     def share(run: Run) -> float | None:
         found = _time_share(run.around, seconds)
@@ -548,7 +548,8 @@ def _grown_log_mb(run: Run) -> float | None:
 _TOOL_BUSY_CPUS = 0.5
 """CPUs that this tool itself used during a start."""
 _MAX_LATE_S, _MAX_LATE_SHARE = 2.0, 0.5
-"""How late a measurement may begin in a load, in seconds and as a share of the load."""
+"""How late a measurement may begin in a load, in seconds and as a share of the load. Beyond this share there are no
+rates."""
 _MAX_READY_LAG_S, _MAX_READY_LAG_SHARE = 0.1, 0.01
 
 
@@ -558,12 +559,6 @@ def debug_build(session: Session) -> Iterator[Facts]:
         names = " ".join(known.get(name, "") for name in ("@version", "@version_comment"))
         if "debug" in names.lower():
             yield version, {"version": known.get("@version", version)}
-
-
-def _tool_cpus(run: Run) -> float | None:
-    if run.around is None or (run.around.tool_cpu_s or 0.0) <= _MIN_CPU_S:
-        return None
-    return _time_share(run.around, lambda activity: activity.tool_cpu_s)
 
 
 def _late_s(run: Run) -> float | None:
@@ -797,7 +792,7 @@ CHECKS: tuple[Check, ...] = (
         "A control group throttled its processes for {largest:.0%} of the time of {runs}.",
         "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
         "limit."),
-    Check("steal", in_runs(_lost_share(lambda around: around.steal_s), _MAX_STEAL_SHARE),
+    Check("steal", in_runs(_cpu_share(lambda around: around.steal_s), _MAX_STEAL_SHARE),
         "The hypervisor gave {largest:.0%} of a CPU to other machines during {runs}.",
         "Measure on a host that does not share its CPUs (a larger or dedicated instance)."),
     Check("other-cpu-load", in_runs(_others_cpus, _MAX_OTHERS_CPUS),
@@ -858,7 +853,7 @@ CHECKS: tuple[Check, ...] = (
         "{largest:,.0f} MB{of}, in {runs}: the cost of writing with a full log was not measured.",
         "Measure longer (SECONDS=), after a longer warm-up (WARMUP=), or with a smaller log: "
         "SET=innodb_redo_log_capacity=128M, which is translated for older servers."),
-    Check("busy-client", in_runs(_tool_cpus, _TOOL_BUSY_CPUS, _busy_tool_hint),
+    Check("busy-client", in_runs(_cpu_share(lambda around: around.tool_cpu_s), _TOOL_BUSY_CPUS, _busy_tool_hint),
         "This tool used more than half a CPU during {runs}.",
         "It may have slowed the server down: {hint}."),
     Check("late-measurement", in_runs(_late_s, 0.0),

@@ -141,7 +141,7 @@ class TaskResult:
     commits: int = 0
     """Number of commits of writing transactions."""
     seen: tuple[tuple[float, float], ...] = ()
-    """Queries per second as counted by the clients, each with the end of its second since the start of the interval."""
+    """Queries per second as counted by the clients, each with the end of its second since the end of the warm-up."""
     polled: tuple[tuple[float, float], ...] = ()
     """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
     poller_counters: PollerCounters | None = None
