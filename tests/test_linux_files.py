@@ -11,7 +11,7 @@ from otherusers import child_process
 from pydantic import TypeAdapter
 from waiting import until
 
-from recovery.errors import HostUnfitError, RecoveryError
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import file_opens
 from recovery.linux.file_opens import OpenTrace
 from recovery.linux.files import (
@@ -20,6 +20,7 @@ from recovery.linux.files import (
     draft_path,
     empty_folder,
     numbered_names,
+    read_limited,
     read_stored,
     rename_to_free_name,
     table_files,
@@ -36,6 +37,15 @@ def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
         copy_atomically(tmp_path / "missing", tmp_path / "b")
     assert (tmp_path / "b").stat().st_size == 3_000_000
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("special", ["/dev/zero", "pipe"])
+def test_only_regular_files_are_read(tmp_path: Path, special: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is not a regular file"):
+        read_limited(tmp_path / special, 10)
+    with pytest.raises(IsADirectoryError):
+        read_limited(tmp_path, 10)
 
 
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:

@@ -177,9 +177,23 @@ def copy_atomically(source: Path, path: Path) -> None:
         _replace(path, lambda file: shutil.copyfileobj(content, file, 1 << 20))
 
 
+@contextmanager
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Yields the open file, and closes it at the end of the block. Raises UsageError if it is a pipe, which would block
+    the caller, or a device, which may have no end. Raises OSError if it cannot be opened, or is a folder."""
+    with open_descriptor(path, os.O_RDONLY | os.O_NONBLOCK) as opened:
+        mode = os.fstat(opened).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise UsageError(f"{path} is not a regular file", "name a file, not a pipe or a device")
+        with open(opened, "rb", closefd=False) as file:
+            yield file
+
+
 def read_limited(path: Path, max_bytes: int) -> bytes:
-    """Returns the file's content. Raises UsageError if that is more than `max_bytes`."""
-    with path.open("rb") as file:
+    """Returns the content of a regular file. Raises UsageError if it is not one, or larger than `max_bytes`."""
+    with open_regular(path) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise UsageError(f"{path} is larger than {max_bytes:,} bytes", "name another file, or make it smaller")
