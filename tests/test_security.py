@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from otherusers import as_user, everybodys_folder, needs_root
 
-from recovery.cli.main import run
+from recovery.cli.main import refuse_credentials, run
 from recovery.cli.values import parse_identifier
 from recovery.errors import UsageError
 from recovery.linux.privileges import RootStep
@@ -152,6 +153,36 @@ def test_an_address_with_a_user_is_refused_and_not_repeated(
     assert "has an address with a user name" in output
     assert "hunter2" not in output
     assert "joe" not in output
+
+
+def test_a_long_note_is_searched_for_addresses_once() -> None:
+    """The test ends long after its time limit if each letter may begin an address."""
+    refuse_credentials({}, ["cold-recovery", "--note", "a" * 2_000_000], {})
+
+
+@needs_root
+def test_json_is_not_written_through_a_link_of_another_user(capfd: pytest.CaptureFixture[str]) -> None:
+    with everybodys_folder() as shared:
+        own, link = shared / "own", shared / "out.json"
+        own.write_text("precious")
+        with as_user():
+            link.symlink_to(own)
+        assert run(["versions", f"--json={link}"]) == 2
+        assert f"{link} is a link of another user" in capfd.readouterr().err
+        assert own.read_text() == "precious"
+        link.unlink()
+        link.symlink_to(own)
+        assert run(["versions", f"--json={link}"]) == 0
+        assert own.read_text().startswith("{")
+
+
+@pytest.mark.parametrize("columns", ["\u00b2", "x", "", "60"])
+def test_any_columns_of_a_terminal_are_accepted(columns: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "recovery", "versions"], env={**os.environ, "COLUMNS": columns, "LINES": columns},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_page_lists_every_step_and_where_it_is_taken() -> None:

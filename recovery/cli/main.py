@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shlex
 import stat
 import sys
@@ -28,6 +27,7 @@ from recovery.cli.settings import (
     CONFIG_FILE,
     config_path,
     load_config,
+    refuse_address_with_user,
     refuse_empty_and_unknown,
     refuse_empty_words,
     refuse_replaced_options,
@@ -36,21 +36,13 @@ from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryErro
 from recovery.linux.privileges import refuse_steps, refused_steps
 from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
 
-# --- User names and passwords in addresses: they would appear in every report, and in a lock that all users can read
-
-_ADDRESS_WITH_USER = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]*@", re.IGNORECASE)
-
 
 def refuse_credentials(environment: Mapping[str, str], arguments: Sequence[str], config: Mapping[str, object]) -> None:
     """Raises UsageError if a variable, an argument or a setting contains an address with a user name.
 
-    The check comes before any of them is printed, and the error does not repeat the value."""
+    The check comes before any of them is printed."""
     for name, value in _all_values(environment, arguments, config):
-        if _ADDRESS_WITH_USER.search(value):
-            raise UsageError(
-                f"{name} has an address with a user name, which would be in every report",
-                "leave name and password out: download the file and give its path, or use a mirror without a password",
-            )
+        refuse_address_with_user(name, value)
 
 
 def _all_values(
@@ -89,6 +81,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     _open_closed_standard_streams()
+    _unset_invalid_size()
     if COMPLETE_VARIABLE in os.environ:
         _complete_words()
     raise_interrupt_on_signals()
@@ -117,6 +110,14 @@ def _open_closed_standard_streams() -> None:
         os.set_inheritable(number, True)
     os.close(number)
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until this process ends
+
+
+def _unset_invalid_size() -> None:
+    """Unsets COLUMNS and LINES where they are no number that Python reads: the library of the tables takes what other
+    languages call a digit, such as a superscript, and fails."""
+    for name in ("COLUMNS", "LINES"):
+        if name in os.environ and not os.environ[name].isdecimal():
+            del os.environ[name]
 
 
 def _restrict_umask() -> None:

@@ -36,6 +36,7 @@ def check_json_target(target: str | None) -> str | None:
     if target in (None, STANDARD_OUTPUT):
         return target
     path = absolute_path(target)
+    _refuse_foreign_link(path)
     needed = [path] if path.exists() or not _is_replaced(path) else []
     needed += [path.resolve().parent] if _is_replaced(path) else []
     if path.is_dir() or not all(os.access(one, os.W_OK) for one in needed):
@@ -59,6 +60,7 @@ def write_json(target: str | None, content: str | Any) -> bool:
     from recovery.linux.files import write_atomically
 
     path = absolute_path(target)
+    _refuse_foreign_link(path)
     try:
         if _is_replaced(path):
             write_atomically(path.resolve(), data)
@@ -70,6 +72,15 @@ def write_json(target: str | None, content: str | Any) -> bool:
             "name another file; a session that was measured is stored all the same",
         ) from error
     return False
+
+
+def _refuse_foreign_link(path: Path) -> None:
+    """Raises UsageError if a link on the way to the file belongs to another user, who could have any file of this user
+    replaced."""
+    from recovery.linux.files import foreign_link
+
+    if (link := foreign_link(path)) is not None:
+        raise UsageError(f"{link} is a link of another user, and is not followed", "name another file")
 
 
 def _is_replaced(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -63,6 +64,20 @@ def refuse_replaced_options(arguments: Sequence[str]) -> None:
             raise UsageError(f"{flag} was replaced by {REPLACED_FLAGS[flag]}", "recovery COMMAND --help describes it")
 
 
+# The scheme's last letter is enough: to look for its first one takes a time that grows with the square of the text.
+_ADDRESS_WITH_USER = re.compile(r"[a-z0-9+.-]://[^/?#@\s]*@", re.IGNORECASE)
+
+
+def refuse_address_with_user(name: str, value: str) -> None:
+    """Raises UsageError if the value has an address with a user name, which may be followed by a password. It would
+    appear in every report, and in a lock that all users can read. The error does not repeat the value."""
+    if _ADDRESS_WITH_USER.search(value):
+        raise UsageError(
+            f"{name} has an address with a user name, which would be in every report",
+            "leave name and password out: download the file and give its path, or use a mirror without a password",
+        )
+
+
 def _suggestion(name: str, names: Sequence[str], prefix: str = "") -> str:
     replaced = REPLACED_FLAGS.get("--" + name.lower().replace("_", "-"))
     if replaced is not None:
@@ -87,22 +102,27 @@ def load_config() -> dict[str, Any]:
         if named:
             raise UsageError(f"there is no file {path}", "RECOVERY_CONFIG names it; correct it or unset it")
         return {}
-    from recovery.linux.files import read_limited, why_not_trusted
+    from recovery.linux.files import why_not_trusted
 
     if not named and (reason := why_not_trusted(path)):  # the file may name a server to run
         raise UsageError(
             f"{path} is not trusted: {reason}", "go to another folder, or name the file in RECOVERY_CONFIG"
         )
+    return _as_defaults(read_toml(path, _MAX_BYTES, "check its content and permissions, or move it away"), path)
+
+
+def read_toml(path: Path, max_bytes: int, hint: str) -> dict[str, Any]:
+    """Returns the content of a TOML file. Raises UsageError if it cannot be read or is not valid."""
+    from recovery.linux.files import read_limited
+
     try:
-        return _as_defaults(tomllib.loads(read_limited(path, _MAX_BYTES).decode("utf-8")), path)
+        content = tomllib.loads(read_limited(path, max_bytes).decode("utf-8"))
+        repr(content)  # raises ValueError for a hexadecimal number with too many digits for an error message
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"{path} is not valid TOML: {_parse_error_text(error)}", "correct it, or move it away"
-        ) from error
+        raise UsageError(f"{path} is not valid TOML: {_parse_error_text(error)}", hint) from error
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}", "check its permissions, or move it away"
-        ) from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint) from error
+    return content
 
 
 def _parse_error_text(error: Exception) -> str:

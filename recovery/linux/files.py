@@ -69,6 +69,13 @@ def refuse_untrusted(path: Path, hint: str) -> None:
         raise HostUnfitError(f"{path} is not used: {why}", hint)
 
 
+def foreign_link(path: Path) -> Path | None:
+    """Returns a symbolic link on the way to the path that belongs to another user than this one and root, or None."""
+    trusted = trusted_users()
+    links = (entry for entry, about in _path_components(path) if stat.S_ISLNK(about.st_mode))
+    return next((link for link in links if link.lstat().st_uid not in trusted), None)
+
+
 def _path_components(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yields every folder and link that the kernel passes on its way to an absolute path, starting at /, and then the
     path itself."""
