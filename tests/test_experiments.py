@@ -14,6 +14,7 @@ import click
 import pytest
 from at_work import interference
 from everything import HOSTILE
+from fakes import shell_script
 from html_page import check_page
 from suite_runs import FAILURE, SESSIONS, stored, suite_record
 
@@ -385,6 +386,18 @@ def test_a_record_that_another_user_can_change_is_not_resumed(
     monkeypatch.setattr(suite_run, "why_not_trusted", lambda _: "mallory can change it")
     assert run(["experiments", "--resume", str(fake.results)]) == 2
     assert "cannot be resumed: mallory can change it" in capsys.readouterr().err
+
+
+def test_programs_of_a_record_run_only_with_consent(
+    fake: FakeSessions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = shell_script(tmp_path / "theirs", "exit 0")
+    assert run(fake.arguments) == 0
+    first, *others = fake.record.steps
+    command = f"recovery {first.name} --mysqld {program}"
+    save_suite(replace(fake.record, steps=(replace(first, session=None, command=command), *others)), fake.folder)
+    assert run(["experiments", "--resume", str(fake.folder)]) == 2
+    assert f"the stored session runs programs: --mysqld {program}" in capsys.readouterr().err
 
 
 def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
 
+import click
 import pytest
+from fakes import shell_script
 from test_runner import GOOD, VERSION, session_of
 
+from recovery.cli import measure
 from recovery.cli.main import run
 from recovery.cli.measure import request_to_resume
 from recovery.errors import (
@@ -358,6 +362,50 @@ def test_the_command_refuses_what_cannot_be_resumed(tmp_path: Path, capsys: pyte
     code, lines = resume_command(tmp_path, capsys, "--resume")
     assert (code, len(lines)) == (2, 2)
     assert "stored no plan" in lines[0]
+
+
+@pytest.mark.parametrize(
+    "command", ["", "recovery", "recovery frobnicate", 'recovery cold-recovery "', "recovery cold-recovery --help"]
+)
+def test_a_broken_stored_command_is_one_error(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    change_json(unfinished.folder / PLAN_FILE, command=command)
+    code, lines = resume_command(tmp_path, capsys, "--resume")
+    assert (code, len(lines)) == (2, 2)
+    assert "does not know its command" in lines[0]
+
+
+@pytest.mark.parametrize("option", ["--before-start", "--mysqld"])
+def test_a_program_that_a_stored_session_names_runs_only_with_consent(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody else may have given the session to this user, who owns its files then."""
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    program = shell_script(tmp_path / "theirs", "exit 0")
+    command = f"recovery cold-recovery --tables 20 {option} {program} --data {tmp_path}"
+    change_json(unfinished.folder / PLAN_FILE, command=command)
+    resumed = Mock(return_value=Mock(result=lambda: replace(unfinished.session, status="finished")))
+    monkeypatch.setattr(measure, "run_and_show", resumed)
+    code, lines = resume_command(tmp_path, capsys, "--resume")
+    assert (code, len(lines), resumed.called) == (2, 2, False)
+    assert lines[0] == f"error: the stored session runs programs: {option} {program}"
+    assert lines[1].endswith("add --yes")
+    resume_command(tmp_path, capsys, "--resume", "--yes")
+    assert resumed.called
+
+
+@pytest.mark.parametrize(("answer", "resumed"), [(True, True), (False, False)])
+def test_on_a_terminal_consent_is_asked_for(
+    answer: bool, resumed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = shell_script(tmp_path / "theirs", "exit 0")
+    request = measure.request_from_arguments("cold-recovery", ["--before-start", str(program)])
+    monkeypatch.setattr(measure, "can_ask", lambda: True)
+    asked = Mock(return_value=answer)
+    monkeypatch.setattr(click, "confirm", asked)
+    with nullcontext() if resumed else pytest.raises(UsageError, match="nothing was resumed"):
+        measure.confirm_programs([request], yes=False)
+    assert f"BEFORE_START={program}" in asked.call_args.args[0]
 
 
 def test_the_command_writes_the_missing_reports_of_a_finished_session(

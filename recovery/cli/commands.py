@@ -50,7 +50,8 @@ _HELP_OF_LOADS = {
 class MeasuringCommand(click.Command):
     """Represents a command that measures. Its options are rows of the option table.
 
-    The experiment and the code that runs it are imported only when the command runs or its help is printed."""
+    The experiment and the code that runs it are imported only when the command runs or its help is printed. Without the
+    environment it parses stored commands: their options are their only settings, and none of them asks for help."""
 
     def __init__(self, name: str, *, environment: bool = True) -> None:
         self.options = options_of(EXPERIMENTS[name].options)
@@ -59,6 +60,7 @@ class MeasuringCommand(click.Command):
             params=[click_option(option, environment=environment) for option in self.options],
             callback=self._run,
             short_help=EXPERIMENTS[name].help,
+            add_help_option=environment,
         )
 
     def _run(self, **given: Any) -> int:

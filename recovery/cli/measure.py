@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import chdir, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from recovery.cli.completion import complete_session
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import make_request
-from recovery.cli.plan_text import announce, print_plan
+from recovery.cli.plan_text import announce, can_ask, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
@@ -200,11 +200,23 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
 # --- Requests from stored commands
 
 
-def request_from_arguments(name: str, words: Sequence[str]) -> Request:
-    """Returns the request of the measuring command `name` with these arguments.
+def request_from_command(stored: str, session: str) -> Request:
+    """Returns the request of a stored command of this session, such as `recovery cold-recovery --version 5.7.22`.
 
     The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
-    session. A stored command without a scale is of an older version, which had the published sizes only."""
+    session. A stored command without a scale is of an older version, which had the published sizes only. Raises
+    UsageError if this version of the tool does not accept the command."""
+    try:
+        _, name, *words = shlex.split(stored)
+        return request_from_arguments(name, [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words])
+    except (click.ClickException, KeyError, ValueError) as error:
+        raise UsageError(
+            f"{session} cannot be resumed: this version does not know its command: {error}",
+            "use the version that began it, or measure again; its runs stay stored",
+        ) from error
+
+
+def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
     for beside in ("dry_run", *(one.name for one in fields(Shown))):
@@ -219,26 +231,41 @@ def request_to_resume(unfinished: Unfinished) -> Request:
 
     Raises UsageError if this version of the tool does not accept the stored command."""
     planned = unfinished.plan()
-    _, name, *words = shlex.split(planned.command)
-    words = [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words]
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
-        try:
-            request = request_from_arguments(name, words)
-        except (click.ClickException, KeyError) as error:
-            raise UsageError(
-                f"{unfinished.folder.name} cannot be resumed: this version does not know its command: {error}",
-                "use the version that began it, or measure again; its runs stay stored",
-            ) from error
+        request = request_from_command(planned.command, unfinished.folder.name)
     return replace(request, results=unfinished.folder.parent, command=planned.command)
 
 
 # --- recovery resume
 
 
+def confirm_programs(requests: Iterable[Request], *, yes: bool) -> None:
+    """Asks on a terminal whether to run the programs that stored commands name, because the stored sessions may come
+    from somebody else. Raises UsageError if the answer is no, or if nobody can be asked."""
+    named = {
+        f"{setting}={shlex.quote(text)}": None
+        for request in requests
+        for setting, text in (
+            *(("MYSQLD", str(own)) for own in request.mysqld),
+            ("BEFORE_START", shlex.join(request.experiment_options.more.get("before_start", ()))),
+        )
+        if text
+    }
+    if not named or yes:
+        return
+    what = f"the stored session runs programs: {', '.join(named)}"
+    if not (is_asked := can_ask()) or not click.confirm(f"{what}. Run them?", default=False, err=True):
+        raise UsageError(
+            "nothing was resumed" if is_asked else what,
+            "if you know that the session is yours, or have read these commands, add --yes",
+        )
+
+
 @click.command("resume")
 @click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
+@table_option("yes")
 @table_option("wait")
 @table_option("quiet")
 @table_option("verbose")
@@ -258,6 +285,7 @@ def resume(session: str | None, results: Path, **given: Any) -> int:
     if unfinished.has_ended:
         return _finish_ended_session(unfinished, shown.json_to)
     request = request_to_resume(unfinished)
+    confirm_programs([request], yes=shown.yes)
     return exit_code(request, run_and_show(request, shown, unfinished).result())
 
 

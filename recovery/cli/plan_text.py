@@ -116,6 +116,11 @@ def _sizes_text(request: Request) -> str:
     return "; ".join(parts)
 
 
+def can_ask() -> bool:
+    """Returns whether somebody at a terminal can answer a question."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 LONG_S = 1800.0
 """A session that is expected to take longer asks before it begins."""
 
@@ -129,8 +134,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
     disk = combined_need(plans).bytes / 1e9
     about = "about" if all(request.precision is None for request in requests) else "at most about"
     say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk")
-    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    if seconds > LONG_S and asks and not yes and not click.confirm("Begin?", default=False, err=True):
+    if seconds > LONG_S and can_ask() and not yes and not click.confirm("Begin?", default=False, err=True):
         raise UsageError(
             "nothing was measured", "give SCALE=quick, or fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
         )

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from recovery.cli.measure import confirm_programs
 from recovery.cli.options import (
     BY_NAME,
     PREFIX,
@@ -118,6 +119,7 @@ def experiments(context: click.Context, /, **given: Any) -> int:
     if given["resume"] is not None:
         runner = SuiteRunner.resume(given["resume"].absolute())
         if pending := runner.pending():
+            confirm_programs([one.request for one in pending.values()], yes=bool(given["yes"]))
             fetch_prerequisites([one.request for one in pending.values()], say)
         return _run(runner, say, quiet=quiet, json_to=given["json_to"])
     suite = _suite_request(given)

@@ -4,7 +4,6 @@ Each experiment is a session in the same process, and is requested with the opti
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,7 +14,13 @@ from pathlib import Path
 from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
 from recovery.builds.packages import provide_tool
-from recovery.cli.measure import Shown, request_from_arguments, request_to_resume, run_and_show
+from recovery.cli.measure import (
+    Shown,
+    request_from_arguments,
+    request_from_command,
+    request_to_resume,
+    run_and_show,
+)
 from recovery.cli.parse import newest_session_folder
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
@@ -200,7 +205,7 @@ class SuiteRunner:
         for step in self.record.steps:
             if step.session is None:
                 if step.command is not None:
-                    request = request_from_arguments(step.name, shlex.split(step.command)[2:])
+                    request = request_from_command(step.command, step.name)
                     found[step.name] = Pending(replace(request, results=self.folder.parent))
                 continue
             place = session_folder(step.session, self.folder)
