@@ -56,12 +56,16 @@ def test_a_plan_has_hosts_with_facts_and_sessions(tmp_path: Path) -> None:
         (SESSION + HOST + 'recovery_dir = "mnt"\n', "recovery_dir = 'mnt' is not valid"),
         (SESSION + HOST + "price = 1\n", "host a: unknown key price"),
         (SESSION + HOST + 'price_per_hour = "1"\n', "host a: price_per_hour has the wrong type"),
+        *((SESSION + HOST + f"price_per_hour = {price}\n", "price_per_hour of a is") for price in ("nan", "inf", "-1")),
+        (SESSION + HOST + f"price_per_hour = 0x{'f' * 5000}\n", "a number in it has too many digits"),
         (SESSION + "pol_s = 5\n" + HOST, "unknown key pol_s"),
         (SESSION + "poll_s = 0\n" + HOST, "poll_s = 0 is not valid"),
         (SESSION + "hosts = 1\n", "hosts has the wrong type"),
         (SESSION + "[hosts]\na = 1\n", "host a has no settings"),
         (SESSION + 'inventory = "none"\n', "does not exist"),
+        (f"sessions = {'[' * 5000}{']' * 5000}\n", "it is nested too deeply"),
         ("sessions = [1]\n" + HOST, "session 1 is not a text"),
+        ('sessions = ["cold-recovery --help"]\n' + HOST, "No such option '--help'"),
         ('sessions = [""]\n' + HOST, "it is empty"),
         ('sessions = ["cold-recovery \'x"]\n' + HOST, "No closing quotation"),
         ('sessions = ["rm -rf x"]\n' + HOST, "rm is not a measuring command"),
@@ -77,6 +81,26 @@ def test_each_mistake_is_named(text: str, message: str, tmp_path: Path, capsys: 
     assert message in what
     assert todo.startswith("hint:  ")
     assert not (tmp_path / "fleet").exists()
+
+
+def test_a_password_in_a_plan_is_refused_and_not_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = write(tmp_path, 'sessions = ["cold-recovery --archive https://me:secret@mirror.example/"]\n' + HOST)
+    assert run(["fleet", "run", str(plan), "--dry-run"]) == 2
+    printed = capsys.readouterr()
+    assert "a line of sessions has an address with a user name" in printed.err
+    assert "secret" not in printed.out + printed.err
+
+
+def test_a_price_of_an_inventory_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ansible-inventory"
+    program.write_text(
+        '#!/bin/sh\necho \'{"_meta": {"hostvars": {"x": {"price_per_hour": NaN}}}, "db": {"hosts": ["x"]}}\'\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "hosts.ini").write_text("")
+    with pytest.raises(UsageError, match="price_per_hour of x is nan"):
+        fleet._with_inventory(read_plan(write(tmp_path, f'inventory = "hosts.ini"\n{SESSION}')))
 
 
 def test_without_ansible_nothing_is_sent(
@@ -160,6 +184,32 @@ def test_hosts_of_an_inventory_have_its_facts(tmp_path: Path, monkeypatch: pytes
 def fetched(tmp_path: Path, *outcomes: dict[str, Any]) -> None:
     (tmp_path / "ansible" / "fetched").mkdir(parents=True)
     pack_tar(tmp_path / "ansible/fetched/a.tar.gz", (), [(OUTCOME_FILE, json.dumps(outcomes).encode())])
+
+
+def test_a_host_cannot_name_a_session_of_another_host(tmp_path: Path, kept_sessions: Path) -> None:
+    """Its archive has the folder `good` beside that of its session, and its outcome leads there."""
+    plan = read_plan(write(tmp_path, SESSION + HOST + '[hosts.good]\nssh = "good"\n'))
+    (session,) = plan.sessions
+    (tmp_path / "ansible" / "fetched").mkdir(parents=True)
+    outcome = [{"key": session.key, "folder": "../good/SESSION", "reason": None}]
+    pack_tar(
+        tmp_path / "ansible/fetched/a.tar.gz",
+        [(kept_sessions / "2026-11-21-four-versions", name) for name in ("good/SESSION", f"{session.key}/own")],
+        [(OUTCOME_FILE, json.dumps(outcome).encode())],
+    )
+    found: fleet.Outcomes = {}
+    fleet._unpack_fetched(plan, tmp_path, found)
+    assert (found["a", session.key].state, found["a", session.key].folder) == ("missing", None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ansible", "plan.toml"]
+
+
+@pytest.mark.parametrize("folder", ["..", ".", "", "/tmp", "a/b", 5, ["x"]])
+def test_the_folder_of_an_outcome_is_one_name(folder: Any, tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, SESSION + HOST))
+    fetched(tmp_path, {"key": plan.sessions[0].key, "folder": folder, "reason": None})
+    found: fleet.Outcomes = {}
+    fleet._unpack_fetched(plan, tmp_path, found)
+    assert found["a", plan.sessions[0].key].state == "missing"
 
 
 def test_a_host_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:

@@ -54,6 +54,16 @@ def planned(host: str, *more: dict[str, Any], **facts: object) -> dict[str, Any]
     return {"facts": facts, "sessions": [finished, *more]}
 
 
+def test_seven_hosts_that_no_session_came_from_have_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = {"command": "cold-recovery", "folder": None, "state": "missing", "reason": "no route"}
+    plan(tmp_path, **{f"host{number}": {"facts": {}, "sessions": [missing]} for number in range(7)})
+    assert run(["fleet", "report", str(tmp_path), "-v"]) == 1
+    printed = capsys.readouterr().out
+    assert all(f"host{number}, cold-recovery: missing: no route" in printed for number in range(7))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, kept_sessions: Path) -> Path:
     """Two hosts: starts on the second one take half as long, and it has another CPU and another kernel."""

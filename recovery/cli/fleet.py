@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from typing import Any
 import click
 
 from recovery.analysis.compare import incomplete_reason
+from recovery.analysis.fleet import PRICE
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.fleet_host import OUTCOME_FILE, collect, job, pack, pack_tar, write_sessions
 from recovery.cli.fleet_plan import (
@@ -27,6 +29,7 @@ from recovery.cli.fleet_plan import (
     FleetPlan,
     FleetSession,
     check_host_name,
+    check_price,
     read_plan,
     refuse_templates,
 )
@@ -40,6 +43,7 @@ from recovery.linux.files import (
     empty_folder,
     libraries_dir,
     parse_json,
+    read_limited,
     refuse_untrusted,
     servers_dir,
     template_dir,
@@ -58,6 +62,8 @@ ANSIBLE_FOLDER = "ansible"
 FINISHED, FAILED = "finished", "failed"
 _LIBRARIES = ("libaio1", "libeatmydata1")
 """Packages that a host may lack even if this one has them."""
+_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MAX_OUTCOME_BYTES = 1_000_000
 _INSTALL = "install Ansible: pip install '.[fleet]', or apt-get install ansible-core"
 
 
@@ -126,7 +132,7 @@ def _with_inventory(plan: FleetPlan) -> FleetPlan:
         listed = parse_json(done.stdout)
         names = sorted({str(name) for group in listed.values() for name in group.get("hosts", ())})
         variables = listed["_meta"]["hostvars"]
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, TypeError):
         names, variables = [], {}
     if not names:
         said = (done.stderr.strip().splitlines() or ["it lists no host"])[-1]
@@ -136,6 +142,7 @@ def _with_inventory(plan: FleetPlan) -> FleetPlan:
         own = named.get(check_host_name(name)) or FleetHost(name, None, None, False, None, {})
         about = variables.get(name, {})
         stated = {key: about[key] for key, types in FACTS.items() if type(about.get(key)) in types}
+        check_price(stated.get(PRICE), name)
         named[name] = replace(own, facts={**stated, **own.facts})
     for host in named.values():
         if host.address is None and host.name not in names:
@@ -356,8 +363,10 @@ def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
         shutil.rmtree(draft, ignore_errors=True)
         try:
             unpack(archive, draft)
-            for one in parse_json((draft / OUTCOME_FILE).read_bytes()):
-                outcomes[host.name, str(one["key"])] = _keep_session(one, draft, folder, host.name)
+            for outcome in parse_json(read_limited(draft / OUTCOME_FILE, _MAX_OUTCOME_BYTES)):
+                key = str(outcome["key"])
+                if key in {session.key for session in plan.sessions}:
+                    outcomes[host.name, key] = _keep_session(outcome, draft / key, folder / host.name)
         except (RecoveryError, OSError, ValueError, KeyError, TypeError) as error:
             for session in plan.sessions:
                 outcomes.setdefault((host.name, session.key), SessionRecord(reason=f"its results are damaged: {error}"))
@@ -365,18 +374,19 @@ def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
         archive.unlink()
 
 
-def _keep_session(one: Mapping[str, Any], draft: Path, folder: Path, host: str) -> SessionRecord:
-    if one["folder"] is None:
-        return SessionRecord(state=FAILED, reason=str(one["reason"]))
-    name = f"{host}/{one['folder']}"
-    source, target = draft / str(one["key"]) / str(one["folder"]), folder / name
-    session = load_session(source)
-    if source.resolve().parent.parent != draft.resolve():
-        raise ValueError("it names another folder")
-    target.parent.mkdir(exist_ok=True)
-    if not target.exists():
-        source.rename(target)
-    return SessionRecord(folder=name, state=FINISHED, reason=incomplete_reason(session))
+def _keep_session(outcome: Mapping[str, Any], fetched: Path, kept: Path) -> SessionRecord:
+    """Moves the session that a host names in its outcome from what was fetched to the folder of that host. The host is
+    not trusted: it must name a folder of its own that is there."""
+    name = outcome["folder"]
+    if name is None:
+        return SessionRecord(state=FAILED, reason=str(outcome["reason"]))
+    if not isinstance(name, str) or not _SESSION_NAME.fullmatch(name) or (fetched / name).resolve() != fetched / name:
+        raise ValueError(f"it names the session {name!r}, which is no folder of its own")
+    session = load_session(fetched / name)
+    kept.mkdir(exist_ok=True)
+    if not (kept / name).exists():
+        (fetched / name).rename(kept / name)
+    return SessionRecord(folder=f"{kept.name}/{name}", state=FINISHED, reason=incomplete_reason(session))
 
 
 def _write_outcomes(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:

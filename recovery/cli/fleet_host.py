@@ -91,7 +91,7 @@ def _measure(place: _Place) -> None:
         return
     results = ("--results", str(place.results))
     if stored is not None and stored.session.runs:
-        _run(place, "resume", stored.folder.name, *results)
+        _run(place, "resume", stored.folder.name, "--yes", *results)
         if "cannot be resumed" not in place.error():
             return
     data = ("--data", str(place.work / "data"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -14,19 +13,20 @@ from typing import Any
 
 import click
 
+from recovery.analysis.fleet import PRICE, Fact
 from recovery.cli.commands import MeasuringCommand
 from recovery.cli.measure import Shown
 from recovery.cli.parse import make_request
+from recovery.cli.settings import read_toml, refuse_address_with_user
 from recovery.errors import RecoveryError, UsageError, did_you_mean
 from recovery.experiments import EXPERIMENTS
-from recovery.linux.files import read_limited
 from recovery.session.request import Request
 
 FACTS: Mapping[str, tuple[type, ...]] = {
     "instance_type": (str,),
     "volume": (str,),
     "filesystem": (str,),
-    "price_per_hour": (int, float),
+    PRICE: (int, float),
 }
 """Facts about a host that the plan may state, with their types."""
 _PLAN_KEYS: Mapping[str, tuple[type, ...]] = {
@@ -39,6 +39,7 @@ _SSH = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?([A-Za-z0-9][A-Za-z0-9.:_
 _PATH = re.compile(r"(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+")
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _DEFAULT_POLL_S = 300
+_MAX_PRICE = 1e6
 _MAX_PLAN_BYTES = 1_000_000
 _REFUSED = ("--results", "--data", "--offline", "--engine", "--dry-run", "--json")
 """Options of sessions that the fleet sets itself, or that measure nothing."""
@@ -113,12 +114,7 @@ class FleetPlan:
 
 def read_plan(path: Path) -> FleetPlan:
     """Returns the plan in a file. Raises UsageError that names the first mistake in it."""
-    try:
-        stored = tomllib.loads(read_limited(path, _MAX_PLAN_BYTES).decode("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path of the plan") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}", "correct it there") from error
+    stored = read_toml(path, _MAX_PLAN_BYTES, "check the plan's path, content and permissions")
     _check_keys(stored, _PLAN_KEYS, str(path))
     inventory = Path(stored["inventory"]) if "inventory" in stored else None
     if inventory is not None:
@@ -179,12 +175,14 @@ def _parse_host(name: str, about: Any, *, in_inventory: bool) -> FleetHost:
         raise UsageError(f"{where}: recovery_dir = {folder!r} is not valid", hint)
     user, address = (found[1], found[2]) if found else (None, None)
     facts = {key: about[key] for key in FACTS if key in about}
+    check_price(facts.get(PRICE), name)
     return FleetHost(name, user, address, about.get("become", False), folder, facts)
 
 
 def _parse_session(line: Any) -> FleetSession:
     if not isinstance(line, str):
         raise UsageError(f"session {line!r} is not a text", 'give a command line: "cold-recovery --version 5.7.22"')
+    refuse_address_with_user("a line of sessions", line)
     try:
         name, *words = shlex.split(line)
     except ValueError as error:
@@ -199,6 +197,12 @@ def _parse_session(line: Any) -> FleetSession:
     session = FleetSession(name, tuple(words))
     _ = session.request
     return session
+
+
+def check_price(price: Fact | None, host: str) -> None:
+    """Raises UsageError if the price per hour of a host is not a number that can be compared, such as nan."""
+    if price is not None and (isinstance(price, bool | str) or not 0 <= price <= _MAX_PRICE):
+        raise UsageError(f"the {PRICE} of {host} is {price!r}", "give a number, such as 0.192")
 
 
 def refuse_templates(values: Any) -> None:

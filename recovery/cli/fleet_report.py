@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.fleet import PRICE, Fact, FleetCell, Host, compare_hosts
 from recovery.analysis.statistics import EffectFields
+from recovery.cli.fleet_plan import check_price
 from recovery.cli.options import table_option
 from recovery.cli.output import escaped_text, write_json
 from recovery.errors import RecoveryError, UsageError
@@ -158,9 +159,10 @@ def read_record(path: Path) -> FleetRecord:
     for name, host in record.hosts.items():
         if not _HOST_NAME.fullmatch(name):
             raise RecoveryError(f"{path} is damaged: '{name}' is no name of a host", "restore the file, or run again")
-        price = host.facts.get(PRICE)
-        if price is not None and (isinstance(price, bool | str) or price < 0):
-            raise RecoveryError(f"{path}: the {PRICE} of {name} is {price!r}", "give a number, such as 0.192")
+        try:
+            check_price(host.facts.get(PRICE), name)
+        except UsageError as error:
+            raise RecoveryError(f"{path}: {error.message}", error.hint) from None
     return record
 
 

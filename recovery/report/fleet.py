@@ -323,7 +323,7 @@ def _facts_table(hosts: Sequence[Host]) -> Table:
     labels, heads = [label for label, _ in shown], [host.name for host in hosts]
     cells = [[fmt.fact_row("", value)[1] for value in values] for _, values in shown]
     if len(hosts) > _MAX_COLUMNS:
-        labels, heads, cells = heads, labels, list(map(list, zip(*cells, strict=True)))
+        labels, heads, cells = heads, labels, [[row[number] for row in cells] for number in range(len(hosts))]
     rows = tuple((label, *values) for label, values in zip(labels, cells, strict=True))
     return Table("Facts about the hosts", ("", *heads), rows, tuple(False for _ in ("", *heads)))
 
