@@ -195,6 +195,8 @@ lock: ## make the locks anew from setup.cfg (needs pip-tools)
 	    -o requirements/fuzz.lock setup.cfg requirements/build.in requirements/fuzz.in
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	    -o requirements/audit.lock requirements/audit.in
+	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
+	    -o requirements/ansible.lock requirements/ansible.in
 
 clean: ## remove the environment (results, servers and data directories stay)
 	rm -rf $(VENV) $(VENV)-fuzz .venv-audit build *.egg-info

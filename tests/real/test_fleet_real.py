@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -232,6 +233,34 @@ def test_two_hosts_measure_and_the_second_call_resumes_what_was_killed(
     answer = capsys.readouterr().out
     assert answer.startswith("2 hosts: 5.7.22"), answer
     assert re.search(r"^one +[\d.]+\ntwo +[\d.]+$", (folder / "fleet.txt").read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def newest_ansible(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Installs the newest Ansible that Python 3.11 takes, and returns the folder of its programs."""
+    place = tmp_path_factory.mktemp("ansible")
+    venv.create(place, with_pip=True)
+    lock = Path(__file__).parents[2] / "requirements" / "ansible.lock"
+    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, "--require-hashes", "-r", lock], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"the newest Ansible cannot be installed: {done.stderr.strip()[-200:]}")
+    return place / "bin"
+
+
+def test_the_newest_ansible_measures(
+    hosts: tuple[Host, Host], newest_ansible: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside it are a user who becomes root, a host that is away and one whose sudo asks for a password."""
+    monkeypatch.setenv("PATH", f"{newest_ansible}:{os.environ['PATH']}")
+    plan = write_plan(tmp_path / "plan.toml", hosts=("two", "away", "asks"), users=("two", "asks"))
+    with another_host("asks", tmp_path, sudo=SUDO_WITH_PASSWORD):
+        code, found, printed = a_call(plan, tmp_path / "fleet")
+    assert code == 1, printed
+    assert found["two"] == ("finished", None), printed
+    assert "Connection refused" in str(found["away"][1])
+    assert "sudo asks for a password" in str(found["asks"][1])
+    assert [*hosts[1].home.iterdir(), *hosts[1].user_home.iterdir()] == []
 
 
 def test_hosts_that_cannot_measure_are_named(hosts: tuple[Host, Host], tmp_path: Path) -> None:
