@@ -234,6 +234,11 @@ def with_link(data: Path) -> None:
     (data / "moved").symlink_to(data.parent)
 
 
+def archive_log(data: Path) -> None:
+    without_log(data)
+    (data / "ib_0000000000003000.log").write_bytes(bytes(PAGE))
+
+
 REFUSED: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "no redo log": (without_log, "has no redo log"),
     "part of the redo log": (lambda data: (data / "ib_logfile1").unlink(), "has no ib_logfile1"),
@@ -244,6 +249,18 @@ REFUSED: Mapping[str, tuple[Callable[[Path], object], str]] = {
     "data directory": (lambda data: (data / "empty/t.isl").write_text("/elsewhere/t.ibd"), "t.isl leads to another"),
     "cut off": (lambda data: os.truncate(data / "shop@002deu/orders.ibd", PAGE), "orders.ibd is cut off"),
     "cut off within a page": (lambda data: os.truncate(data / "shop@002deu/orders.ibd", 99), "orders.ibd is cut off"),
+    "archived redo log": (
+        lambda data: (data / "ib_0000000000344ff0.log").write_bytes(bytes(PAGE)),
+        r"ib_0000000000344ff0.log is an archived redo log \(innodb_log_archive=ON, MariaDB 13.0\)",
+    ),
+    "archived redo log alone": (
+        archive_log,
+        "ib_0000000000003000.log is an archived redo log",
+    ),
+    "binary log inside InnoDB": (
+        lambda data: (data / "binlog-000000.ibb").write_bytes(bytes(PAGE)),
+        r"binlog-000000.ibb is a binary log inside InnoDB \(binlog_storage_engine=innodb, MariaDB 12.3\)",
+    ),
     "encrypted": (
         lambda data: (data / "shop@002deu/orders.ibd").write_bytes(page(pages=1, flags=1 << 13)),
         "orders.ibd is encrypted",

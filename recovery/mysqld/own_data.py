@@ -19,7 +19,7 @@ from recovery.linux.cleanup import SERVER_NAMES, servers_in
 from recovery.linux.files import clone_or_copy, decoded_name
 from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, parse_version
 from recovery.mysqld.options import FLAG, PLACE_OPTIONS, Settings
-from recovery.mysqld.redo_log import parse_page_bytes, redo_files, was_shut_down
+from recovery.mysqld.redo_log import archived_redo_files, parse_page_bytes, redo_files, was_shut_down
 
 OWN_SCHEMA, OWN_TABLES = "crash_recovery_test", 100
 """The schema that the tool adds to a copy, with the tables that its inserts write to."""
@@ -154,6 +154,7 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
     system = _system_files(place)
     _refuse_running(path, system[0])
     log_folder = place.folder("innodb_log_group_home_dir")
+    _refuse_unread_logs(path, log_folder)
     redo = redo_files(log_folder)
     if not redo:
         raise UsageError(
@@ -209,6 +210,21 @@ def _defines_innodb_table(file: _File) -> bool:
     with file.path.open("rb") as opened:
         header = opened.read(4)
     return header[:2] == _FRM and header[3:] == _FRM_OF_INNODB
+
+
+def _refuse_unread_logs(path: Path, log_folder: Path) -> None:
+    """Raises UsageError for logs that newer servers recover from, and that this tool does not read."""
+    if archived := archived_redo_files(log_folder):
+        raise UsageError(
+            f"{archived[0]} is an archived redo log (innodb_log_archive=ON, MariaDB 13.0), which this tool cannot read",
+            "set innodb_log_archive=OFF on the server, shut it down, and give a copy without the files ib_*.log",
+        )
+    if binary := sorted(path.glob("*.ibb")):
+        raise UsageError(
+            f"{binary[0]} is a binary log inside InnoDB (binlog_storage_engine=innodb, MariaDB 12.3), and the copy "
+            "would be recovered without it",
+            "start the server once without binlog_storage_engine=, shut it down, and give a copy without these files",
+        )
 
 
 def _check_redo(redo: list[Path], version: Version | None) -> None:
@@ -329,10 +345,11 @@ def check_server(own: OwnData, server: Version) -> None:
     wrote = f"{own.path} was written by {mine}"
     if (mine.flavor is Flavor.MARIADB) != (server.flavor is Flavor.MARIADB):
         raise UsageError(f"{wrote}, and {server} is another product", f"give VERSION={mine}, or MYSQLD=")
-    same_series = mine.numbers[:2] == server.numbers[:2]
-    if mine.numbers == server.numbers or (same_series and not own.is_exact and server.numbers > mine.numbers):
+    written, starts = mine.numbers[:3], server.numbers[:3]  # the files do not name the update of a release
+    same_series = written[:2] == starts[:2]
+    if written == starts or (same_series and not own.is_exact and starts > written):
         return
-    if server.numbers < mine.numbers:
+    if starts < written:
         raise UsageError(
             f"{wrote}, and {server} is older: a downgrade damages files", f"give VERSION={mine}, or MYSQLD="
         )

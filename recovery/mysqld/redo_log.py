@@ -4,6 +4,7 @@ that were modified after a checkpoint."""
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,8 @@ def parse_page_bytes(first_page: bytes) -> int:
 _REDO_FOLDER = "#innodb_redo"
 """Folder of the redo log in MySQL 8.0.30 and later."""
 _REDO_FILES = "ib_logfile[0-9]*"
+_ARCHIVED_FILE = re.compile(r"ib_[0-9a-f]{16}\.log", re.IGNORECASE)
+"""A file of an archived redo log, named after its first LSN: MariaDB 13.0 and later, with innodb_log_archive=ON."""
 _MARIADB_10_8 = 0x50687973
 """Format number since MariaDB 10.8: no blocks, and another layout of the checkpoints."""
 _ENCRYPTED = 1 << 31
@@ -81,6 +84,11 @@ def redo_files(folder: Path) -> list[Path]:
     """Returns the files of the redo log, the first one first; none if there is no redo log."""
     files = [file for file in (folder / _REDO_FOLDER).glob("#ib_redo*") if not file.name.endswith("_tmp")]
     return sorted(files or folder.glob(_REDO_FILES))
+
+
+def archived_redo_files(folder: Path) -> list[Path]:
+    """Returns the files of a redo log in MariaDB's archived form, which this tool does not read."""
+    return sorted(file for file in folder.glob("ib_*.log") if _ARCHIVED_FILE.fullmatch(file.name))
 
 
 def checkpoint_lsn(data: Path) -> int:
