@@ -58,7 +58,8 @@ class Version:
     """A server's flavor and release. `text` is the version in the server's spelling (5.6.27-log, 10.11.5-MariaDB)."""
 
     flavor: Flavor
-    numbers: tuple[int, int, int]
+    numbers: tuple[int, ...]
+    """Three numbers, and a fourth for an update of MySQL (9.7.4.1); none for update 0."""
     text: str = field(default="", compare=False)
     build: str = ""
     """The user's name for one of several builds, which may be of the same release: `8.0.31+patched`."""
@@ -68,6 +69,11 @@ class Version:
         """Returns the version without the name of the build."""
         release = ".".join(map(str, self.numbers))
         return release if self.flavor is Flavor.MYSQL else f"{self.flavor}-{release}"
+
+    @property
+    def says_update(self) -> bool:
+        """Returns whether its text has the number of the update, which servers know since MySQL 9.7.4."""
+        return _FOUR_NUMBERS.search(self.text) is not None
 
     @property
     def percona_number(self) -> str:
@@ -354,21 +360,29 @@ class Trial:
     """None for a run that counts."""
 
 
-# --- Server versions and capabilities
+# --- Server versions
 
 _RELEASE = re.compile(
     r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})\.(?P<c>\d{1,4})"
-    r"(?:\+(?P<build>[A-Za-z0-9][-_.A-Za-z0-9]*))?(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$",
+    r"(?:\.(?P<update>\d{1,4}))?(?:\+(?P<build>[A-Za-z0-9][-_.A-Za-z0-9]*))?(?P<rest>[-+~_A-Za-z][-+~_.:A-Za-z0-9]*)?$",
     re.ASCII,
 )
 
 
 _PERCONA_NUMBER = re.compile(r"\d+\.\d+\.\d+-(\d+(?:\.\d+)?)")
+_FOUR_NUMBERS = re.compile(r"(?<![\d.])\d+(?:\.\d+){3}")
+_FIRST_OF_MARIADB, _FIRST_CALENDAR_VERSION = 10, 26
+
+
+def usual_flavor(first: int) -> Flavor:
+    """Returns whose version begins with this number if none is named: MySQL's are below 10, and from 26 on, since its
+    versions have the year and the month (26.7.0, July 2026). Those between are MariaDB's."""
+    return Flavor.MARIADB if _FIRST_OF_MARIADB <= first < _FIRST_CALENDAR_VERSION else Flavor.MYSQL
 
 
 def parse_version(text: str) -> Version:
-    """Parses `5.7.22`, `mariadb-10.11.5`, `8.0.31+patched`, `8.0.39-30` (Percona), `10.11.19-MariaDB-0+deb12u1` or
-    `5.6.27-log`. Raises ValueError for anything else."""
+    """Parses `5.7.22`, `26.7.0`, `9.7.4.1`, `mariadb-10.11.5` or `10.11.5`, `8.0.31+patched`, `8.0.39-30` (Percona),
+    `10.11.19-MariaDB-0+deb12u1` or `5.6.27-log`. Raises ValueError for anything else."""
     match = _RELEASE.match(text.strip())
     if match is None:
         raise ValueError(f"'{text}' is not a server version")
@@ -380,10 +394,49 @@ def parse_version(text: str) -> Version:
     elif re.match(r"-\d+(\.\d+)?(-log|-debug)?$", rest):
         flavor = Flavor.PERCONA
     else:
-        flavor = Flavor.MYSQL
-    numbers = (int(match["a"]), int(match["b"]), int(match["c"]))
+        flavor = usual_flavor(int(match["a"]))
+    update = int(match["update"] or 0)
+    if match["update"] and flavor is Flavor.MARIADB:
+        raise ValueError(f"'{text}' is not a server version")
+    numbers = (int(match["a"]), int(match["b"]), int(match["c"]), *((update,) if update else ()))
     return Version(flavor, numbers, text.strip(), match["build"] or "")
 
+
+# --- Tracks of releases
+
+
+class Track(StrEnum):
+    """A kind of series, by how long its vendor supports it."""
+
+    LTS = "lts"
+    INNOVATION = "innovation"
+
+
+_FIRST_INNOVATION = {Flavor.MYSQL: (8, 1), Flavor.PERCONA: (8, 1), Flavor.MARIADB: (10, 7)}
+_EARLY_LTS = {
+    Flavor.MYSQL: {(8, 4), (9, 7)},
+    Flavor.PERCONA: {(8, 4), (9, 7)},
+    Flavor.MARIADB: {(10, 6), (10, 11), (11, 4), (11, 8)},
+}
+"""The series with long-term support from before the plans by which `track_of` recognises the others."""
+
+
+def track_of(version: Version) -> Track | None:
+    """Returns the track of a version's series: long-term support for MySQL's of April in every second year (28.4), and
+    for MariaDB's last of each year (12.3). That is what the vendors plan; a registry's own tags come first.
+
+    None if the series is older than tracks are."""
+    major, minor = series = version.numbers[0], version.numbers[1]
+    if version.flavor is Flavor.MARIADB:
+        is_planned = major > 11 and minor == 3
+    else:
+        is_planned = major > _FIRST_CALENDAR_VERSION and major % 2 == 0 and minor == 4
+    if is_planned or series in _EARLY_LTS[version.flavor]:
+        return Track.LTS
+    return Track.INNOVATION if series >= _FIRST_INNOVATION[version.flavor] else None
+
+
+# --- Capabilities
 
 _Range = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 """From the first version (included) to the last (excluded); None is an open end."""
@@ -410,7 +463,6 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     "minimal_tarball": _VersionRanges(((8, 0, 16), None), None),
     "minimal_tarball_for_each_glibc": _VersionRanges(((8, 1, 0), None), None),
     "percona_rel_names": _VersionRanges((None, (5, 7, 0)), None),
-    "percona_innovation_folder": _VersionRanges(((8, 1, 0), (8, 4, 0)), None),
     "debian-sid": _VersionRanges(((9, 0, 0), None), None),
     "debian-mariadb": _VersionRanges(None, ((10, 11, 0), (11, 0, 0))),
     "debian-mariadb-11": _VersionRanges(None, ((11, 0, 0), None)),
@@ -473,6 +525,12 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     # format of the error log
     "microsecond_stamps": _VersionRanges(((5, 7, 2), None), None),
 }
+NEWEST_TRIED: dict[Flavor, tuple[int, int]] = {
+    Flavor.MYSQL: (9, 7),
+    Flavor.PERCONA: (9, 7),
+    Flavor.MARIADB: (11, 8),
+}
+"""The newest series that this tool was tried with. Newer ones are taken to have its capabilities, with a warning."""
 # Withdrawn releases: they crash on a restart with more than 8,000 tables.
 CRASHES_OVER_8000_TABLES = frozenset({(8, 0, 38), (8, 4, 1), (9, 0, 0)})
 
@@ -486,6 +544,12 @@ def can(version: Version, capability: str) -> bool:
         (since is None or version.numbers >= since) and (until is None or version.numbers < until)
         for since, until in filter(None, ranges)
     )
+
+
+def newest_tried(version: Version) -> str | None:
+    """Returns the newest series that this tool was tried with, if this version is newer; otherwise None."""
+    newest = NEWEST_TRIED[version.flavor]
+    return ".".join(map(str, newest)) if version.numbers[:2] > newest else None
 
 
 def capability_versions(capability: str) -> str:
@@ -503,7 +567,7 @@ def _range_words(since: tuple[int, ...] | None, until: tuple[int, ...] | None) -
 
 
 def crashes_with_tables(version: Version, tables: int) -> bool:
-    return tables > 8000 and version.flavor is not Flavor.MARIADB and version.numbers in CRASHES_OVER_8000_TABLES
+    return tables > 8000 and version.flavor is not Flavor.MARIADB and version.numbers[:3] in CRASHES_OVER_8000_TABLES
 
 
 # --- Measurements: raw values, neither judged nor averaged

@@ -75,6 +75,18 @@ def own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     _isolate_settings(monkeypatch, next(locks), request.node)
 
 
+@pytest.fixture(autouse=True)
+def servers_at_hand(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dry run finds every server. Where one comes from is tested apart, with `asked_sources`."""
+    if "asked_sources" not in request.fixturenames:
+        monkeypatch.setattr("recovery.session.engine.locate_server", lambda *_: "in the cache")
+
+
+@pytest.fixture
+def asked_sources() -> None:
+    """A dry run asks the sources of servers."""
+
+
 @pytest.fixture
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache of downloads."""

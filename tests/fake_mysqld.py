@@ -22,7 +22,7 @@ _MORE_RESULTS, _AUTOCOMMIT = 0x08, 0x02
 _NAME = r"`?([\w$#-]+)`?"
 _TABLE = rf"{_NAME}\.{_NAME}"
 _FILE_BYTES = 16_384
-VERSION = "5.7.22"
+VERSION = os.environ.get("FAKE_MYSQLD_VERSION", "5.7.22")
 
 
 def read_settings(path: str) -> dict[str, str]:
@@ -273,7 +273,7 @@ def serve(folder: Path, settings: dict[str, str]) -> None:
         with path.open("rb") as file:
             file.read(_FILE_BYTES)
     log("[Note] InnoDB: Creating shared tablespace for temporary tables")
-    log("[Note] InnoDB: 5.7.22 started; log sequence number 2525553")
+    log(f"[Note] InnoDB: {VERSION} started; log sequence number 2525553")
     service = Service(settings["socket"], Statements(Data(folder), settings))
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -37,6 +37,7 @@ from recovery.model import Flavor, parse_version
         ),
         ("8.4.6", ("linux-glibc2.28-x86_64-minimal.tar.xz", "linux-glibc2.17-x86_64-minimal.tar.xz")),
         ("26.7.0", ("linux-glibc2.28-x86_64-minimal.tar.xz",)),
+        ("9.7.4.1", ("linux-glibc2.28-x86_64-minimal.tar.xz",)),
     ],
 )
 def test_the_archive_names_of_each_era(version: str, names: tuple[str, ...]) -> None:
@@ -78,6 +79,16 @@ PERCONA = "https://downloads.percona.com/downloads"
                 "Percona-Server-8.0.36-28-Linux.x86_64.glibc2.17-minimal.tar.gz",
             )
             for version in ("percona-8.0.36-28", "8.0.36-28", "percona-8.0.36-28.1")
+        ),
+        (
+            "percona-26.7.0-1",
+            f"{PERCONA}/Percona-Server-innovative-release/Percona-Server-26.7.0-1/binary/tarball/"
+            "Percona-Server-26.7.0-1-Linux.x86_64.glibc2.28-minimal.tar.gz",
+        ),
+        (
+            "percona-28.4.1-1",
+            f"{PERCONA}/Percona-Server-28.4/Percona-Server-28.4.1-1/binary/tarball/"
+            "Percona-Server-28.4.1-1-Linux.x86_64.glibc2.28-minimal.tar.gz",
         ),
         (
             "percona-8.3.0-1",

@@ -112,6 +112,9 @@ def test_the_basedir_is_the_folder_with_the_messages(tmp_path: Path) -> None:
     [
         ("mysqld  Ver 5.6.24 for Linux on x86_64 (Source distribution)", (Flavor.MYSQL, (5, 6, 24))),
         ("/x/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))", (Flavor.MYSQL, (9, 7, 4))),
+        ("/x/mysqld  Ver 9.7.4.0-2 for Linux on x86_64 ((Debian))", (Flavor.MYSQL, (9, 7, 4))),
+        ("mysqld  Ver 9.7.4.1 for Linux on x86_64 (MySQL Community Server - GPL)", (Flavor.MYSQL, (9, 7, 4, 1))),
+        ("mysqld  Ver 26.7.0 for Linux on x86_64 (MySQL Community Server - GPL)", (Flavor.MYSQL, (26, 7, 0))),
         ("mysqld  Ver 10.11.5-MariaDB for linux-systemd on x86_64 (MariaDB Server)", (Flavor.MARIADB, (10, 11, 5))),
         ("mysqld  Ver 8.0.39-30 for Linux on x86_64 (Percona Server (GPL), Release 30)", (Flavor.PERCONA, (8, 0, 39))),
         ("/opt/mariadb/mysqld  Ver 5.7.9 for Linux on x86_64 (MySQL Community)", (Flavor.MYSQL, (5, 7, 9))),

@@ -16,7 +16,8 @@ from websites import serving
 
 from recovery.builds import catalog, install
 from recovery.builds.install import InstalledServer, InstallJob, Origin, ensure_installed
-from recovery.builds.resolve import Sources, available_servers, parse_release, resolve_server
+from recovery.builds.resolve import Sources, available_servers, locate_server, parse_release, resolve_server
+from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import servers_dir
 
@@ -158,6 +159,73 @@ def test_a_release_or_the_newest_of_a_series_comes_from_its_vendor(
     assert [line.startswith(begin) for line, begin in zip(lines, said, strict=False)] == [True] * len(said)
     assert lines[len(said)] == f"downloading {catalog.MARIADB_URL}{path}"
     assert Archive.forms == ([b"version=Percona-Server-8.0"] if version in ("percona-8.0.36", "percona-8.0") else [])
+
+
+# -- where a server would come from, without fetching it
+
+
+def located(version: str | None, sources: Sources = Sources()) -> str | RecoveryError:  # noqa: B008  # frozen
+    """Returns what a dry run says; nothing may be in the cache afterwards."""
+    try:
+        return locate_server(version, sources, lambda _: None)
+    except RecoveryError as error:
+        return error
+    finally:
+        assert not servers_dir().exists()
+
+
+@pytest.mark.usefixtures("vendors")
+def test_a_dry_run_names_the_address_of_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Sources(archive=catalog.MARIADB_URL)
+    for version, sources in (("mariadb-11.8.2", Sources()), ("11.8", Sources()), ("mariadb-11.8.2", away)):
+        place = f"{catalog.MARIADB_URL}{MARIADB_FOLDER}/{MARIADB_NAME}"
+        assert located(version, sources) == f"to be fetched from {place}"
+    own = f"{catalog.MARIADB_URL}/products"
+    assert located(None, Sources(mysqld=own)) == f"to be fetched from {own}"
+    fake_maven("exit 1", Path(os.environ["RECOVERY_CACHE"]).parent, monkeypatch)
+    assert located("5.7.22") == "to be fetched with mvn"
+
+
+@pytest.mark.usefixtures("vendors")
+@pytest.mark.parametrize(
+    ("version", "sources"),
+    [
+        ("mariadb-11.8.9", Sources()),
+        ("mariadb-11.9", Sources()),
+        ("mariadb-11.8.2", Sources(archive="http://127.0.0.1:9")),
+        ("percona-8.0", Sources(archive="http://127.0.0.1:9")),
+        ("26.7.0", Sources(archive="http://127.0.0.1:9")),
+        ("5.7.22", Sources(archive="http://127.0.0.1:9")),
+        ("5.7.22", Sources(offline=True)),
+        ("26.7.0", Sources(offline=True)),
+        ("innovation", Sources()),
+        (None, Sources(mysqld="http://127.0.0.1:9/mysql.tar.gz")),
+        (None, Sources(mysqld="http://127.0.0.1:9/mysql.tar.gz", offline=True)),
+    ],
+)
+def test_a_dry_run_ends_with_the_error_of_the_session(
+    version: str | None, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    before = located(version, sources)
+    with pytest.raises(RecoveryError) as caught:
+        resolve_server(version, sources, lambda _: None)
+    assert isinstance(before, RecoveryError)
+    assert (type(before), before.message, before.hint) == (type(caught.value), caught.value.message, caught.value.hint)
+
+
+@pytest.mark.usefixtures("vendors", "asked_sources")
+def test_a_dry_run_exits_as_the_session_would(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    dry_run = ["cold-recovery", "--dry-run", "--tables", "5", "--runs", "1", "--data", str(tmp_path / "data")]
+    assert run([*dry_run, "--version", "mariadb-11.8.2"]) == 0
+    assert f"  mariadb-11.8.2: server to be fetched from {catalog.MARIADB_URL}/" in capsys.readouterr().out
+    assert run([*dry_run, "--version", "mariadb-11.8.2 26.7.0", "--archive", "http://127.0.0.1:9"]) == 3
+    printed = capsys.readouterr()
+    assert "  26.7.0: server cannot be had here; 5 tables" in printed.out
+    assert "error: mariadb-11.8.2 would come from the archive, but 127.0.0.1:9 cannot be reached" in printed.err
+    assert run([*dry_run, "--version", "26.7.0", "--offline"]) == 2
+    assert "error: 26.7.0 is not in the cache" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(
@@ -386,7 +454,15 @@ def test_a_cached_server_that_does_not_run_can_be_removed() -> None:
 
 @pytest.mark.parametrize(
     ("text", "release"),
-    [("8.0", "8.0.31"), ("5.7", "5.7.22"), ("latest", "8.0.31"), ("mariadb-lts", "mariadb-11.4.5"), ("5.7.9", "5.7.9")],
+    [
+        ("8.0", "8.0.31"),
+        ("5.7", "5.7.22"),
+        ("latest", "8.0.31"),
+        ("mariadb-lts", "mariadb-11.4.5"),
+        ("5.7.9", "5.7.9"),
+        ("10.11", "mariadb-10.11.5"),
+        ("26.7.0", "26.7.0"),
+    ],
 )
 def test_a_local_server_is_the_newest_that_is_known(text: str, release: str) -> None:
     assert str(parse_release(text)) == release

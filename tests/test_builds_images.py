@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import docker
+import docker.errors
 import pytest
 import requests
 from docker.errors import APIError, ImageNotFound
@@ -26,7 +27,14 @@ from recovery.builds.executable import SHARE_FOLDERS, basedir_of, messages_in
 from recovery.builds.image_build import library_path, place_inside, write_build_context
 from recovery.builds.image_inspect import ImageInspection, inspect_image, parse_inspection
 from recovery.builds.image_pull import RETRY_ELSEWHERE, NotPulledError, PullFailure, classify_pull_error, pull_image
-from recovery.builds.resolve import BASE_IMAGE_NAME, check_registry, own_image_name, parse_request, registry_names
+from recovery.builds.resolve import (
+    BASE_IMAGE_NAME,
+    Sources,
+    check_registry,
+    own_image_name,
+    parse_request,
+    registry_names,
+)
 from recovery.cli.values import parse_own_servers
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
@@ -55,6 +63,11 @@ pytestmark = pytest.mark.usefixtures("own_cache")
         ("percona-5.7.22", None, ("percona:5.7.22", "percona/percona-server:5.7.22")),
         ("latest", None, ("mysql:latest",)),
         ("mariadb-lts", None, ("mariadb:lts",)),
+        ("innovation", None, ("mysql:innovation",)),
+        ("26.7.0", None, ("mysql:26.7.0",)),
+        ("9.7.4.1", None, ("mysql:9.7.4.1",)),
+        ("10.11", None, ("mariadb:10.11",)),
+        ("13.0.1", None, ("mariadb:13.0.1",)),
         ("debian-sid", "localhost:5000", ()),
     ],
 )
@@ -62,7 +75,9 @@ def test_the_names_of_a_server_in_a_registry(text: str, registry: str | None, na
     assert registry_names(parse_request(text), registry) == names
 
 
-@pytest.mark.parametrize("text", ["", "9", "9.7.4.1", "debian", "latest-1", "percona-9", "5.7.x", "oracle-5.7.22"])
+@pytest.mark.parametrize(
+    "text", ["", "9", "9.7.4.1.2", "mariadb-innovation", "debian", "latest-1", "percona-9", "5.7.x", "oracle-5.7.22"]
+)
 def test_a_text_that_is_no_version_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a server version") as caught:
         parse_request(text)
@@ -85,7 +100,20 @@ def test_an_invalid_registry_is_refused(registry: str) -> None:
         ("9.7", "9.7.4", True),
         ("9.7", "9.8.0", False),
         ("9.7", "mariadb-9.7.4", False),
-        ("10.11.5", "10.11.5-MariaDB", False),
+        ("10.11.5", "10.11.5-MariaDB", True),
+        ("26.7.0", "mariadb-26.7.0", False),
+        ("9.7.4", "9.7.4.1", True),
+        ("9.7.4.1", "9.7.4", True),  # a server that does not know updates
+        ("9.7.4.1", "9.7.4.0", False),
+        ("9.7.4.1", "9.7.4.2", False),
+        ("lts", "28.4.1", True),
+        ("lts", "26.7.0", False),
+        ("innovation", "26.7.0", True),
+        ("innovation", "9.7.4", False),
+        ("latest", "9.7.4", True),
+        ("latest", "8.0.31", True),
+        ("latest", "26.7.0", False),
+        ("mariadb-latest", "mariadb-13.0.1", True),
         ("mariadb-10.11", "10.11.19-MariaDB-0+deb12u1", True),
         ("debian-sid", "26.7.0", True),
         ("percona-8.0.31", "8.0.31", False),
@@ -98,6 +126,29 @@ def test_an_invalid_registry_is_refused(registry: str) -> None:
 )
 def test_which_servers_match_a_requested_version(wanted: str, found: str, fits: bool) -> None:
     assert parse_request(wanted).fits(parse_version(found)) is fits
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held"), [("latest", "26.7.0"), ("lts", "29.1.0"), ("mariadb-lts", "13.2.2-MariaDB")]
+)
+def test_a_registry_knows_what_its_tags_mean(wanted: str, held: str) -> None:
+    assert parse_request(wanted).fits_tag(parse_version(held))
+    assert not parse_request(wanted).fits_tag(parse_version("percona-9.7.4"))
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("10.11", "10.11 means mariadb-10.11: MySQL has no such version"),
+        ("13.0.1", "13.0.1 means mariadb-13.0.1: MySQL has no such version"),
+        *(
+            (text, None)
+            for text in ("mariadb-10.11", "10.11.19-MariaDB-0+deb12u1", "26.7", "9.7.4.1", "debian-mariadb")
+        ),
+    ],
+)
+def test_numbers_that_mean_mariadb_are_noted(text: str, note: str | None) -> None:
+    assert parse_request(text).flavor_note == note
 
 
 def test_two_builds_of_one_release_have_two_names() -> None:
@@ -570,6 +621,73 @@ def test_all_images_are_removed_but_those_in_use_and_the_base_last() -> None:
     assert left == [SID]
     with pytest.raises(HostUnfitError, match="in use"):
         image_list.remove_image(client, "debian-sid")
+
+
+# -- where an image would come from, without pulling it
+
+ABSENT = "manifest for mysql:x not found: manifest unknown: manifest unknown"
+UNREACHED = 'Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host'
+
+
+class Registry(Images):
+    """An engine with images of its own, and the names that its registry has; or with the error of asking it."""
+
+    def __init__(self, images: tuple[SimpleNamespace, ...], names: tuple[str, ...], problem: str = ABSENT) -> None:
+        super().__init__(images, "")
+        self.names = names
+        self.problem = problem
+
+    def get_registry_data(self, name: str) -> None:
+        if name not in self.names:
+            raise docker.errors.DockerException(self.problem)
+
+
+def located(
+    version: str | None,
+    registry: Registry,
+    monkeypatch: pytest.MonkeyPatch,
+    sources: Sources = Sources(),  # noqa: B008
+) -> str | RecoveryError:
+    def no_archive(text: str, *_: object) -> str:
+        raise UsageError(f"{text} is in no archive", "take another")
+
+    monkeypatch.setattr(image_resolve, "locate_server", no_archive)
+    client = cast("docker.DockerClient", SimpleNamespace(images=registry, api=registry))
+    try:
+        return image_resolve.locate_image(version, sources, lambda _: None, client)
+    except RecoveryError as error:
+        return error
+
+
+def test_a_dry_run_says_where_an_image_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry((PULLED, MYSQL_IMAGE), ("mysql:innovation", "mysql:26.7.0", "mariadb:10.11", "my/own:1"))
+    for version, place in (
+        ("8.0.31", "in an image of this host"),
+        ("5.7.22", "in an image of this host"),
+        ("innovation", "the image mysql:innovation, to be pulled"),
+        ("26.7.0", "the image mysql:26.7.0, to be pulled"),
+        ("10.11", "the image mariadb:10.11, to be pulled"),
+        ("9.7.9", "in an image of debian-sid"),
+    ):
+        assert located(version, registry, monkeypatch) == place
+    assert located(None, registry, monkeypatch, Sources(image="my/own:1")) == "the image my/own:1, to be pulled"
+
+
+def test_a_dry_run_says_that_no_image_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    def problem(version: str | None, registry: Registry, sources: Sources = Sources()) -> tuple[int, str]:  # noqa: B008
+        error = located(version, registry, monkeypatch, sources)
+        assert isinstance(error, RecoveryError)
+        return error.exit_code, error.message
+
+    absent, unreached = Registry((), ()), Registry((), (), UNREACHED)
+    assert problem("5.7.9", absent) == (2, "5.7.9 is in no archive")
+    assert problem("lts", absent) == (2, "no image of lts was found")
+    code, message = problem("5.7.9", unreached)
+    assert (code, message.endswith("; elsewhere 5.7.9 is in no archive")) == (3, True)
+    offline = Sources(offline=True)
+    assert problem("9.7.9", unreached, offline) == (2, "9.7.9 is in no archive")
+    assert problem(None, absent, Sources(image="my/own:1"))[0] == 3
+    assert problem(None, absent, Sources(image="my/own:1", offline=True))[0] == 2
 
 
 # -- ENGINE=auto

@@ -19,6 +19,14 @@ def masked(text: str, *literals: tuple[str, str]) -> str:
     return Masker(distinct_literals(literals)).text(text)
 
 
+def test_a_version_of_four_numbers_is_no_address() -> None:
+    masker = Masker((), versions=frozenset({"9.7.4.1"}))
+    assert (
+        masker.text("9.7.4.1 cold on 9.7.4.2, 001-9.7.4.1-cold-1.err")
+        == "9.7.4.1 cold on [address], 001-9.7.4.1-cold-1.err"
+    )
+
+
 @pytest.mark.parametrize(
     ("private", "expected"),
     [

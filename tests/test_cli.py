@@ -110,7 +110,11 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
         (2, "cold-recovery --tables 10 --variant many:schemas=4", "cannot divide 10 tables among 4 schemas"),
         (2, "cold-recovery --version 5.7.5 --layout general", "5.7.5 has no general tablespaces"),
         (2, "cold-recovery --version mariadb-10.11.5 --variant x:layout=general", "mariadb-10.11.5 has no general"),
-        (2, "cold-recovery --version 10.11.5", "10.11.5: there is no such MySQL"),
+        (
+            2,
+            "cold-recovery --trace --set innodb_log_archive=ON",
+            "--trace reads the redo log, which innodb_log_archive=ON",
+        ),
         (2, "cold-recovery --version 5.6.24 --layout encrypted", "5.6.24 has no plugin that reads the keys"),
         (2, "cold-recovery --version 8.4.0 --variant x:layout=encrypted", "8.4.0 has no plugin that reads the keys"),
         (3, "cold-recovery --version 8.0.38", "8.0.38 was withdrawn"),
@@ -363,6 +367,7 @@ def test_a_dry_run_prints_the_plan_and_creates_nothing(
 ) -> None:
     monkeypatch.setenv("RECOVERY_ENGINE", "auto")
     monkeypatch.setattr("recovery.cli.plan_text.describe_engine", lambda _: "in containers of some engine")
+    monkeypatch.setattr("recovery.cli.plan_text.locate_servers", lambda *_: ("in an image of this host",) * 2)
     text = "".join(printed(*shlex.split(command), "--data", "data", "--dry-run"))
     assert [pattern for pattern in patterns if not re.search(pattern, text)] == []
     assert list(empty_folder.iterdir()) == []

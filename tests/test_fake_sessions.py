@@ -37,14 +37,21 @@ sed '1,/Threads started/d' {SYSBENCH_OUTPUT}
 
 
 @pytest.fixture
-def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def release() -> str:
+    """The version of the fake server."""
+    return fake_mysqld.VERSION
+
+
+@pytest.fixture
+def at(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Makes the fake server the only one, and returns where sessions and data directories go."""
     program = shell_script(
-        tmp_path / "server" / "bin" / "mysqld", f'exec {sys.executable} -S {fake_mysqld.__file__} "$@"'
+        tmp_path / "server" / "bin" / "mysqld",
+        f'FAKE_MYSQLD_VERSION={release} exec {sys.executable} -S {fake_mysqld.__file__} "$@"',
     )
 
     def resolve(_: str | None, __: str | None) -> Build:
-        return replace(fake_build(fake_mysqld.VERSION), mysqld=program, basedir=program.parent.parent)
+        return replace(fake_build(release), mysqld=program, basedir=program.parent.parent)
 
     engine = Engine(LOCAL, resolve, LocalLauncher(), lambda _: None, lambda _: frozenset())
     monkeypatch.setattr(measure, "choose_engine", lambda *_: engine)
@@ -81,6 +88,18 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert [one["number"] for one in run_files(tmp_path)] == list(range(1, 7))
     assert "Startup after SIGKILL, 5 tables; mean of 3 runs +- 95 % interval:" in printed.out
     assert "[6/6] 5.7.22 warm" in printed.err
+
+
+@pytest.mark.parametrize("release", ["26.7.0", "28.4.1", "27.1.0.1"])
+def test_a_release_newer_than_those_that_were_tried_has_their_capabilities_and_a_warning(
+    release: str, at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cold-recovery", "--version", release, "--tables", "5", "--inserts", "3", "--runs", "1", *at]) == 0
+    report, printed = stored(tmp_path), capsys.readouterr().out
+    assert report["versions"] == [release]
+    assert [one["verdict"] for one in report["runs"]] == ["measured"]
+    assert "mysqlx=OFF" in report["servers"][release]["options"].split()
+    assert f"the most important about {release}: Newer than 9.7" in " ".join(printed.split())
 
 
 def test_a_dry_run_names_the_data_directory_that_is_there_and_does_not_count_its_build(

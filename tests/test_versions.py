@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.model import CAPABILITIES, Flavor, can, crashes_with_tables, parse_version
+from recovery.model import (
+    CAPABILITIES,
+    NEWEST_TRIED,
+    Flavor,
+    Track,
+    Version,
+    can,
+    crashes_with_tables,
+    newest_tried,
+    parse_version,
+    track_of,
+)
 
 MYSQL, MARIADB, PERCONA = Flavor.MYSQL, Flavor.MARIADB, Flavor.PERCONA
 
@@ -22,12 +33,19 @@ MYSQL, MARIADB, PERCONA = Flavor.MYSQL, Flavor.MARIADB, Flavor.PERCONA
         ("10.2.11-MariaDB", MARIADB, (10, 2, 11), "mariadb-10.2.11"),
         ("mariadb-10.11.5", MARIADB, (10, 11, 5), "mariadb-10.11.5"),
         ("mariadb:10.11.5", MARIADB, (10, 11, 5), "mariadb-10.11.5"),
+        ("10.11.5", MARIADB, (10, 11, 5), "mariadb-10.11.5"),
+        ("13.0.1", MARIADB, (13, 0, 1), "mariadb-13.0.1"),
         ("26.7.0", MYSQL, (26, 7, 0), "26.7.0"),
+        ("28.4.1", MYSQL, (28, 4, 1), "28.4.1"),
+        ("mariadb-26.7.0", MARIADB, (26, 7, 0), "mariadb-26.7.0"),
+        ("9.7.4.1", MYSQL, (9, 7, 4, 1), "9.7.4.1"),
+        ("mysql-9.7.4.1+patched", MYSQL, (9, 7, 4, 1), "9.7.4.1+patched"),
+        ("9.7.4.0-2", PERCONA, (9, 7, 4), "percona-9.7.4"),
         ("  8.4.6\n", MYSQL, (8, 4, 6), "8.4.6"),
         ("8.0.11-rc", MYSQL, (8, 0, 11), "8.0.11"),
     ],
 )
-def test_versions_are_parsed(text: str, flavor: Flavor, numbers: tuple[int, int, int], shown: str) -> None:
+def test_versions_are_parsed(text: str, flavor: Flavor, numbers: tuple[int, ...], shown: str) -> None:
     version = parse_version(text)
     assert (version.flavor, version.numbers, str(version)) == (flavor, numbers, shown)
     assert version.text == text.strip()
@@ -36,8 +54,10 @@ def test_versions_are_parsed(text: str, flavor: Flavor, numbers: tuple[int, int,
 
 @pytest.mark.parametrize(
     "text",
-    ["", "5.7", "latest", "5.7.22.1", "5.7.x", "-5.7.22", "oracle-5.7.22", "5.7.99999", "5.7.22 --help",
-     "\u0665.\u0667.\u0662"],
+    [
+        *("", "5.7", "latest", "9.7.4.1.2", "mariadb-10.11.5.1", "10.11.5.0", "5.7.x", "-5.7.22", "oracle-5.7.22"),
+        *("5.7.99999", "5.7.22 --help", "\u0665.\u0667.\u0662"),
+    ],
 )  # fmt: skip
 def test_an_invalid_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a server version"):
@@ -79,6 +99,37 @@ def test_spelling_makes_no_other_version() -> None:
 def test_capabilities_at_their_borders(capability: str, without: str, having: str) -> None:
     assert not can(parse_version(without), capability)
     assert can(parse_version(having), capability)
+
+
+@pytest.mark.parametrize("flavor", Flavor)
+def test_an_unknown_newer_release_has_the_capabilities_of_the_newest(flavor: Flavor) -> None:
+    newest = Version(flavor, (*NEWEST_TRIED[flavor], 0))
+    for newer in (Version(flavor, (28, 4, 1)), Version(flavor, (26, 7, 0)), Version(flavor, (99, 12, 3, 1))):
+        for capability in CAPABILITIES:
+            assert can(newer, capability) == can(newest, capability), capability
+
+
+@pytest.mark.parametrize(
+    ("text", "newest"),
+    [
+        ("26.7.0", "9.7"), ("28.4.1", "9.7"), ("percona-26.7.0", "9.7"), ("mariadb-12.3.1", "11.8"),
+        ("9.7.4.1", None), ("9.7.9", None), ("5.6.24", None), ("mariadb-11.8.9", None), ("mariadb-10.11.5", None),
+    ],
+)  # fmt: skip
+def test_a_release_that_was_not_tried_is_recognised(text: str, newest: str | None) -> None:
+    assert newest_tried(parse_version(text)) == newest
+
+
+@pytest.mark.parametrize(
+    ("track", "texts"),
+    [
+        (Track.LTS, ("8.4.6", "9.7.4", "28.4.1", "30.4.0", "percona-8.4.0", "mariadb-10.11.5", "12.3.2", "13.3.2")),
+        (Track.INNOVATION, ("8.1.0", "9.6.0", "26.7.0", "26.10.0", "27.4.0", "28.1.0", "mariadb-12.2.2", "13.0.1")),
+        (None, ("5.7.22", "8.0.31", "percona-8.0.39", "mariadb-10.2.11")),
+    ],
+)
+def test_the_track_of_a_release_needs_no_list_of_those_to_come(track: Track | None, texts: tuple[str, ...]) -> None:
+    assert {text: track_of(parse_version(text)) for text in texts} == dict.fromkeys(texts, track)
 
 
 def test_percona_has_the_capabilities_of_mysql() -> None:

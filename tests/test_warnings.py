@@ -137,6 +137,12 @@ def test_a_doubtful_session_of_starts_has_its_warning(found: Session, kind: str,
     assert warning.about in ("5.7.22", "5.7.22 cold", "all")
 
 
+@pytest.mark.parametrize(("version", "newest"), [("26.7.0", "9.7"), ("28.4.1+mine", "9.7"), ("mariadb-13.0.1", "11.8")])
+def test_a_release_newer_than_those_that_were_tried_has_a_warning(version: str, newest: str) -> None:
+    warning = one(replace(session(COLD), versions=(version,)), "newer-release")
+    assert (warning.about, f"Newer than {newest}," in warning.text) == (version, True)
+
+
 @pytest.mark.parametrize(
     ("found", "absent"),
     [

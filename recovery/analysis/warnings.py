@@ -33,7 +33,18 @@ from recovery.analysis.summary import (
     metric_value,
     summarise,
 )
-from recovery.model import MIN_PROBED_BLOCKS, Cache, Finding, HostActivity, Metric, Run, Session, metric
+from recovery.model import (
+    MIN_PROBED_BLOCKS,
+    Cache,
+    Finding,
+    HostActivity,
+    Metric,
+    Run,
+    Session,
+    metric,
+    newest_tried,
+    parse_version,
+)
 
 # --- What all checks use
 
@@ -561,6 +572,16 @@ def debug_build(session: Session) -> Iterator[Facts]:
             yield version, {"version": known.get("@version", version)}
 
 
+def newer_release(session: Session) -> Iterator[Facts]:
+    for version in session.versions:
+        try:
+            newest = newest_tried(parse_version(version))
+        except ValueError:  # a session of an unknown origin
+            continue
+        if newest is not None:
+            yield version, {"newest": newest}
+
+
 def _late_s(run: Run) -> float | None:
     """Returns how late this tool's measurement began in the load of the clients; None if that is not too late."""
     load_s = metric_value(run, "elapsed_s")
@@ -753,6 +774,10 @@ def kendall(values: Sequence[float]) -> tuple[int, float]:
 
 _AGAIN = "stop them, and measure again"
 CHECKS: tuple[Check, ...] = (
+    Check("newer-release", newer_release,
+        "Newer than {newest}, the newest series that this version of the tool was tried with, and measured like it.",
+        "The times hold. Before you rely on the phases, look for lines of the log without a phase: `recovery analyze` "
+        "on the log of a run."),
     Check("precision-missed", missed_precision,
         "The 95 % interval of the mean is +- {share:.3g}%; +- {requested:g}% was requested.",
         "State the mean with its interval. A larger MAX_RUNS= narrows it."),
@@ -868,7 +893,8 @@ CHECKS: tuple[Check, ...] = (
         "The smaller points predict {predicted:.1f} s for {tables:,} tables; {measured:.1f} s were measured.",
         "Do not predict for more than {tables:,} tables: measure there."),
 )  # fmt: skip
-"""The most important come first: whether the right thing was measured, then what disturbed it, then how it varies."""
+"""The most important come first: whether the tool knows the server, and the right thing was measured, then what
+disturbed it, then how it varies."""
 
 
 def findings(session: Session) -> tuple[Finding, ...]:

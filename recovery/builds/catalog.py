@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from recovery.model import Flavor, Version, can, parse_version
+from recovery.model import Flavor, Track, Version, can, parse_version, track_of
 
 # --- Names and addresses of the vendors' Linux tarballs
 
@@ -26,14 +26,16 @@ PERCONA_LIST_URL = "https://www.percona.com/products-api.php"
 """Answers the name of a product with its releases. It is what Percona's page of downloads asks."""
 
 # From these releases of each series on, the tarballs are built for glibc 2.12 instead of 2.5.
-_GLIBC_2_12 = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
+_GLIBC_2_12: dict[tuple[int, ...], int] = {(5, 5): 57, (5, 6): 37, (5, 7): 19}
+_GLIBCS = ("2.28", "2.17", "2.34", "2.39")
+"""Those of Red Hat's 8, 7, 9 and 10: the vendor builds for one that is still supported."""
 
 
 def tarball_names(version: Version, machine: str) -> tuple[str, ...]:
     """Returns the file names that the Linux tarball of a MySQL version may have, by the era of the version: the most
     likely and smallest first."""
     if can(version, "minimal_tarball_for_each_glibc"):
-        forms = [f"linux-glibc{glibc}-{{cpu}}{size}.tar.xz" for size in ("-minimal", "") for glibc in ("2.28", "2.17")]
+        forms = [f"linux-glibc{glibc}-{{cpu}}{size}.tar.xz" for size in ("-minimal", "") for glibc in _GLIBCS]
     elif can(version, "minimal_tarball"):
         full = [f"linux-glibc{glibc}-{{cpu}}.tar.xz" for glibc in ("2.12", "2.17", "2.28")]
         minimal = ["linux-{cpu}-minimal.tar.xz", *(form.replace(".tar", "-minimal.tar") for form in full[1:])]
@@ -71,9 +73,9 @@ def _percona_paths(version: Version, machine: str) -> tuple[str, ...]:
     rel = "rel" if can(version, "percona_rel_names") else ""
     if not rel:  # Packages and images have a further number, as in 8.0.36-28.1; tarballs do not.
         number = number.partition(".")[0]
-    place = f"{_percona_product(version)}/Percona-Server-{release}-{number}/binary/tarball"
+    places = [f"{one}/Percona-Server-{release}-{number}/binary/tarball" for one in _percona_products(version)]
     name = f"Percona-Server-{release}-{rel}{number}-Linux.{machine}"
-    return tuple(f"{place}/{name}.{form}.tar.gz" for form in _PERCONA_FORMS)
+    return tuple(f"{place}/{name}.{form}.tar.gz" for form in _PERCONA_FORMS for place in places)
 
 
 # For a glibc, and before 5.7.31 and 8.0.20 for an OpenSSL.
@@ -83,9 +85,10 @@ _PERCONA_FORMS = (
 )  # fmt: skip
 
 
-def _percona_product(version: Version) -> str:
-    series = ".".join(map(str, version.numbers[:2]))
-    return f"Percona-Server-{'innovative-release' if can(version, 'percona_innovation_folder') else series}"
+def _percona_products(version: Version) -> tuple[str, ...]:
+    """Returns the names under which Percona may list a release: its series, and for innovation releases one for all."""
+    series = f"Percona-Server-{'.'.join(map(str, version.numbers[:2]))}"
+    return ("Percona-Server-innovative-release", series) if track_of(version) is Track.INNOVATION else (series,)
 
 
 def release_lists(like: Version, mirror: str | None) -> tuple[tuple[str, str | None], ...]:
@@ -93,10 +96,10 @@ def release_lists(like: Version, mirror: str | None) -> tuple[tuple[str, str | N
     form to be sent, if any."""
     if like.flavor is Flavor.MARIADB:
         return ((f"{(mirror or MARIADB_URL).rstrip('/')}/", None),)
-    product = _percona_product(like)
+    products = _percona_products(like)
     if mirror is None:
-        return ((PERCONA_LIST_URL, f"version={product}"),)
-    return tuple((f"{mirror.rstrip('/')}/{folder}", None) for folder in (f"{product}/", ""))
+        return tuple((PERCONA_LIST_URL, f"version={product}") for product in products)
+    return tuple((f"{mirror.rstrip('/')}/{folder}", None) for folder in (*(f"{one}/" for one in products), ""))
 
 
 def listed_releases(page: str, flavor: Flavor) -> tuple[Version, ...]:

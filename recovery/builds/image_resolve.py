@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import docker
@@ -10,12 +11,13 @@ from recovery.builds import catalog, image_build, image_list
 from recovery.builds.download import Say
 from recovery.builds.image_inspect import inspect_image
 from recovery.builds.image_list import image_id
-from recovery.builds.image_pull import RETRY_ELSEWHERE, NotPulledError, PullFailure, pull_image
+from recovery.builds.image_pull import RETRY_ELSEWHERE, NotPulledError, PullFailure, look_up_image, pull_image
 from recovery.builds.resolve import (
     DEBIAN_NAMES,
     ServerRequest,
     Sources,
     check_registry,
+    locate_server,
     nearest_release,
     parse_version_option,
     registry_names,
@@ -44,16 +46,84 @@ def resolve_image(version: str | None, sources: Sources, say: Say, client: docke
     return _find_on_host(request, sources, say, client) or _pull_or_build(request, sources, say, client)
 
 
+@docker_engine.engine_errors()
+def locate_image(version: str | None, sources: Sources, say: Say, client: docker.DockerClient) -> str:
+    """Returns where the server's image is or would come from, as text. Nothing is pulled, fetched or built. Raises what
+    `resolve_image` would, as far as that is known without them."""
+    if sources.registry is not None:
+        check_registry(sources.registry)
+    request = None if version is None else parse_version_option(version)
+    if sources.image is not None:
+        if image_id(client, sources.image) is None:
+            _refuse_absent_offline(sources, sources.image)
+            look_up_image(client, sources.image)
+            return f"the image {sources.image}, to be pulled"
+        return "in an image of this host"
+    from_archive = sources.archive is not None and request is not None and (request.release or request.is_listed)
+    if sources.mysqld is not None or from_archive or request is None:
+        return f"in an image of the server {locate_server(version, sources, say)}"
+    names = registry_names(request, sources.registry)
+    if any(image_id(client, name) for name in names) or image_list.find_own_image(client, request):
+        return "in an image of this host"
+    return _locate_elsewhere(request, names, sources, say, client)
+
+
+def _locate_elsewhere(
+    request: ServerRequest, names: Sequence[str], sources: Sources, say: Say, client: docker.DockerClient
+) -> str:
+    pulled: NotPulledError | None = None
+    for name in () if sources.offline else names:
+        try:
+            look_up_image(client, name)
+        except NotPulledError as error:
+            if error.why not in RETRY_ELSEWHERE:
+                raise
+            if error.why in _REGISTRY_PROBLEMS:
+                pulled = error
+                break
+        else:
+            return f"the image {name}, to be pulled"
+    try:
+        if (release := _version_without_image(request)) is None:
+            raise _no_image(request)
+        return f"in an image of the server {locate_server(release, sources, say)}"
+    except RecoveryError as error:
+        suite = request.debian or _suite_for(request)
+        if suite is None or sources.offline:
+            raise _with_registry_problem(pulled, error) from None
+    return f"in an image of {suite}"
+
+
+_REGISTRY_PROBLEMS = (PullFailure.UNREACHABLE, PullFailure.LIMITED)
+
+
+def _with_registry_problem(pulled: NotPulledError | None, problem: RecoveryError) -> RecoveryError:
+    """Returns the error of a server that no source has. If the registry could not be asked, it may have the server, so
+    this is not a usage error."""
+    if pulled is None:
+        return problem
+    return HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
+
+
+def _no_image(request: ServerRequest) -> UsageError:
+    return UsageError(
+        f"no image of {request.text} was found",
+        f"{nearest_release(request.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
+    )
+
+
+def _refuse_absent_offline(sources: Sources, name: str) -> None:
+    if sources.offline:
+        raise UsageError(f"{name} is not on this host, and nothing may be fetched while offline", "pull it")
+
+
 def _use_own_image(request: ServerRequest | None, sources: Sources, say: Say, client: docker.DockerClient) -> Build:
     assert sources.image is not None
     if not sources.image.strip():
         raise UsageError("--image is set but empty", "leave it out, or give an image's name")
     image = image_id(client, sources.image)
     if image is None:
-        if sources.offline:
-            raise UsageError(
-                f"{sources.image} is not on this host, and nothing may be fetched while offline", "pull it"
-            )
+        _refuse_absent_offline(sources, sources.image)
         image = pull_image(client, sources.image, say)
     build = _inspect_and_warn(client, sources.image, image)
     if request is not None and not request.fits(build.version):
@@ -86,7 +156,7 @@ def _find_on_host(request: ServerRequest, sources: Sources, say: Say, client: do
         image = image_id(client, name)
         if image is not None:
             build = _inspect_and_warn(client, name, image)
-            if request.fits(build.version):
+            if request.fits_tag(build.version):
                 say(f"{request.text}: the image {name} is on this host")
                 return build
             say(f"the image {name} of this host holds {build.version}: it is not used")
@@ -104,10 +174,7 @@ def _pull_or_build(request: ServerRequest, sources: Sources, say: Say, client: d
         return pulled
     problem: RecoveryError
     if (version := _version_without_image(request)) is None:
-        problem = UsageError(
-            f"no image of {request.text} was found",
-            f"{nearest_release(request.like)}; or {', '.join(DEBIAN_NAMES)}; or give your own IMAGE=",
-        )
+        problem = _no_image(request)
     else:
         try:
             server = resolve_server(version, replace(sources, image=None), say)
@@ -115,10 +182,7 @@ def _pull_or_build(request: ServerRequest, sources: Sources, say: Say, client: d
             problem = error
         else:
             return image_build.server_image(client, server, sources, say)
-    if pulled is not None:
-        # The registry may have the server, so this is not a usage error.
-        problem = HostUnfitError(f"{pulled.message}; elsewhere {problem.message}", f"{pulled.hint}; {problem.hint}")
-    return _from_debian(request, sources, say, client, problem)
+    return _from_debian(request, sources, say, client, _with_registry_problem(pulled, problem))
 
 
 def _version_without_image(request: ServerRequest) -> str | None:
@@ -142,11 +206,12 @@ def _try_pull(
             if error.why not in RETRY_ELSEWHERE:
                 raise
             say(f"{error.message}: {_NEXT_SOURCE}")
-            if error.why in (PullFailure.UNREACHABLE, PullFailure.LIMITED):
+            if error.why in _REGISTRY_PROBLEMS:
                 return error
             continue
         build = _inspect_and_warn(client, name, image)
-        if request.fits(build.version):
+        if request.fits_tag(build.version):
+            say(f"{request.text} is {build.version}, as {name}")
             return build
         say(f"{name} holds {build.version}, not {request.text}: {_NEXT_SOURCE}")
     return None

@@ -195,6 +195,17 @@ class InstallJob:
     """Whether a server in the cache makes the job unnecessary."""
     install_into: Callable[[Path], Origin]
     """Puts the unpacked server into the subfolder `tree` of an empty folder on the filesystem of the cache."""
+    locate: Callable[[], str] = lambda: "on this host"
+    """Returns where the server would come from, as text; raises what `install_into` would, if that is known without a
+    download."""
+
+
+IN_CACHE = "in the cache"
+
+
+def located(job: InstallJob) -> str:
+    """Returns where the server is or would come from, as text. Nothing is fetched."""
+    return IN_CACHE if find_installed(job.accept) is not None else job.locate()
 
 
 def ensure_installed(job: InstallJob, say: Say) -> InstalledServer:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from recovery.builds import catalog, download, executable, install, server_sources
 from recovery.builds.download import Say, cached_sha256
@@ -14,7 +16,7 @@ from recovery.builds.server_sources import is_release
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux.files import cache_dir
 from recovery.linux.storage import CACHE, WritableFolder, as_storage_error
-from recovery.model import Build, Flavor, Version, parse_version
+from recovery.model import NEWEST_TRIED, Build, Flavor, Track, Version, parse_version, track_of, usual_flavor
 
 # --- Requested servers and the names of their images, on this host and in a registry (pure functions)
 
@@ -22,19 +24,16 @@ IMAGE_NAMESPACE = "recovery-tester"
 DEBIAN_SUITE = "bookworm"
 BASE_IMAGE_NAME = f"{IMAGE_NAMESPACE}/base:{DEBIAN_SUITE}"
 _DEBIAN_RELEASES = {
-    "debian-sid": (Flavor.MYSQL, (9, 7)),
+    "debian-sid": (Flavor.MYSQL, NEWEST_TRIED[Flavor.MYSQL]),
     "debian-mariadb": (Flavor.MARIADB, (10, 11)),
     "debian-mariadb-11": (Flavor.MARIADB, (11, 8)),
 }
 DEBIAN_NAMES = tuple(_DEBIAN_RELEASES)
+LATEST, INNOVATION = "latest", "innovation"
+ALIASES = (LATEST, "lts", INNOVATION)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
-_ALIAS = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<alias>latest|lts)$")
-_LTS_SERIES = {
-    Flavor.MYSQL: ((8, 4), (9, 7)),
-    Flavor.PERCONA: ((8, 4), (9, 7)),
-    Flavor.MARIADB: ((10, 6), (10, 11), (11, 4), (11, 8)),
-}
+_ALIAS = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<alias>latest|lts)$|^(?:mysql[-:])?innovation$")
 # host[:port][/path], the start of an image's name
 _REGISTRY = re.compile(r"[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*", re.ASCII)
 _REPOSITORIES = {
@@ -46,8 +45,8 @@ _REPOSITORIES = {
 
 @dataclass(frozen=True)
 class ServerRequest:
-    """A requested server: a release (5.7.22), the newest one of a series (9.7), of those with long support (lts) or
-    of all (latest), or what a Debian suite carries (debian-sid)."""
+    """A requested server: a release (5.7.22), the newest one of a series (9.7) or of a track (lts, innovation), what a
+    registry calls `latest`, or what a Debian suite carries (debian-sid)."""
 
     text: str
     flavor: Flavor = Flavor.MYSQL
@@ -55,7 +54,14 @@ class ServerRequest:
     series: tuple[int, int] | None = None
     debian: str | None = None
     alias: str | None = None
-    """`latest` or `lts`."""
+    """One of `ALIASES`."""
+
+    @property
+    def flavor_note(self) -> str | None:
+        """Returns a line about the flavor if only the numbers tell it, and it is not MySQL; otherwise None."""
+        if self.flavor is Flavor.MARIADB and self.text[:1].isdigit() and "mariadb" not in self.text.lower():
+            return f"{self.text} means mariadb-{self.text}: MySQL has no such version"
+        return None
 
     def fits(self, version: Version) -> bool:
         """Returns whether a server of this version is what was requested."""
@@ -64,9 +70,18 @@ class ServerRequest:
         if self.series is not None:
             return (version.flavor, version.numbers[:2]) == (self.flavor, self.series)
         if self.alias is not None:
-            is_lts = version.numbers[:2] in _LTS_SERIES[self.flavor]
-            return version.flavor is self.flavor and (self.alias == "latest" or is_lts)
+            return version.flavor is self.flavor and self._is_on_track(track_of(version))
         return self.release is not None and is_release(version, self.release)
+
+    def fits_tag(self, version: Version) -> bool:
+        """Returns whether an image that has the requested name may be used. What a registry calls `lts` is."""
+        return version.flavor is self.flavor if self.alias is not None else self.fits(version)
+
+    def _is_on_track(self, track: Track | None) -> bool:
+        if self.alias == LATEST:
+            # Docker's `latest` of MySQL is the newest with long-term support since April 2026.
+            return self.flavor is Flavor.MARIADB or track is not Track.INNOVATION
+        return track == self.alias
 
     @property
     def is_listed(self) -> bool:
@@ -79,7 +94,8 @@ class ServerRequest:
         """Returns a similar release, which is good enough for a rough estimate."""
         if self.release is not None:
             return self.release
-        newest = self.series or _LTS_SERIES[self.flavor][-1]
+        major, minor = NEWEST_TRIED[self.flavor]
+        newest = self.series or (major, minor + (self.alias == INNOVATION))
         flavor, numbers = _DEBIAN_RELEASES.get(self.debian or "", (self.flavor, newest))
         return Version(flavor, (*numbers, 0))
 
@@ -90,10 +106,10 @@ def parse_request(text: str) -> ServerRequest:
     if text in DEBIAN_NAMES:
         return ServerRequest(text, debian=text)
     if (match := _SERIES.match(text)) is not None:
-        flavor = Flavor(match["flavor"] or "mysql")
-        return ServerRequest(text, flavor, series=(int(match["a"]), int(match["b"])))
+        series = (int(match["a"]), int(match["b"]))
+        return ServerRequest(text, Flavor(match["flavor"] or usual_flavor(series[0])), series=series)
     if (match := _ALIAS.match(text)) is not None:
-        return ServerRequest(text, Flavor(match["flavor"] or "mysql"), alias=match["alias"])
+        return ServerRequest(text, Flavor(match["flavor"] or "mysql"), alias=match["alias"] or INNOVATION)
     try:
         release = parse_version(text)
     except ValueError as error:
@@ -138,9 +154,6 @@ def own_image_name(version: Version, fingerprint: str) -> str:
 
 
 # --- Servers that are known without network access: the catalog and the cache
-
-_NEWEST_MYSQL = 9
-"""First number of the newest MySQL. Larger numbers are those of MariaDB, written without its name."""
 
 
 @dataclass(frozen=True)
@@ -223,23 +236,36 @@ def resolve_server(version: str | None, sources: Sources, say: Say) -> Build:
         raise as_storage_error(unfit, WritableFolder(CACHE, cache_dir())) or unfit from error
 
 
+def locate_server(version: str | None, sources: Sources, say: Say) -> str:
+    """Returns where the server is or would come from, as text: the cache, a client program, or an address. Nothing is
+    fetched. Raises what `resolve_server` would, as far as that is known without a download."""
+    if sources.archive is not None:
+        download.check_url(sources.archive, "ARCHIVE")
+    if sources.mysqld is not None:
+        is_url = "://" in sources.mysqld
+        return server_sources.locate_url(sources.mysqld, offline=sources.offline) if is_url else "there"
+    request = parse_version_option(version or "")
+    release = request.release or _newest_release(request, sources, say)
+    jobs = _jobs(release, sources, say)
+    if _find_cached(jobs, release, sources) is not None:
+        return install.IN_CACHE
+    return _first_success(jobs, install.located, release, sources, say)
+
+
 def parse_version_option(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
-        request = parse_request(text)
+        return parse_request(text)
     except UsageError:
-        known = (*_release_names(), *DEBIAN_NAMES, "latest", "lts", "mariadb-lts")
+        known = (*_release_names(), *DEBIAN_NAMES, *ALIASES, "mariadb-lts")
         example = "give a release like 5.7.22 or mariadb-10.11.5, a series like 8.0, or lts; see `recovery versions`"
         hint = did_you_mean(text, known, otherwise=example)
         raise UsageError(f"VERSION={text} is not a server version", hint) from None
-    if request.release is not None and request.flavor is Flavor.MYSQL and request.release.numbers[0] > _NEWEST_MYSQL:
-        raise UsageError(f"VERSION={text}: there is no such MySQL", f"did you mean mariadb-{request.release}?")
-    return request
 
 
 def parse_release(text: str) -> Version:
-    """Returns the release that a VERSION names, as servers on this host require: of a series, `latest` and `lts` the
-    newest one in the catalog or the cache. Raises UsageError if there is none."""
+    """Returns the release that a VERSION names, as servers on this host require: of a series or a track the newest one
+    in the catalog or the cache. Raises UsageError if there is none."""
     request = parse_version_option(text)
     if request.release is not None:
         return request.release
@@ -294,25 +320,43 @@ def _find_or_fetch(release: Version, sources: Sources, say: Say) -> InstalledSer
     """Returns the server from the cache, or else from the first source that has it: the catalog, then the vendor's
     archive. The archive also has the catalog's releases, so mvn and npm are optional. A mirror (ARCHIVE) comes before
     the catalog, also before a server from the catalog that is in the cache."""
+    jobs = _jobs(release, sources, say)
+    if (server := _find_cached(jobs, release, sources)) is not None:
+        return server
+    return _first_success(jobs, lambda job: install.ensure_installed(job, say), release, sources, say)
+
+
+def _jobs(release: Version, sources: Sources, say: Say) -> list[InstallJob]:
     jobs = [server_sources.vendor_job(release, sources.archive, say)]
     if (row := catalog.find_pinned(release)) is not None:
         jobs.insert(0 if sources.archive is None else 1, server_sources.pinned_job(row, say))
+    return jobs
+
+
+def _find_cached(jobs: list[InstallJob], release: Version, sources: Sources) -> InstalledServer | None:
+    """Returns the server if it is in the cache; raises an error if it is not, and nothing may be fetched."""
     if sources.offline or sources.archive is None:
         for server in (install.find_installed(job.accept) for job in jobs):
             if server is not None:
                 return server
     if sources.offline:
         raise _not_cached(release)
-    return _install_first(jobs, release, sources, say)
+    return None
 
 
-def _install_first(jobs: list[InstallJob], release: Version, sources: Sources, say: Say) -> InstalledServer:
+_T = TypeVar("_T")
+
+
+def _first_success(
+    jobs: list[InstallJob], use: Callable[[InstallJob], _T], release: Version, sources: Sources, say: Say
+) -> _T:
+    """Returns what `use` returns for the first job that does not fail."""
     problem: RecoveryError | None = None
     for job in jobs:
         if problem is not None:
             say(f"{problem.message}: trying the next source")
         try:
-            return install.ensure_installed(job, say)
+            return use(job)
         except download.ArtifactFetchError as error:
             problem = error
         except server_sources.NotInArchiveError as error:

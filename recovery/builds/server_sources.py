@@ -15,8 +15,17 @@ from recovery.builds import catalog, download
 from recovery.builds.catalog import PinnedServer
 from recovery.builds.download import ALGORITHM_NAMES, Say, cached_sha256, digest, verify_checksum
 from recovery.builds.executable import check_elf, find_mysqld
-from recovery.builds.install import FoundServer, InstallJob, Origin, Selection, ensure_installed, extract_inner, unpack
-from recovery.errors import RecoveryError, UsageError
+from recovery.builds.install import (
+    FoundServer,
+    InstallJob,
+    Origin,
+    Selection,
+    ensure_installed,
+    extract_inner,
+    located,
+    unpack,
+)
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import create_readable_folder, expand_path, refuse_untrusted, servers_dir, write_atomically
 from recovery.model import Flavor, Version, parse_version
 
@@ -45,7 +54,11 @@ def pinned_job(row: PinnedServer, say: Say) -> InstallJob:
         return Origin("catalog", str(row.version), row.source, row.artifact, row.sha256, row.bytes, mysqld)
 
     name = f"{row.version}-{row.sha256[:8]}"
-    return InstallJob(name, lambda origin: is_pinned(origin, row), install_into)
+
+    def locate() -> str:
+        return f"to be fetched with {download.find_client(row)}"
+
+    return InstallJob(name, lambda origin: is_pinned(origin, row), install_into, locate)
 
 
 # --- Releases from their vendor's archive, or from a mirror of it
@@ -68,18 +81,23 @@ def vendor_job(version: Version, mirror: str | None, say: Say) -> InstallJob:
         if origin.kind != "archive" or not (mirror is None or origin.where.startswith(mirror.rstrip("/") + "/")):
             return False
         installed = parse_version(origin.version)
-        return installed.flavor is version.flavor and is_release(installed, version)
+        same = installed.numbers == version.numbers and is_release(installed, version)
+        return installed.flavor is version.flavor and same
 
     def install_into(part: Path) -> Origin:
         exact = _with_percona_number(version, mirror)
         return _download_server("archive", exact.full_release, _locate_at_vendor(exact, mirror), part, say)
 
-    return InstallJob(f"archive-{version}", accept, install_into)
+    def locate() -> str:
+        return f"to be fetched from {_locate_at_vendor(_with_percona_number(version, mirror), mirror)}"
+
+    return InstallJob(f"archive-{version}", accept, install_into, locate)
 
 
 def is_release(version: Version, release: Version) -> bool:
     """Returns whether the version is the requested release. Without a prefix `9.7.4-2` can be Debian's spelling or
-    Percona's: between MySQL and Percona, the flavor that the server reports counts then."""
+    Percona's: between MySQL and Percona, the flavor that the server reports counts then. 9.7.4 means any update of it;
+    9.7.4.1 is also a server that prints only 9.7.4, because it does not know updates."""
     if version.flavor is not release.flavor:
         has_prefix = release.text.lower().startswith(("percona", "mysql"))
         if has_prefix or Flavor.MARIADB in (release.flavor, version.flavor):
@@ -87,7 +105,8 @@ def is_release(version: Version, release: Version) -> bool:
     wanted, found = release.percona_number, version.percona_number
     # Packages and images have a further number, as in percona-8.0.36-28.1; servers do not print it.
     same_number = not wanted or not found or f"{wanted}.".startswith(f"{found}.")
-    return version.numbers == release.numbers and same_number
+    numbers = release.numbers if version.says_update else release.numbers[:3]
+    return version.numbers[: len(numbers)] == numbers and same_number
 
 
 def find_listed(like: Version, mirror: str | None) -> tuple[Version, ...]:
@@ -225,6 +244,12 @@ def _unpack_server(archive: Path, tree: Path, selection: Selection, say: Say) ->
 _TARBALLS = (".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tar")
 
 
+def locate_url(url: str, *, offline: bool) -> str:
+    """Returns the address of the user's own server, or the cache if it is there; raises an error if it has no file."""
+    download.check_url(url, "MYSQLD")
+    return located(_url_job(url, offline=offline, say=lambda _: None))
+
+
 def find_own_server(mysqld: str, *, offline: bool, say: Say) -> FoundServer:
     """Returns the user's own server. MYSQLD names an executable, an unpacked folder, a tarball, or the URL of a
     tarball."""
@@ -277,9 +302,18 @@ def _tarball_job(path: Path, say: Say) -> InstallJob:
 
 def _url_job(url: str, *, offline: bool, say: Say) -> InstallJob:
     def install_into(part: Path) -> Origin:
-        if offline:
-            raise RecoveryError(f"{url} is not in the cache, and nothing may be fetched while offline", "go online")
+        refuse_offline()
         return _download_server("url", "", url, part, say)
 
+    def refuse_offline() -> None:
+        if offline:
+            raise RecoveryError(f"{url} is not in the cache, and nothing may be fetched while offline", "go online")
+
+    def locate() -> str:
+        refuse_offline()
+        if not download.url_exists(url):
+            raise HostUnfitError(f"there is no file at {url}", "check the address")
+        return f"to be fetched from {url}"
+
     key = hashlib.sha256(url.encode()).hexdigest()[:8]
-    return InstallJob(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, install_into)
+    return InstallJob(f"url-{key}", lambda origin: origin.kind == "url" and origin.where == url, install_into, locate)

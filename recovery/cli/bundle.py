@@ -306,8 +306,14 @@ def write_bundle(bundle: Bundle, packed: Path, text: Path, script: Path) -> None
         ) from error
 
 
+def _releases(session: Session) -> Iterator[str]:
+    for version in session.versions:
+        with suppress(ValueError):  # a session of an unknown origin
+            yield parse_version(version).release
+
+
 def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, clean: Path) -> Bundle:
-    masker = Masker(_private_literals(session))
+    masker = Masker(_private_literals(session), versions=frozenset(_releases(session)))
     one = keep_versions(session, products(session)[product])
     masked = _masked_session(one, masker, clean)
     name = masker.name(name)

@@ -32,12 +32,13 @@ def _completer(find: Callable[[click.Context, str], Iterable[str]]) -> Completer
 
 def _versions(_: click.Context, __: str) -> Iterable[str]:
     from recovery.builds.catalog import pinned_servers
+    from recovery.builds.resolve import ALIASES
     from recovery.linux.files import servers_dir
 
     yield from (str(row.version) for row in pinned_servers())
     found = (re.fullmatch(r"([^.].*)-[0-9a-f]{8}", path.name) for path in sorted(servers_dir().iterdir()))
     yield from (match[1] for match in found if match)
-    yield from ("latest", "lts")
+    yield from ALIASES
 
 
 def _sessions(context: click.Context, _: str) -> Iterable[str]:

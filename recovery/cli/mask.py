@@ -344,6 +344,8 @@ class Masker:
     """Replaces private texts by placeholders, such as `[host]` for the first host and `[host-2]` for the second."""
 
     literals: tuple[Literal, ...]
+    versions: frozenset[str] = frozenset()
+    """Versions of servers: 9.7.4.1 looks like an address."""
     placeholders: dict[tuple[str, str], str] = field(default_factory=dict)
     """The placeholders used so far, by kind and private text. All secrets have the same one."""
     _numbers: Counter[str] = field(default_factory=Counter)
@@ -420,7 +422,7 @@ class Masker:
 
     def _replace_form(self, kind: str, found: re.Match[str]) -> str:
         private = found[found.re.groups]
-        if kind == "address" and not _is_private_address(private):
+        if kind == "address" and (private in self.versions or not _is_private_address(private)):
             return found[0]
         start, end = found.span(found.re.groups)
         start, end = start - found.start(), end - found.start()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import click
 from rich.console import Console
 
-from recovery.builds.resolve import available_servers, parse_version_option
+from recovery.builds.resolve import parse_version_option
 from recovery.cli.output import escaped_text
-from recovery.errors import UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
-from recovery.model import ExtraRun, Layout, Schema, Version, parse_version
+from recovery.model import ExtraRun, Layout, Schema, Version
 from recovery.mysqld.datadir import DataDirs
 from recovery.report.fmt import count_text
-from recovery.session.engine import IN_CONTAINERS, LOCAL, describe_engine
+from recovery.session.engine import LOCAL, describe_engine, locate_servers
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, check_table_open_cache
 from recovery.session.plan import Plan, combined_need
@@ -31,7 +31,7 @@ _EXTRA_RUN_NOTES = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits 
 def print_plan(request: Request, console: Console) -> None:
     """Prints what would be run: the plan, and the disk space, inodes and time that it needs.
 
-    Nothing is downloaded, built or started."""
+    Nothing is downloaded, built or started. Raises the error of a server that cannot be had, after the plan."""
     controller_settings(request.limits, request.data)
     if request.stacks is not None:
         from recovery.profiling.samplers import usable_programs
@@ -44,30 +44,35 @@ def print_plan(request: Request, console: Console) -> None:
     check_table_open_cache(request, say=say)
     plan = plan_ahead(request)
     check_options_offline(request, plan.known_versions, say)
-    for line in _plan_lines(request, plan):
+    notes: list[str] = []
+    located = locate_servers(request, notes.append)
+    for line in _plan_lines(request, plan, dict(zip(plan.versions, located, strict=False)), notes):
         say(line)
+    raise_if_missing(located)
 
 
-def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
+def raise_if_missing(located: Iterable[str | RecoveryError]) -> None:
+    """Raises the first error among what `locate_servers` returned, if there is one."""
+    if (problem := next((one for one in located if isinstance(one, RecoveryError)), None)) is not None:
+        raise problem
+
+
+def _plan_lines(
+    request: Request, plan: Plan, located: Mapping[Version, str | RecoveryError], notes: Sequence[str]
+) -> Iterator[str]:
     run_by = describe_engine(request)
     yield find_experiment(request.scenario).question
     yield f"  servers run {run_by}"
     yield f"  sizes: {_sizes_text(request)}"
-    if request.engine == LOCAL and not request.mysqld:
-        for text, version in zip(request.versions, plan.versions, strict=False):
-            if parse_version_option(text).release is None and version not in plan.names:
-                yield f"  {text} is {version}, the newest that is known on this host"
-    for name in plan.names.values():
-        yield f"  the version of {name} is determined at the start"
-    for note in plan.unavailable:
-        yield f"  {note}"
+    yield from (f"  {line}" for line in (*_version_lines(request, plan), *notes, *plan.unavailable))
     build_s = {one.spec: seconds for one, seconds in plan.builds}
     for one in plan.datadirs:
         version = one.spec.version
         name = " ".join((plan.name(version), *one.spec.words))
         fit = "" if one.need.fits(plan.room) else " (does not fit, unless it already exists)"
         own = next((str(own) for own in request.mysqld if own.name == version.build), request.image)
-        server = own or _server_source(version, in_images=IN_CONTAINERS in run_by)
+        source = located[version]
+        server = "cannot be had here" if isinstance(source, RecoveryError) else own or source
         tables = _tables_text(one.schema)
         time = duration_text(build_s.get(one.spec, 0.0) + plan.trials_s(plan.over(one.spec)))
         if one.whole:
@@ -83,6 +88,21 @@ def _plan_lines(request: Request, plan: Plan) -> Iterator[str]:
     yield from _trial_lines(plan)
     about = "About" if request.precision is None else "At most about"
     yield f"{about} {duration_text(plan.seconds)} in all. Times are rough: the rates of a 2-core machine."
+
+
+def _version_lines(request: Request, plan: Plan) -> Iterator[str]:
+    """Yields what the names in VERSION mean."""
+    yield from _flavor_notes(request)
+    if request.engine == LOCAL and not request.mysqld:
+        for text, version in zip(request.versions, plan.versions, strict=False):
+            if parse_version_option(text).release is None and version not in plan.names:
+                yield f"{text} is {version}, the newest that is known on this host"
+    for name in plan.names.values():
+        yield f"the version of {name} is determined at the start"
+
+
+def _flavor_notes(request: Request) -> Iterator[str]:
+    return filter(None, (parse_version_option(text).flavor_note for text in request.versions))
 
 
 def _trial_lines(plan: Plan) -> Iterator[str]:
@@ -130,6 +150,8 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
 
     Raises UsageError if the answer is no."""
     plans = list(map(plan_ahead, requests))
+    for note in dict.fromkeys(note for request in requests for note in _flavor_notes(request)):
+        say(note)
     seconds = sum(plan.seconds for plan in plans)
     disk = combined_need(plans).bytes / 1e9
     about = "about" if all(request.precision is None for request in requests) else "at most about"
@@ -143,10 +165,3 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
 def _tables_text(schema: Schema) -> str:
     files = "" if schema.layout is Layout.FILES else f" ({schema.layout}: .ibd files: {schema.files:,})"
     return f"{schema.all_tables:,} tables{files}"
-
-
-def _server_source(version: Version, *, in_images: bool) -> str:
-    if in_images:
-        return "in an image"
-    cached = [offer.version for offer in available_servers() if offer.cached and offer.version != "own"]
-    return "in the cache" if version in map(parse_version, cached) else "to be fetched"

@@ -26,7 +26,7 @@ from recovery.cli.options import (
     repeat_command,
 )
 from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
-from recovery.cli.plan_text import announce
+from recovery.cli.plan_text import announce, raise_if_missing
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
 from recovery.cli.suite_published import publication_names, publications
 from recovery.cli.suite_report import (
@@ -50,6 +50,7 @@ from recovery.cli.suite_run import (
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK
 from recovery.report.console import ReportConsole, print_tables
+from recovery.session.engine import locate_servers
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, known_releases
 from recovery.session.plan import combined_need
@@ -210,6 +211,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     ]
     for line in lines:
         console.print(escaped_text(line), soft_wrap=True)
+    raise_if_missing(locate_servers(requests[0], lambda _: None))
 
 
 def _show_results(folder: Path, json_to: str | None) -> None:

@@ -13,7 +13,7 @@ from docker.errors import DockerException
 
 from recovery.builds import executable
 from recovery.builds.option_lists import listed_options
-from recovery.builds.resolve import Sources, resolve_server
+from recovery.builds.resolve import Sources, locate_server, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
@@ -101,6 +101,38 @@ def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:
             )
         builds[build.fingerprint] = replace(build, version=replace(build.version, build=own.name))
     return tuple(builds.values())
+
+
+def locate_servers(request: Request, say: Say) -> tuple[str | RecoveryError, ...]:
+    """Returns for each server where it is or would come from, as text, or why it cannot be had. Nothing is fetched.
+
+    With ENGINE=auto, an image that cannot be had is replaced by a local server, as in `resolve_builds`."""
+    wanted: list[tuple[str | None, str | None]]
+    wanted = [(next(iter(request.versions), None), own.place) for own in request.mysqld]
+    wanted = wanted or [(version, None) for version in request.versions or (None,)]
+    reached = None if request.engine == LOCAL else _connect_engine(request)
+    if reached is None or isinstance(reached, docker_engine.NoEngineError):
+        return tuple(_locate(request, *one, say) for one in wanted)
+    with closing(reached[1]) as client:
+        found = tuple(_locate(request, *one, say, client) for one in wanted)
+    if _allows_local(request) and any(isinstance(one, HostUnfitError) for one in found):
+        local = tuple(_locate(request, *one, say) for one in wanted)
+        return found if any(isinstance(one, RecoveryError) for one in local) else local
+    return found
+
+
+def _locate(
+    request: Request, version: str | None, own: str | None, say: Say, client: docker.DockerClient | None = None
+) -> str | RecoveryError:
+    sources = replace(_sources(request), mysqld=own)
+    try:
+        if client is None:
+            return locate_server(version, sources, say)
+        from recovery.builds.image_resolve import locate_image
+
+        return locate_image(version, sources, say, client)
+    except RecoveryError as error:
+        return error
 
 
 def describe_engine(request: Request) -> str:

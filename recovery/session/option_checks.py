@@ -20,6 +20,7 @@ from recovery.model import (
     QUESTION_AXIS,
     Build,
     Cache,
+    Flavor,
     Layout,
     NamedSettings,
     VariantSpec,
@@ -174,6 +175,15 @@ def check_trace(request: Request) -> None:
             "--trace reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
             "leave one of them out",
         )
+    archiving = {base_name(name) for settings in every for name, value in settings if value.upper() in _ON}
+    if request.trace and "innodb_log_archive" in archiving:
+        raise UsageError(
+            "--trace reads the redo log, which innodb_log_archive=ON (MariaDB 13.0) writes in another form",
+            "leave one of them out",
+        )
+
+
+_ON = ("", "ON", "1", "TRUE")
 
 
 # --- Clashes with options that an experiment varies or needs
@@ -476,7 +486,8 @@ def _may_keep_value(request: Request) -> bool:
     """Returns whether one of the servers may keep a value that others lower.
 
     MariaDB 10.2.11 keeps it, 10.11.5 does not. The behaviour of the user's own server is unknown."""
-    return bool(request.mysqld or request.image) or any(one.startswith("mariadb") for one in request.versions)
+    flavors = {parse_version_option(one).flavor for one in request.versions}
+    return bool(request.mysqld or request.image) or Flavor.MARIADB in flavors
 
 
 def _relevant_settings(request: Request) -> Iterator[Mapping[str, str]]:
