@@ -530,7 +530,8 @@ NEWEST_TRIED: dict[Flavor, tuple[int, int]] = {
     Flavor.PERCONA: (9, 7),
     Flavor.MARIADB: (11, 8),
 }
-"""The newest series that this tool was tried with. Newer ones are taken to have its capabilities, with a warning."""
+"""The newest series that this tool was tried with; of Percona, that of MySQL with its numbers. Newer ones are taken to
+have its capabilities, with a warning."""
 # Withdrawn releases: they crash on a restart with more than 8,000 tables.
 CRASHES_OVER_8000_TABLES = frozenset({(8, 0, 38), (8, 4, 1), (9, 0, 0)})
 
