@@ -667,7 +667,8 @@ def test_a_dry_run_says_where_an_image_is(monkeypatch: pytest.MonkeyPatch) -> No
         ("innovation", "the image mysql:innovation, to be pulled"),
         ("26.7.0", "the image mysql:26.7.0, to be pulled"),
         ("10.11", "the image mariadb:10.11, to be pulled"),
-        ("9.7.9", "in an image of debian-sid"),
+        ("9.7.9", "in an image of debian-sid, if that carries it now"),
+        ("debian-mariadb", "in an image of debian-mariadb"),
     ):
         assert located(version, registry, monkeypatch) == place
     assert located(None, registry, monkeypatch, Sources(image="my/own:1")) == "the image my/own:1, to be pulled"

@@ -91,7 +91,7 @@ def _locate_elsewhere(
         suite = request.debian or _suite_for(request)
         if suite is None or sources.offline:
             raise _with_registry_problem(pulled, error) from None
-    return f"in an image of {suite}"
+    return f"in an image of {suite}{'' if request.debian else ', if that carries it now'}"
 
 
 _REGISTRY_PROBLEMS = (PullFailure.UNREACHABLE, PullFailure.LIMITED)
@@ -211,7 +211,8 @@ def _try_pull(
             continue
         build = _inspect_and_warn(client, name, image)
         if request.fits_tag(build.version):
-            say(f"{request.text} is {build.version}, as {name}")
+            if request.release is None:
+                say(f"{request.text} is {build.version}, in {name}")
             return build
         say(f"{name} holds {build.version}, not {request.text}: {_NEXT_SOURCE}")
     return None
