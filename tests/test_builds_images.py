@@ -23,7 +23,7 @@ from docker.errors import APIError, ImageNotFound
 from fakes import FakeLauncher, shell_script
 
 from recovery.builds import image_build, image_inspect, image_list, image_resolve
-from recovery.builds.executable import SHARE_FOLDERS, basedir_of, messages_in
+from recovery.builds.executable import SHARE_FOLDERS, VERSION_OPTIONS, basedir_of, messages_in
 from recovery.builds.image_build import library_path, place_inside, write_build_context
 from recovery.builds.image_inspect import ImageInspection, inspect_image, parse_inspection
 from recovery.builds.image_pull import RETRY_ELSEWHERE, NotPulledError, PullFailure, classify_pull_error, pull_image
@@ -486,6 +486,10 @@ def test_the_name_of_a_script_cannot_lead_out_of_its_folder(name: str) -> None:
 def test_an_image_without_the_programs_of_the_script_is_refused(output: bytes) -> None:
     with pytest.raises(HostUnfitError, match="lacks sha256sum, base64 or readlink"):
         parse_inspection(output, "i")
+
+
+def test_an_image_is_asked_for_its_version_as_a_server_of_this_host() -> None:
+    assert f'"$mysqld" {" ".join(VERSION_OPTIONS)} 2>&1' in image_inspect._SCRIPT
 
 
 def test_the_versions_of_packages_are_read() -> None:

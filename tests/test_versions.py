@@ -142,7 +142,7 @@ def test_an_unknown_capability_is_a_programming_error() -> None:
         can(parse_version("5.7.22"), "time_travel")
 
 
-@pytest.mark.parametrize("text", ["8.0.15", "5.6.24", "5.7.22", "mariadb-10.2.11", "9.7.4", "percona-5.7.44"])
+@pytest.mark.parametrize("text", ["8.0.15", "5.6.24", "5.7.22", "mariadb-10.2.11", "9.7.4", "26.7.0", "percona-5.7.44"])
 def test_every_server_has_exactly_one_way_to_make_a_data_directory(text: str) -> None:
     assert sum(can(parse_version(text), way) for way in ("initialize", "install_db", "bootstrap_sql")) == 1
 

@@ -20,7 +20,6 @@ from docker.types import LogConfig, Mount
 from recovery.builds.executable import (
     MAX_OPTIONS_BYTES,
     SHARE_FOLDERS,
-    VERSION_OPTIONS,
     find_eatmydata,
     list_options_command,
     parse_option_names,
@@ -68,7 +67,8 @@ _MYSQLD_FOLDERS = (
 
 # Arguments: the executable, or nothing if it is to be searched for; folders to search after those of PATH, separated by
 # colons; patterns of the folders that hold a server's messages; Debian packages. Prints blocks: a line with the name,
-# the content in base64, an empty line. The base folders are those of executable.basedir_of().
+# the content in base64, an empty line. The base folders are those of executable.basedir_of(), the
+# options those of executable.VERSION_OPTIONS.
 _SCRIPT = r"""
 mysqld=$1
 [ -f "$mysqld" ] || mysqld=
@@ -99,7 +99,7 @@ printf %s "$mysqld" | block mysqld
 printf %s "${basedir:-/}" | block basedir
 printf %s "$messages" | block messages
 sha256sum "$mysqld" | block sha256
-"$mysqld" VERSION_OPTIONS 2>&1 | block said
+"$mysqld" --no-defaults --loose-version-with-update --version 2>&1 | block said
 for file in /usr/lib/*-linux-gnu*/libeatmydata.so /usr/lib64/libeatmydata.so /usr/lib/libeatmydata.so; do
     [ ! -f "$file" ] || { printf %s "$file" | block eatmydata; break; }
 done
@@ -108,7 +108,7 @@ for file in "${messages:-$basedir/share/mysql}"/*.sql "$basedir"/share/mariadb/*
 done
 [ -z "$4" ] || dpkg-query -W -f='${Package} ${Version}\n' $4 | block packages
 exit 0
-""".replace("VERSION_OPTIONS", " ".join(VERSION_OPTIONS))
+"""
 
 
 _SQL_FILE = re.compile(r"sql (\w[\w.-]*\.sql)", re.ASCII)
