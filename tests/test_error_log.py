@@ -27,12 +27,12 @@ from recovery.mysqld.error_log import (
     is_error,
     log_counters,
     microsecond_stamp,
-    parse_stamp,
     progress_of,
 )
 from recovery.mysqld.log_analysis import LoggedStart, starts_in
 from recovery.mysqld.log_tail import LogTail, last_lines
 from recovery.mysqld.phases import PhaseTracker, with_first_query
+from recovery.mysqld.timestamps import parse_stamp
 
 LOGS = Path(__file__).resolve().parent.parent / "fixtures" / "errorlogs"
 TEXTS = {log.stem: log.read_bytes() for log in sorted(LOGS.glob("*.err"))}

@@ -4,61 +4,78 @@ It starts no server."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePath
 
 import click
 
-from recovery.analysis.phase_names import DOES, JOIN, named_share, seconds_by_name
+from recovery.analysis.phase_names import DOES, JOIN, UNNAMED, advice_on, named_share, seconds_by_name
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
 from recovery.errors import UsageError, escape_control
 from recovery.model import Table
+from recovery.mysqld.error_log import error_text
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
+from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
 from recovery.report import fmt
 from recovery.report.startup_tables import grouped_phase_table
 from recovery.report.text import paragraph, render_table
 
 FORMAT = 1
+_MICROSECONDS = re.compile(r"(\.\d{3})\d+")
 _UNFINISHED = ("cut", "failed")
 """Outcomes of starts that did not become ready."""
+
+
+@dataclass(frozen=True)
+class AnalyzedLog:
+    name: str
+    starts: tuple[LoggedStart, ...]
+    writer: LogWriter | None = None
+    """The server of the last start, as far as this user may see; None if that start is over, or the log is no file."""
 
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path, allow_dash=True))
 @table_option("json")
 def analyze(files: tuple[Path, ...], json_to: str | None) -> int:
-    """Show where the time of every start in these error logs went. FILE may be compressed. Without FILE, or with -, the
-    log is read from standard input."""
+    """Show where the time of every start in these error logs went, also of one that is under way. FILE may be
+    compressed, or have the time stamps of kubectl, Docker or journald. Without FILE, or with -, the log is read from
+    standard input."""
     if not files and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError("no error log was given", "recovery analyze FILE..., or - for standard input")
-    files = files or (Path("-"),)
-    found = [(str(file), list(_read_starts(file))) for file in files]
-    if not any(starts for _, starts in found):
-        names = ", ".join(name for name, _ in found)
+    logs = [_read_log(file) for file in files or (Path("-"),)]
+    if not any(log.starts for log in logs):
+        names = ", ".join(log.name for log in logs)
         hint = "give an error log of a server that includes its start"
         raise UsageError(f"no start of a server was found in {names}", hint)
-    if not write_json(json_to, to_json(found)):
-        sys.stdout.write("\n".join(log_page(name, starts) for name, starts in found))
+    if not write_json(json_to, to_json(logs)):
+        sys.stdout.write(logs_page(logs))
     return 0
 
 
-def _read_starts(file: Path) -> Iterator[LoggedStart]:
+def _read_log(file: Path) -> AnalyzedLog:
     if str(file) == "-":
         if sys.stdin is None:
             raise UsageError("standard input is closed", "recovery analyze FILE...")
-        yield from starts_in(sys.stdin.buffer, "standard input")
-        return
-    with open_log(file) as log:
-        yield from starts_in(log, str(file))
+        return AnalyzedLog("-", tuple(starts_in(sys.stdin.buffer, "standard input")))
+    with open_log(file) as opened:
+        starts = tuple(starts_in(opened, str(file)))
+    if not starts or starts[-1].outcome != "cut" or starts[-1].ended_early:
+        return AnalyzedLog(str(file), starts)
+    writer = find_log_writer(file, starts[-1])
+    return AnalyzedLog(str(file), (*starts[:-1], until_now(starts[-1], writer)), writer)
 
 
-def to_json(found: Sequence[tuple[str, Sequence[LoggedStart]]]) -> dict[str, object]:
+def to_json(logs: Sequence[AnalyzedLog]) -> dict[str, object]:
     return {
         "format": FORMAT,
-        "logs": [{"log": name, "starts": [_start_to_dict(start) for start in starts]} for name, starts in found],
+        "logs": [{"log": log.name, "starts": [_start_to_dict(start) for start in log.starts]} for log in logs],
     }
 
 
@@ -67,61 +84,198 @@ def _start_to_dict(start: LoggedStart) -> dict[str, object]:
     return {**asdict(start), "named_share": named_share(start.phases), "seconds": seconds}
 
 
-def log_page(name: str, starts: Sequence[LoggedStart]) -> str:
-    if not starts:
-        return f"{escape_control(name)}: no start of a server was found\n"
-    tables = [_overview_table(name, starts), _phase_table(starts), _count_table(starts)]
-    texts = [render_table(table) for table in tables if table is not None]
-    return "\n\n".join(["\n".join(paragraph(log_answer(starts))), *texts]) + "\n"
+# --- The answer
 
 
-def log_answer(starts: Sequence[LoggedStart]) -> str:
-    """Returns in a sentence what the last start does if it is not ready, else what took the slowest start its time."""
+def logs_page(logs: Sequence[AnalyzedLog]) -> str:
+    """Returns the answer of each log, and one table of all starts, so that those of several logs are side by side."""
+    names = _short_names([log.name for log in logs])
+    answers = []
+    for name, log in zip(names, logs, strict=True):
+        text = log_answer(log.starts, log.writer) if log.starts else "no start of a server was found"
+        advice = _advice_of(log.starts)
+        lines = paragraph(text if len(logs) == 1 else f"{name}: {text}")
+        answers.append("\n".join((*lines, *((f"what shortens it: {advice}",) if advice else ()))))
+    found = [
+        ((name, str(number))[len(logs) == 1 :], start)
+        for name, log in zip(names, logs, strict=True)
+        for number, start in enumerate(log.starts, 1)
+    ]
+    count = fmt.count_text(len(found), "start")
+    title = f"{logs[0].name}: {count}" if len(logs) == 1 else f"{count} in {fmt.count_text(len(logs), 'log')}"
+    keys = ("log", "#")[len(logs) == 1 :]
+    tables = [_overview_table(title, keys, found), _phase_table(keys, found), _count_table(keys, found)]
+    return "\n\n".join([*answers, *(render_table(table) for table in tables if table is not None)]) + "\n"
+
+
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Returns the names without the folder that all logs share."""
+    files = [PurePath(os.path.abspath(name)) for name in names if name != "-"]  # noqa: PTH100 - links are kept
+    if not files:
+        return list(names)
+    common = os.path.commonpath([file.parent for file in files])
+    short = iter(str(file.relative_to(common)) for file in files)
+    return [name if name == "-" else escape_control(next(short)) for name in names]
+
+
+def log_answer(starts: Sequence[LoggedStart], writer: LogWriter | None = None) -> str:
+    """Returns how many starts ended before they were ready and why, then what the last start does if it is not ready,
+    else what took the slowest start its time."""
+    early = [start for start in starts if start.ended_early]
+    sentences = [_early_sentence(starts, early)] if early else []
     last = starts[-1]
-    if last.outcome in _UNFINISHED:
-        after = "" if last.startup_s is None else f" after {_duration_text(last.startup_s)}"
-        where = f", in {last.standing}" if last.standing else ""
-        what = "failed" if last.outcome == "failed" else "is not ready"
-        return f"The last start {what}{after}{where}{f': {last.reason}' if last.reason else ''}."
-    number, slow = max(enumerate(starts, 1), key=lambda one: one[1].startup_s or 0.0)
-    which = f"Start {number} is the slowest of {len(starts)}: " if len(starts) > 1 else ""
+    if last.ended_early:
+        return sentences[0]
+    return " ".join(
+        [*sentences, _last_sentence(last, writer) if last.outcome in _UNFINISHED else _slowest_sentence(starts)]
+    )
+
+
+def _early_sentence(starts: Sequence[LoggedStart], early: Sequence[LoggedStart]) -> str:
+    many = len(early)
+    they, each = ("they were", " each") if many > 1 else ("it was", "")
+    return (
+        f"{_which(starts, many)} ended before {they} ready{_when(early, each)}{_where(early)}: "
+        f"{_reason(early, again=many > 1 and starts[-1].outcome in _UNFINISHED)}."
+    )
+
+
+def _which(starts: Sequence[LoggedStart], many: int) -> str:
+    """Returns the starts that ended early as the subject of a sentence."""
+    if not all(start.ended_early for start in starts[-many:]):
+        return fmt.count_text(many, "start")
+    if many == len(starts):
+        return ("The only start", "Both starts")[many - 1] if many < 3 else f"All {many:,} starts"
+    return f"The last {many:,} starts" if many > 1 else "The last start"
+
+
+def _when(early: Sequence[LoggedStart], each: str) -> str:
+    """Returns the time after which starts ended. Without a line about the end, a server ran at least until its last
+    line, and at most until the next start."""
+    times = [start.startup_s for start in early if start.startup_s is not None]
+    if not times:
+        return ""
+    whole = any(start.whole_seconds for start in early)
+    if not any(_is_silent(start) for start in early):
+        return f", after {fmt.time_span(min(times), max(times), whole=whole)}{each}"
+    most_s = max(start.next_after_s or 0.0 for start in early)
+    least, most = (fmt.time_span(seconds, whole=whole) for seconds in (min(times), most_s))
+    return f", after at least {least} and at most {most}{each}"
+
+
+def _is_silent(start: LoggedStart) -> bool:
+    """Returns whether the next start begins so long after the last line that the server may have run much longer."""
+    if start.end_logged or start.startup_s is None or start.next_after_s is None:
+        return False
+    return start.next_after_s - start.startup_s > max(1.0, 0.05 * start.startup_s)
+
+
+def _where(early: Sequence[LoggedStart]) -> str:
+    """Returns the phase that all of them ended in, if it has a name."""
+    phases = {start.phase for start in early}
+    return f", in {phases.pop()}" if len(phases) == 1 and not phases & {None, UNNAMED} else ""
+
+
+def _reason(early: Sequence[LoggedStart], *, again: bool) -> str:
+    """Returns the reason that the log gives most often."""
+    reasons = Counter(_reason_text(start.reason) for start in early if start.reason is not None)
+    if not reasons:
+        return "something kills the server" if again else "something killed the server"
+    (reason, count), *_ = reasons.most_common(1)
+    return reason if count == len(early) else f"{reason} ({count:,} of {len(early):,})"
+
+
+def _reason_text(reason: str) -> str:
+    """Returns a reason without its time stamp, which differs from start to start, and without its full stop."""
+    return error_text(reason).rpartition("UTC - ")[2].rstrip(" .;")
+
+
+def _last_sentence(last: LoggedStart, writer: LogWriter | None) -> str:
+    after = "" if last.startup_s is None else f" after {_duration_text(last)}"
+    where = _standing_text(last)
+    what = "failed" if last.outcome == "failed" else "is not ready"
+    reason = f": {_reason_text(last.reason)}" if last.reason else ""
+    return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}."
+
+
+def _standing_text(start: LoggedStart) -> str:
+    return f", in {start.standing}" if start.standing and start.phase != UNNAMED else ""
+
+
+def _writer_text(writer: LogWriter | None) -> str:
+    if writer is None:
+        return ""
+    if writer.pid is not None:
+        return f"; the server (pid {writer.pid}) is {'stopped by a signal' if writer.stopped else 'still running'}"
+    if writer.successor is not None:
+        return f"; another server (pid {writer.successor}) has the log open now"
+    if writer.hidden:
+        return "; whether its server is still running can be seen as root or as the server's user"
+    return "; no server that this user can see has the log open"
+
+
+def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
+    ready = [(number, start) for number, start in enumerate(starts, 1) if start.outcome not in _UNFINISHED]
+    number, slow = max(ready, key=lambda numbered: numbered[1].startup_s or 0.0)
+    others = str(len(starts)) if len(ready) == len(starts) else f"the {len(ready)} that became ready"
+    which = f"Start {number} is the slowest of {others}: " if len(ready) > 1 else ""
     seconds = seconds_by_name(slow.phases)
     if slow.startup_s is None or not (whole := sum(seconds.values())):
         return f"{which}Its time is not known: the log has too few timestamps."
     phase = max(seconds, key=lambda name: seconds[name])
     does = DOES.get(phase.partition(JOIN)[0])
     why = f": {slow.version or 'the server'} {does}" if does else ""
-    return f"{which}{_duration_text(slow.startup_s)}; {seconds[phase] / whole:.0%} {phase}{why}."
+    return f"{which}{_duration_text(slow)}; {seconds[phase] / whole:.0%} {phase}{why}."
 
 
-def _duration_text(seconds: float) -> str:
-    return f"{fmt.seconds(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
+    """Returns where the documentation says what shortens the phase that the answer names; None if it names none."""
+    if not starts or starts[-1].outcome == "failed":
+        return None
+    if starts[-1].outcome in _UNFINISHED:
+        return advice_on(starts[-1].phase) if starts[-1].phase else None
+    slow = max(
+        (start for start in starts if start.outcome not in _UNFINISHED), key=lambda start: start.startup_s or 0.0
+    )
+    seconds = seconds_by_name(slow.phases)
+    return advice_on(max(seconds, key=lambda name: seconds[name])) if seconds else None
 
 
-def _overview_table(name: str, starts: Sequence[LoggedStart]) -> Table:
+def _duration_text(start: LoggedStart) -> str:
+    return fmt.time_span(start.startup_s or 0.0, whole=start.whole_seconds)
+
+
+# --- Tables
+
+_Found = Sequence[tuple[tuple[str, ...], LoggedStart]]
+"""Starts with the cells that identify them: the log, if there are several, and the number."""
+
+
+def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own timestamps."]
-    if any(start.kind == "not told" for start in starts):
+    if any(start.kind == "not told" for _, start in found):
         notes.append(
             "not told: the log does not say whether it was a crash; 8.0 and later say it at --log-error-verbosity=3."
         )
-    notes += _unfinished_notes(starts)
+    notes += _unfinished_notes(found)
     return Table(
-        title=f"{name}: {len(starts)} start{'s' if len(starts) > 1 else ''}",
-        headers=("#", "line", "at", "server", "start", "startup", "end"),
+        title=title,
+        headers=(*keys, "line", "at", "server", "start", "startup", "end"),
         rows=tuple(
             (
-                str(number),
+                *key,
                 str(start.line),
-                start.at or fmt.ABSENT,
+                _MICROSECONDS.sub(r"\1", start.at or fmt.ABSENT),
                 start.version or fmt.ABSENT,
                 start.kind,
                 _startup_text(start),
-                start.outcome,
+                "running" if start.running_pid is not None else start.outcome,
             )
-            for number, start in enumerate(starts, 1)
+            for key, start in found
         ),
-        numeric=(True, True, False, False, False, True, False),
+        numeric=(*(key == "#" for key in keys), True, False, False, False, True, False),
         notes=tuple(notes),
+        keys=len(keys),
     )
 
 
@@ -131,40 +285,58 @@ def _startup_text(start: LoggedStart) -> str:
     return fmt.seconds(start.startup_s)
 
 
-def _unfinished_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:
-    for number, start in enumerate(starts, 1):
+def _unfinished_notes(found: _Found) -> Iterator[str]:
+    """Yields why starts did not become ready, each reason once for all starts of a log that have it."""
+    numbers: dict[tuple[tuple[str, ...], str], list[int]] = {}
+    for (*log, number), start in found:
         if start.outcome in _UNFINISHED:
-            where = f", in {start.standing}" if start.standing else ""
-            what = "the log or the server ends before it is ready" if start.outcome == "cut" else "it failed"
-            yield f"{number}: {what}{where}{f': {start.reason}' if start.reason else ''}."
+            numbers.setdefault((tuple(log), _unfinished_text(start)), []).append(int(number))
+    for (names, text), same in numbers.items():
+        yield f"{' '.join((*names, fmt.number_ranges(same)))}: {text}."
 
 
-def _phase_table(starts: Sequence[LoggedStart]) -> Table | None:
+def _unfinished_text(start: LoggedStart) -> str:
+    where = _standing_text(start)
+    if start.running_pid is not None:
+        return f"the server (pid {start.running_pid}) has not ended{where}; its seconds run until now"
+    if start.outcome == "failed":
+        what = "it failed"
+    else:
+        what = "the server ended before it was ready" if start.ended_early else "the log ends before it is ready"
+    return f"{what}{where}{f': {_reason_text(start.reason)}' if start.reason else ''}"
+
+
+def _phase_table(keys: tuple[str, ...], found: _Found) -> Table | None:
+    further = ("server", "start") if len(keys) == 1 else ()  # several logs leave no room for what the overview shows
     rows = [
-        ((str(number), start.version or fmt.ABSENT, start.kind), [start.phases])
-        for number, start in enumerate(starts, 1)
+        ((*key, *(start.version or fmt.ABSENT, start.kind)[: len(further)]), [start.phases])
+        for key, start in found
         if start.phases
     ]
     if not rows:
         return None
-    notes = list(_background_notes(starts))
-    if any(start.whole_seconds for start in starts):
+    notes = list(_background_notes(found))
+    if any(start.whole_seconds for _, start in found):
         notes.append("The timestamps are whole seconds, and so are the phases of these starts.")
-    return grouped_phase_table("Phases of the start, seconds", ("#", "server", "start"), rows, notes=tuple(notes))
+    return grouped_phase_table("Phases of the start, seconds", (*keys, *further), rows, notes=tuple(notes))
 
 
-def _background_notes(starts: Sequence[LoggedStart]) -> Iterator[str]:
-    for number, start in enumerate(starts, 1):
+def _background_notes(found: _Found) -> Iterator[str]:
+    for key, start in found:
         for phase in start.beside:
-            yield f"{number}: at the same time, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
+            yield f"{' '.join(key)}: at the same time, {phase.name} took {fmt.seconds(phase.end_s - phase.start_s)} s."
 
 
-def _count_table(starts: Sequence[LoggedStart]) -> Table | None:
+def _count_table(keys: tuple[str, ...], found: _Found) -> Table | None:
     rows = tuple(
-        (str(number), fmt.words(name), fmt.count(count))
-        for number, start in enumerate(starts, 1)
-        for name, count in start.counts.items()
+        (*key, fmt.words(name), fmt.count(count)) for key, start in found for name, count in start.counts.items()
     )
     if not rows:
         return None
-    return Table("What the log counts", ("#", "what", "count"), rows, (True, False, True))
+    return Table(
+        "What the log counts",
+        (*keys, "what", "count"),
+        rows,
+        (*(key == "#" for key in keys), False, True),
+        keys=len(keys),
+    )

@@ -22,7 +22,8 @@ from recovery.analysis.summary import (
 )
 from recovery.analysis.warnings import findings
 from recovery.model import CallChain, Flavor, Run, Session, Table, can, metric, parse_version
-from recovery.mysqld.error_log import EventKind, classify, milestone_of, parse_stamp
+from recovery.mysqld.error_log import EventKind, classify, milestone_of
+from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (

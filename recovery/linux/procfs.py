@@ -188,6 +188,45 @@ def process_peak_memory_bytes(pid: int) -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
+def processes_named(names: Set[str]) -> list[int]:
+    """Returns the ids of the processes with one of these names, as far as this user may see them."""
+    folders = (folder for folder in Path("/proc").iterdir() if folder.name.isdigit())
+    return sorted(int(folder.name) for folder in folders if read_text(folder / "comm") in names)
+
+
+def has_open(pid: int, file: os.stat_result) -> bool | None:
+    """Returns whether the process has this file open, or None if this user may not see that."""
+    try:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if os.path.samestat(descriptor.stat(), file):
+                    return True
+    except FileNotFoundError:
+        return False  # the process has ended
+    except OSError:
+        return None
+    return False
+
+
+def process_owner(pid: int) -> int | None:
+    """Returns the user id of the process, or None if there is no such process."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}").stat().st_uid
+    return None
+
+
+def process_age_s(pid: int) -> float | None:
+    """Returns the seconds since the process was created, or None if there is no such process."""
+    ticks, uptime = _start_ticks(pid), read_text(Path("/proc/uptime"))
+    return None if ticks is None or uptime is None else max(0.0, float(uptime.split()[0]) - int(ticks) / TICKS_PER_S)
+
+
+def ids_in_namespaces(pid: int) -> tuple[int, ...]:
+    """Returns the ids of the process, from this namespace to that of its innermost container."""
+    found = re.search(r"^NSpid:\s*([\d\s]+)$", read_text(Path(f"/proc/{pid}/status")) or "", re.MULTILINE)
+    return tuple(map(int, found[1].split())) if found else (pid,)
+
+
 @dataclass(frozen=True)
 class ProcessActivity:
     """CPU time and I/O of a process so far."""

@@ -1,4 +1,5 @@
-"""Parses single lines of a server's error log: events, counters, progress, milestones of a start, and time stamps.
+"""Parses single lines of a server's error log: events, counters, progress, milestones of a start, and what other
+programs report about the end of a server.
 
 Texts drift between releases and flavors. The events matched here were seen in the recorded logs of
 fixtures/errorlogs."""
@@ -116,11 +117,21 @@ _COUNTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("rseg using", r"initialize rseg using (\d+) thread", ("rollback_segment_threads",)),
 )
 _COUNT_PATTERNS = tuple((hint, re.compile(pattern, re.ASCII), names) for hint, pattern, names in _COUNTS)
-_PROGRESS_HINTS = ("Checked ", "so far", "Validated ", "Progress in", "scanned up to", "redo log up to", "To recover")
+_PROGRESS_HINTS = (
+    "Checked ",
+    "so far",
+    "Validated ",
+    "Progress in",
+    "scanned up to",
+    "redo log up to",
+    "To recover",
+    "MY-012533",
+)
+# "Validated a/b" with two blanks is no progress: it ends the work.
 _PROGRESS = re.compile(
-    r"Checked \d+/\d+|Files found so far: \d+|threads? have validated \d+ out of \d+|Validated \d+/\d+ "
+    r"Checked \d+/\d+|Files found so far: \d+|threads? have validated \d+ out of \d+|Validated \d+/\d+ (?! )"
     r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+.{0,8}"
-    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: .{1,40}",
+    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: .{1,40}|\[MY-012533\] \[InnoDB\] \d{1,3}%",
     re.ASCII,
 )
 _MAX_DIGITS = 18
@@ -145,7 +156,8 @@ def progress_of(line: str) -> str | None:
     if match is None:
         return None
     progress = match.group().strip()
-    return f"{progress.split()[-1]} %" if progress.startswith("Progress") else progress
+    is_percentage = progress.startswith(("Progress", "[MY"))
+    return f"{progress.split()[-1].removesuffix('%')} %" if is_percentage else progress
 
 
 # --- Milestones: the messages that bound the phases of a start
@@ -270,38 +282,62 @@ def milestone_of(line: str) -> Milestone | None:
     return Milestone[match.lastgroup] if match is not None and match.lastgroup else None
 
 
-# --- Time stamps of every server generation, also after a prefix that a log collector has added
-
-_STAMP = re.compile(
-    r"(?<!\d)(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]|(?P<short>\d{6}) ) ?"
-    r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?P<fraction>\.\d{1,9})?"
-    r"(?:\s?(?P<zone>Z|[+-]\d\d:?\d\d)(?!\d))?",
-    re.ASCII,
-)
-_STAMP_SEARCH_CHARS = 120
-"""Number of characters in which a stamp is searched: only the name of a container or of a host comes before it."""
+# --- The end of a server, as other programs report it in the same log or journal
 
 
 @dataclass(frozen=True)
-class Stamp:
-    at_s: float
-    """Seconds since the epoch; a stamp without a zone is taken as UTC."""
-    text: str
-    whole: bool
-    """Whether the stamp is in whole seconds, so that shorter times cannot be measured."""
+class EndReport:
+    """What a line of another program shows about the end of a server."""
+
+    reason: str | None
+    """None if it only shows that the server ended."""
+    ended: bool
+    """Whether the server had ended when this line was written."""
+    strong: bool = False
+    """Whether the reason explains more than the signal or the exit code that another line has."""
 
 
-def parse_stamp(line: str) -> Stamp | None:
-    """Returns the first time stamp of a line, or None if it has none or not a valid date."""
-    match = _STAMP.search(line[:_STAMP_SEARCH_CHARS])
-    if match is None:
+_END_REPORTS: tuple[tuple[re.Pattern[str], EndReport], ...] = (
+    (
+        re.compile(r"(?:mysqld|mariadbd)[_-]safe (?:Number of processes running now: \d|\S{1,80} restarted)"),
+        EndReport(None, ended=True),
+    ),
+    (re.compile(r"(?:mysqld|mariadbd)[_-]safe \S{1,80} from pid file .{1,300} ended"), EndReport(None, ended=True)),
+    (
+        re.compile(
+            r"[Oo]ut of memory: Kill(?:ed)? process \d+ \((?:mysqld|mariadbd)\)"
+            r"|(?:mysql|maria|percona)\S{0,80}: (?:A process of this unit has been killed by the OOM killer"
+            r"|Failed with result 'oom-kill')"
+        ),
+        EndReport("the kernel killed it for lack of memory", ended=False, strong=True),
+    ),
+    (
+        re.compile(r"(?:mysql|maria|percona)\S{0,80}:? [Ss]tart(?:-up)? (?:operation )?timed out"),
+        EndReport("systemd stopped it, because its start took too long (TimeoutStartSec)", ended=False, strong=True),
+    ),
+)
+_MAIN_PROCESS = re.compile(
+    r"(?:mysql|maria|percona)\S{0,80}: [Mm]ain process exited, code=(\w{1,20}), status=(\d{1,3})(?:/(\w{1,20}))?",
+    re.ASCII,
+)
+_END_HINTS = (
+    "running now: ",
+    " restarted",
+    "from pid file",
+    "ut of memory",
+    "OOM killer",
+    "oom-kill",
+    "timed out",
+    "rocess exited",
+)
+
+
+def end_report_of(line: str) -> EndReport | None:
+    """Returns what a line of mysqld_safe, systemd or the kernel shows about the end of a server, or None."""
+    text = line[:MAX_SEARCHED_CHARS]
+    if not any(hint in text for hint in _END_HINTS):
         return None
-    short = match["short"]
-    date = f"20{short[:2]}-{short[2:4]}-{short[4:]}" if short else f"{match['year']}-{match['month']}-{match['day']}"
-    try:
-        time = f"{match['hour']:0>2}:{match['minute']}:{match['second']}"
-        moment = datetime.fromisoformat(f"{date}T{time}{match['zone'] or 'Z'}")
-        seconds = moment.timestamp() + float(match["fraction"] or 0)
-    except (ValueError, OverflowError):
-        return None
-    return Stamp(seconds, match.group().strip(), match["fraction"] is None)
+    if (exited := _MAIN_PROCESS.search(text)) is not None:
+        how = "a signal ended it" if exited[1] in ("killed", "dumped") else "it exited"
+        return EndReport(f"{how} (status {'/'.join(filter(None, exited.groups()[1:]))})", ended=True)
+    return next((report for pattern, report in _END_REPORTS if pattern.search(text)), None)

@@ -1,7 +1,8 @@
 """Finds the server starts in an error log, clean and crash starts, and divides the time of each into phases.
 
-Only the text of the log is known: it may begin and end anywhere, have the lines of several servers, and have torn
-lines. Times are the server's own stamps, so the time before its first line is not included."""
+Only the text of the log is known: it may begin and end anywhere, have the lines of several servers and of other
+programs, and have torn lines. Times are the server's own stamps, or those of a collector where it has none, so the time
+before its first line is not included."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import gzip
 import io
 import lzma
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,8 +20,18 @@ from typing import BinaryIO, cast
 
 from recovery.errors import UsageError
 from recovery.model import Flavor, Phase, Version, parse_version
-from recovery.mysqld.error_log import EventKind, Milestone, Stamp, classify, milestone_of, parse_stamp, progress_of
+from recovery.mysqld.error_log import (
+    EndReport,
+    EventKind,
+    Milestone,
+    classify,
+    end_report_of,
+    is_error,
+    milestone_of,
+    progress_of,
+)
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
+from recovery.mysqld.timestamps import LogLine, Stamp, StampReader
 
 _VERSION = re.compile(
     r"\((?:mysqld|mariadbd)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
@@ -42,6 +54,13 @@ _ONLY_DURING_START = {
 """Milestones that a running server does not log: one outside a start belongs to a start that began before the log."""
 _DEBIAN = "(Debian)"
 _MAX_TEXT = 300
+_PROCESS = re.compile(r" as process (\d{1,10})\b", re.ASCII)
+_SERVER_PROGRAM = re.compile(r"mysql|maria|percona|[0-9a-f]{12}$", re.ASCII)
+"""Names of programs, in a journal, whose lines are a server's. Docker names the container's id."""
+_NO_SERVER = ("mysqld_safe ", "mariadbd-safe ", "[Entrypoint]")
+"""What scripts write that start a server."""
+_BEFORE_NAMED_S = 2.0
+"""The first lines of a server, such as warnings about its options, come at most so long before it names itself."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +85,31 @@ class LoggedStart:
     counts: dict[str, int]
     standing: str | None
     """The phase in which the start ended without becoming ready, with its progress; None if it became ready."""
+    phase: str | None
+    """The phase in `standing`, without its progress."""
+    pid: int | None
+    """The process id that the server logged: in a container, the one there."""
+    ended_early: bool
+    """Whether the log shows that the server ended before it was ready."""
+    end_logged: bool
+    """Whether a line with a stamp shows the end of the start. Without one, its last line may be much older."""
+    next_after_s: float | None
+    """Seconds from its first line to the first line of the next start."""
+    running_pid: int | None = None
+    """The process id of its server, if that is still running and not ready. Then its seconds run until now."""
+
+
+def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
+    """Returns a start that is still under way, with its time and its current phase until now."""
+    if start.startup_s is None or elapsed_s is None:
+        return replace(start, running_pid=running_pid)
+    elapsed_s = max(elapsed_s, start.startup_s)
+    phases, last = start.phases, start.phases[-1] if start.phases else None
+    if last is not None and last.name == start.phase:
+        phases = (*phases[:-1], replace(last, end_s=elapsed_s))
+    elif start.phase is not None and elapsed_s > start.startup_s:
+        phases = (*phases, Phase(start.phase, start.startup_s, elapsed_s))
+    return replace(start, startup_s=elapsed_s, phases=phases, running_pid=running_pid)
 
 
 @dataclass
@@ -79,25 +123,70 @@ class _OpenStart:
     whole: bool = False
     tracker: PhaseTracker = field(default_factory=PhaseTracker)
     progress: str | None = None
+    """Within the current phase."""
+    milestone: Milestone | None = None
+    """The last one that bounds a phase."""
+    pid: int | None = None
     outcome: str = "cut"
     reason: str | None = None
+    first_error: str | None = None
+    ended: bool = False
+    """Whether a line shows that the server has ended."""
     end: Stamp | None = None
+    end_logged: bool = False
+    unsure_since: Stamp | None = None
+    """The first of the last lines that may belong to the next server already; None if there are none."""
+    sure: Stamp | None = None
+    """The stamp before those lines."""
 
-    def add(self, milestone: Milestone | None, text: str) -> None:
-        stamp = parse_stamp(text)
+    def add(self, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
+        """Records a line of the server."""
         if stamp is not None and self.first is None:
             self.first, self.tracker.started_s = stamp, stamp.at_s
+        progress = progress_of(text)
         if stamp is not None:
-            self.last, self.whole = stamp, self.whole or stamp.whole
+            self._place(stamp, sure=milestone is not None or progress is not None or "InnoDB" in text)
+            self.whole = self.whole or (stamp.whole and milestone is not None)
         self.tracker.add(text, milestone, None if stamp is None else stamp.at_s)
-        self.progress = progress_of(text) or self.progress
+        if milestone is not None and milestone is not self.milestone and milestone not in BACKGROUND_MILESTONES:
+            self.milestone, self.progress = milestone, None
+        self.progress = progress or self.progress
         self.tracker.version = _version_of(text) or self.tracker.version
+        if self.pid is None and (named := _PROCESS.search(text[:_MAX_TEXT])) is not None:
+            self.pid = int(named[1])
+        if self.first_error is None and is_error(text):
+            self.first_error = text.strip()[:_MAX_TEXT]
+
+    def _place(self, stamp: Stamp, *, sure: bool) -> None:
+        if sure:
+            self.unsure_since = None
+        elif self.unsure_since is None or stamp.at_s > self.unsure_since.at_s + _BEFORE_NAMED_S:
+            self.unsure_since, self.sure = stamp, self.last
+        self.last = stamp
+
+    def end_before(self, next_start: Stamp | None) -> None:
+        """Ends the start, because the next one begins: warnings right before that are of the next server."""
+        self.ended = True
+        since = self.unsure_since
+        if since is not None and next_start is not None and next_start.at_s - since.at_s <= _BEFORE_NAMED_S:
+            self.last = self.sure
+
+    def report_end(self, report: EndReport, stamp: Stamp | None) -> None:
+        """Takes the reason of an end, and the end itself, from the line of another program."""
+        if report.reason is not None and (self.reason is None or report.strong):
+            self.reason = report.reason
+        if report.ended:
+            self.ended, self.end, self.end_logged = True, self.last, stamp is not None
+        if report.ended and stamp is not None and (self.last is None or stamp.at_s > self.last.at_s):
+            self.end, self.whole = stamp, self.whole or stamp.whole
 
 
 class StartParser:
     """Takes a log line by line, and returns each start as soon as no further line can belong to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: float) -> None:
+        """`now_s` gives the year of stamps without one."""
+        self._stamps = StampReader(now_s)
         self._open: _OpenStart | None = None
         """The start under way."""
         self._ended: _OpenStart | None = None
@@ -110,26 +199,36 @@ class StartParser:
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
         milestone = milestone_of(text)
-        if milestone is None and self._open is not None and text.startswith("Version: '"):
+        if milestone is None and self._open is None and self._ended is None:
+            return []
+        line, stamp = self._stamps.read(text)
+        if milestone is None and self._open is not None and line.message.startswith("Version: '"):
             # This line follows the ready line, which is translated up to 5.7 and in MariaDB.
             milestone = Milestone.READY
-        given = self._begin(number, milestone) if milestone is not None else []
+        given = self._begin(number, milestone, stamp) if milestone is not None else []
         start = self._open
         if start is None:
-            self._after(milestone, text)
+            self._after(milestone, line.message, stamp)
             return given
-        if start.by_safe and milestone is not Milestone.SAFE and "mysqld_safe" not in text:
+        if milestone is None and (report := end_report_of(line.message)) is not None:
+            start.report_end(report, stamp)
+            if start.ended:
+                self._open, self._ended = None, start
+            return given
+        if milestone is None and not _is_of_server(line):
+            return given
+        if start.by_safe and milestone is not Milestone.SAFE:
             start.by_safe, start.first = False, None
             start.tracker.discard_milestones()
-        start.add(milestone, text)
-        self._judge(start, milestone, text)
+        start.add(milestone, line.message, stamp)
+        self._judge(start, milestone, line.message, stamp)
         return given
 
-    def finish(self) -> list[LoggedStart]:
-        """Returns the starts that are still open at the end of the log."""
-        return [*self._close(), *self._give()]
+    def finish(self, next_start: Stamp | None = None) -> list[LoggedStart]:
+        """Returns the starts that are still open at the end of the log, or at the beginning of the next start."""
+        return [*self._close(), *self._give(next_start)]
 
-    def _begin(self, number: int, milestone: Milestone) -> list[LoggedStart]:
+    def _begin(self, number: int, milestone: Milestone, stamp: Stamp | None) -> list[LoggedStart]:
         """Begins a new start if this line belongs to one, and returns the starts that are complete with that."""
         headless = self._open is None and milestone in _ONLY_DURING_START
         if self._open is None:
@@ -140,48 +239,63 @@ class StartParser:
             begins = begins or (milestone is Milestone.POOL and milestone in seen)
         if not begins:
             return []
-        given = self.finish()
+        if self._open is not None:
+            self._open.end_before(stamp)
+        given = self.finish(stamp)
         self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE)
         return given
 
-    def _after(self, milestone: Milestone | None, text: str) -> None:
-        """Handles a line between two starts: it may come from the background threads of the last start, or have its
-        version."""
+    def _after(self, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
+        """Handles a line between two starts: it may come from the background threads of the last start, have its
+        version, or say why it ended."""
         if self._ended is None:
             return
         tracker = self._ended.tracker
-        if milestone in BACKGROUND_MILESTONES and (stamp := parse_stamp(text)) is not None:
+        if milestone in BACKGROUND_MILESTONES and stamp is not None:
             tracker.add(text, milestone, stamp.at_s)
         if tracker.version is None:
             tracker.version = _version_of(text)
+        if self._ended.outcome == "cut" and (report := end_report_of(text)) is not None and report.strong:
+            self._ended.reason = report.reason
 
-    def _judge(self, start: _OpenStart, milestone: Milestone | None, text: str) -> None:
+    def _judge(self, start: _OpenStart, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
         event = classify(text)
         if milestone is Milestone.READY:
-            start.outcome = "ready"
+            start.outcome, start.reason = "ready", None
         elif event is not None and event.kind is EventKind.FAILURE:
-            start.outcome, start.reason = "failed", text.strip()[:_MAX_TEXT]
+            # The first error usually gives the reason, the last one only the fact that the start failed.
+            reason = None if " got signal " in text else start.first_error
+            start.outcome, start.reason, start.ended = "failed", reason or text.strip()[:_MAX_TEXT], True
         elif event is not None and event.kind is EventKind.SHUTDOWN:
-            start.reason = "it was shut down before it was ready"
+            start.reason, start.ended = "the server was shut down", True
         elif event is not None:
             start.tracker.crashed = True
             return
         else:
             return
-        start.end = start.last
+        start.end, start.end_logged = start.last, stamp is not None
         self._open, self._ended = None, start
 
     def _close(self) -> list[LoggedStart]:
         """Ends the start under way, which did not become ready, and returns the one before it."""
         if self._open is None:
             return []
-        given = self._give()
+        given = self._give(self._open.first)
         self._open, self._ended = None, self._open
         return given
 
-    def _give(self) -> list[LoggedStart]:
+    def _give(self, next_start: Stamp | None) -> list[LoggedStart]:
         ended, self._ended = self._ended, None
-        return [] if ended is None else [_start_of(ended)]
+        return [] if ended is None else [_start_of(ended, next_start)]
+
+
+def _is_of_server(line: LogLine) -> bool:
+    """Returns whether a line may be a server's own, and not one of another program in the same log or journal."""
+    if any(sign in line.message[:_MAX_TEXT] for sign in _NO_SERVER):
+        return False
+    if line.program is None or _SERVER_PROGRAM.match(line.program):
+        return True
+    return line.own is not None and line.program not in ("systemd", "kernel")
 
 
 def _version_of(text: str) -> Version | None:
@@ -199,17 +313,18 @@ def _version_of(text: str) -> Version | None:
     return version
 
 
-def _start_of(start: _OpenStart) -> LoggedStart:
+def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
     ready, tracker = start.outcome == "ready", start.tracker
     first, end = start.first, start.end or start.last
     startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
     where = None if ready else tracker.last_phase
+    initialised = Milestone.INITIALIZING in tracker.seen and start.outcome == "cut"
     return LoggedStart(
         line=start.line,
         at=None if first is None else first.text,
         version=str(tracker.version) if tracker.version else None,
         kind=_kind(start),
-        outcome="ended" if Milestone.INITIALIZING in tracker.seen and start.outcome == "cut" else start.outcome,
+        outcome="ended" if initialised else start.outcome,
         reason=start.reason,
         startup_s=startup_s,
         whole_seconds=start.whole,
@@ -217,6 +332,11 @@ def _start_of(start: _OpenStart) -> LoggedStart:
         beside=() if startup_s is None else tracker.background_phases(),
         counts=dict(tracker.counts),
         standing=f"{where} ({start.progress})" if where and start.progress else where,
+        phase=where,
+        pid=start.pid,
+        ended_early=start.ended and not ready and not initialised and not start.headless,
+        end_logged=start.end_logged,
+        next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
     )
 
 
@@ -248,7 +368,8 @@ _ANCHORS = (
     b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
     b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
     b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
-    b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool",
+    b"scanned up to", b"End of log", b"Loading buffer", b"ib_buffer_pool", b"ut of memory", b"OOM killer", b"oom-kill",
+    b"timed out",
 )  # fmt: skip
 """Every line that matters while no start is under way contains one of these."""
 
@@ -256,7 +377,7 @@ _ANCHORS = (
 def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
     """Yields the starts in a log as they are found. If the log cannot be read to its end, yields the starts before that
     point and then raises UsageError."""
-    starts, number, rest = StartParser(), 0, b""
+    starts, number, rest = StartParser(time.time()), 0, b""
     try:
         unpacked = _decompressed(log)
         while chunk := unpacked.read(_CHUNK_BYTES):

@@ -26,6 +26,23 @@ def seconds(value: float | None) -> str:
     return f"{value:.2f}" if round(value, 2) < 100 else f"{value:.1f}"
 
 
+def time_span(low_s: float, high_s: float | None = None, *, whole: bool = False) -> str:
+    """Formats a duration, or the range of several, for a sentence: in seconds below ten minutes, then in minutes, then
+    in hours. `whole` says that it was measured in whole seconds."""
+    found = dict.fromkeys(_number_and_unit(value, whole) for value in (low_s, low_s if high_s is None else high_s))
+    if len({unit for _, unit in found}) > 1:
+        return " to ".join(f"{text} {unit}" for text, unit in found)
+    return f"{' to '.join(text for text, _ in found)} {next(iter(found))[1]}"
+
+
+def _number_and_unit(value_s: float, whole: bool) -> tuple[str, str]:
+    if value_s >= 7200:
+        return f"{value_s / 3600:.1f}", "hours"
+    if value_s >= 600:
+        return f"{value_s / 60:.0f}", "minutes"
+    return f"{value_s:.{0 if whole or value_s >= 100 else 1 if value_s >= 10 else 2}f}", "s"
+
+
 def size(value: int | None) -> str:
     """Formats bytes in decimal units (1 MB is 1,000,000 bytes), in which storage is sold and limited."""
     if value is None:

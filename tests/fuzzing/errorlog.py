@@ -6,12 +6,13 @@ import gzip
 import io
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from fuzzing.target import FIXTURES, Target, text_of
 from recovery.analysis.phase_names import FIRST_QUERY
-from recovery.cli.analyze import log_page, to_json
+from recovery.cli.analyze import AnalyzedLog, logs_page, to_json
 from recovery.errors import RecoveryError
 from recovery.model import parse_version
 from recovery.mysqld.error_log import classify, log_counters, microsecond_stamp, milestone_of
@@ -26,6 +27,8 @@ _PAGES = 16
 _MAX_WORD = 60
 _STAMPS = (
     "2026-11-20T20:28:51.888699Z", "2026-11-20 20:28:36", "130409 15:54:32", "+24:00", "0000-00-00T00:00:00.000000Z",
+    "Nov 27 16:47:36 db1 mysqld[1]: ", "Feb 29 16:47:36 h systemd[1]: mysql: Main process exited, code=x, status=9",
+    "2026-11-27T16:47:36.123456789Z ", "2026-11-27T16:47:36Z stderr F ", "db-1  | ", "mysqld_safe mysqld restarted",
 )  # fmt: skip
 _LOGS = sorted((FIXTURES / "errorlogs").glob("*.err"))
 
@@ -42,8 +45,9 @@ def check_log(data: bytes) -> None:
         for line in data.split(b"\n")[:4]:
             microsecond_stamp(text_of(line))
     if crc32(data) % _PAGES == 0:
-        log_page("a log", found)
-        assert len(json.loads(json.dumps(to_json([("a log", found)])))["logs"][0]["starts"]) == len(found)
+        log = AnalyzedLog("a log", tuple(found))
+        logs_page([log])
+        assert len(json.loads(json.dumps(to_json([log])))["logs"][0]["starts"]) == len(found)
 
 
 def in_order(found: Sequence[LoggedStart]) -> None:
@@ -64,7 +68,7 @@ def in_order(found: Sequence[LoggedStart]) -> None:
 
 
 def _line_by_line(data: bytes) -> list[LoggedStart]:
-    starts, found = StartParser(), list[LoggedStart]()
+    starts, found = StartParser(time.time()), list[LoggedStart]()
     lines = data.split(b"\n")
     for number, line in enumerate(lines if lines[-1] else lines[:-1], 1):
         found += starts.take(number, text_of(line).rstrip("\r"))

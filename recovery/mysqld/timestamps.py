@@ -1,0 +1,163 @@
+"""Reads the time stamps of every server generation, and those that a collector of logs put before the lines.
+
+The server's own stamp counts where a line has one. A collector's stamp (`kubectl logs --timestamps`, `docker logs -t`,
+journald, syslog) counts only for the other lines, brought to the server's clock by the lines that have both: the
+collector's zone may be another one, and the short format of journald has no year."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+_TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d):(?P<second>\d\d)(?P<fraction>\.\d{1,9})?"
+_STAMP = re.compile(
+    r"(?<!\d)(?:(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?P<between>[T ])|(?P<short>\d{6}) ) ?"
+    rf"{_TIME}(?:\s?(?P<zone>Z|[+-]\d\d:?\d\d)(?!\d))?",
+    re.ASCII,
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WITHOUT_YEAR = re.compile(rf"(?P<month>{'|'.join(_MONTHS)}) +(?P<day>\d{{1,2}}) {_TIME}(?= )", re.ASCII)
+"""The stamp of journald's short format and of syslog, at the beginning of a line."""
+_SEARCH_CHARS = 120
+"""Number of characters in which a stamp is searched: only the name of a container or of a host comes before it."""
+_COLLECTOR = re.compile(
+    r" std(?:out|err) [FP] |(?: [A-Z]{3,5})? \S{1,255} (?P<program>[\w./@-]{1,64})(?:\[\d+\]:|(?<= kernel):) ?",
+    re.ASCII,
+)
+"""What a container runtime or journald writes between its stamp and the server's line."""
+_SYSLOG = re.compile(r" \S{1,255} (?P<program>[\w./@-]{1,64})(?:\[\d+\])?: ?", re.ASCII)
+_OWN_REST = re.compile(r" (?:\d+ \[|mysqld_safe |mariadbd-safe )", re.ASCII)
+"""What follows the server's own stamp if that has a zone."""
+_COMPOSE = re.compile(r"[\w.-]{1,100} +\| ", re.ASCII)
+"""The container's name, which `docker compose logs` puts before each line."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    at_s: float
+    """Seconds since the epoch; a stamp without a zone is taken as UTC."""
+    text: str
+    whole: bool
+    """Whether the stamp is in whole seconds, so that shorter times cannot be measured."""
+    zoned: bool = True
+    """Whether the stamp names its time zone."""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a log, without what a collector added."""
+
+    message: str
+    """The server's own line, with its stamp."""
+    own: Stamp | None
+    collected: Stamp | None = None
+    """When the collector received the line. Its year is that of `split_line`."""
+    program: str | None = None
+    """The program that wrote the line, if the collector names it."""
+
+
+def split_line(line: str, *, year: int = 2000) -> LogLine:
+    """Returns the parts of a line. `year` is that of a stamp without one."""
+    head = line[:_SEARCH_CHARS]
+    if (dated := _WITHOUT_YEAR.match(head)) is not None:
+        collected, between = _dated_stamp(dated, year), _SYSLOG.match(line, dated.end())
+    else:
+        if (first := _STAMP.search(head)) is None:
+            named = _COMPOSE.match(head)
+            return LogLine(line[named.end() :] if named else line, None)
+        if (between := _COLLECTOR.match(line, first.end())) is None and not _may_be_collected(first, line):
+            return LogLine(line[first.start() :], _stamp_of(first))
+        collected, dated = _stamp_of(first), first
+    at = dated.end() + 1 if between is None else between.end()
+    program = between.groupdict()["program"] if between is not None else None
+    own = _STAMP.match(line, at)
+    return LogLine(line[at:], None if own is None else _stamp_of(own), collected, program)
+
+
+def _may_be_collected(first: re.Match[str], line: str) -> bool:
+    """Returns whether the first stamp of a line may be that of kubectl or Docker: it has the form of RFC 3339, and the
+    server's own stamp or no line of a server follows."""
+    return first["between"] == "T" and first["zone"] is not None and not _OWN_REST.match(line, first.end())
+
+
+def parse_stamp(line: str) -> Stamp | None:
+    """Returns the server's own time stamp of a line, or else that of a collector. None: it has none with a year, or not
+    a valid date."""
+    found = split_line(line)
+    return found.own or (
+        found.collected if found.collected is not None and found.collected.text[:1].isdigit() else None
+    )
+
+
+def _stamp_of(match: re.Match[str]) -> Stamp | None:
+    short = match["short"]
+    date = f"20{short[:2]}-{short[2:4]}-{short[4:]}" if short else f"{match['year']}-{match['month']}-{match['day']}"
+    return _stamp(date, match, match["zone"])
+
+
+def _dated_stamp(match: re.Match[str], year: int) -> Stamp | None:
+    month = _MONTHS.index(match["month"]) + 1
+    return _stamp(f"{year:04}-{month:02}-{int(match['day']):02}", match, None)
+
+
+def _stamp(date: str, match: re.Match[str], zone: str | None) -> Stamp | None:
+    try:
+        time = f"{match['hour']:0>2}:{match['minute']}:{match['second']}"
+        seconds = datetime.fromisoformat(f"{date}T{time}{zone or 'Z'}").timestamp() + float(match["fraction"] or 0)
+    except (ValueError, OverflowError):
+        return None
+    return Stamp(seconds, match.group().strip(), match["fraction"] is None, zone is not None)
+
+
+# --- The stamps of a whole log
+
+_QUARTER_HOUR_S = 900
+_DAY_S = 86_400
+_HALF_YEAR_S = 183 * _DAY_S
+
+
+class StampReader:
+    """Reads the stamps of a log line by line, all on the clock of its server."""
+
+    def __init__(self, now_s: float) -> None:
+        """`now_s` gives the year of stamps without one, as long as no line has had a year."""
+        self._now_s = now_s
+        self._last_s: float | None = None
+        """The last stamp with a year."""
+        self._shift_s = 0.0
+        """From the collector's clock to the server's: the difference of their zones."""
+
+    def read(self, text: str) -> tuple[LogLine, Stamp | None]:
+        """Returns the parts of a line and its time: the server's own stamp, or that of the collector."""
+        line = split_line(text)
+        collected = line.collected
+        if collected is not None and not collected.text[:1].isdigit():
+            collected = self._with_year(text, line.own)
+        if line.own is not None:
+            if collected is not None:
+                self._shift_s = round((line.own.at_s - collected.at_s) / _QUARTER_HOUR_S) * _QUARTER_HOUR_S
+            self._last_s = line.own.at_s
+            return line, line.own
+        if collected is None:
+            return line, None
+        stamp = replace(collected, at_s=collected.at_s + self._shift_s)
+        self._last_s = stamp.at_s
+        return line, stamp
+
+    def _with_year(self, text: str, own: Stamp | None) -> Stamp | None:
+        """Returns the stamp in the year that brings it nearest to the server's last stamp. Without one it is the last
+        year in which the stamp does not lie in the future."""
+        near_s = self._last_s if own is None else own.at_s
+        latest_s = self._now_s + _DAY_S if near_s is None else near_s + _HALF_YEAR_S
+        stamps = (split_line(text, year=year).collected for year in _years_before(latest_s))
+        return next((stamp for stamp in stamps if stamp is not None and stamp.at_s <= latest_s), None)
+
+
+def _years_before(latest_s: float) -> Iterator[int]:
+    """Yields the year of a time and those before it, as many as a 29 February needs."""
+    with suppress(ValueError, OverflowError, OSError):
+        year = datetime.fromtimestamp(latest_s, UTC).year
+        yield from range(year, max(0, year - 9), -1)
