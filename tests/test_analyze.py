@@ -110,6 +110,23 @@ def test_the_gap_to_the_next_start_belongs_to_no_start(lines: list[str]) -> None
     assert sum(seconds_by_name(cut.phases).values()) == 0.5
 
 
+TORN = {
+    "without a stamp": "InnoDB: Progress in percent: 33 34 ",
+    "with a stamp": at(0.4, "[Note] InnoDB: Log scan progressed pa"),
+    "collected": "2026-11-27T16:47:36.400000000Z " + at(0.4, "[Note] InnoDB: Log scan progressed pa"),
+}
+
+
+@pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
+def test_the_torn_last_line_of_a_killed_server_is_not_of_the_next_start(torn: str) -> None:
+    next_line, *others = ready(20)
+    cut, last = starts(*recovering(0)[:-2], f"{torn}{next_line}", *others)
+    assert (cut.outcome, last.startup_s) == ("cut", 4.0)
+    assert cut.startup_s == pytest.approx(0.4 if "Log scan" in torn else 0.2, abs=1e-4)
+    first, last = starts(f"{torn}{at(0, '[Note] mysqld (mysqld 5.7.22) starting as process 1 ...')}", *ready(20))
+    assert (first.at, last.startup_s) == ("2026-11-27T16:47:36.000000Z", 4.0)
+
+
 SAFE_RESTARTS = at(10, "mysqld_safe Number of processes running now: 0").replace(" 0 m", " m")
 EXITED = "Nov 27 16:47:46 db1 systemd[1]: mysql.service: Main process exited, code=killed, status=9/KILL"
 OOM_KILL = "Nov 27 16:47:46 db1 systemd[1]: mysql.service: Failed with result 'oom-kill'."

@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -54,6 +55,12 @@ _ONLY_DURING_START = {
 """Milestones that a running server does not log: one outside a start belongs to a start that began before the log."""
 _DEBIAN = "(Debian)"
 _MAX_TEXT = 300
+_TORN = re.compile(
+    r"(?:\d{4}-\d\d-\d\d[T ]|\d{6} )[ \d]?\d:\d\d:\d\d(?:\.\d{6})?(?:Z|[+-]\d\d:\d\d)? "
+    r"(?:mysqld_safe |(?:\w{1,20} )?\[(?:Note|Warning|System|ERROR)\])",
+    re.ASCII,
+)
+"""The beginning of a line. Within another one, it follows the torn last line of a server that was killed."""
 _PROCESS = re.compile(r" as process (\d{1,10})\b", re.ASCII)
 _SERVER_PROGRAM = re.compile(r"mysql|maria|percona|[0-9a-f]{12}$", re.ASCII)
 """Names of programs, in a journal, whose lines are a server's. Docker names the container's id."""
@@ -198,10 +205,18 @@ class StartParser:
         return self._open is None
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
-        milestone = milestone_of(text)
-        if milestone is None and self._open is None and self._ended is None:
+        if self._open is None and self._ended is None and milestone_of(text) is None:
             return []
         line, stamp = self._stamps.read(text)
+        cuts = [torn.start() for torn in _TORN.finditer(line.message, 1)]
+        if not cuts:
+            return self._take(number, text, line, stamp)
+        begin = len(text) - len(line.message)
+        pieces = [text[: begin + cuts[0]], *(line.message[at:to] for at, to in pairwise([*cuts, len(text)]))]
+        return [start for piece in pieces for start in self._take(number, piece, *self._stamps.read(piece))]
+
+    def _take(self, number: int, text: str, line: LogLine, stamp: Stamp | None) -> list[LoggedStart]:
+        milestone = milestone_of(text)
         if milestone is None and self._open is not None and line.message.startswith("Version: '"):
             # This line follows the ready line, which is translated up to 5.7 and in MariaDB.
             milestone = Milestone.READY

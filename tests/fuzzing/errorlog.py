@@ -51,7 +51,7 @@ def check_log(data: bytes) -> None:
 
 
 def in_order(found: Sequence[LoggedStart]) -> None:
-    assert [start.line for start in found] == sorted({start.line for start in found})
+    assert [start.line for start in found] == sorted(start.line for start in found)
     for start in found:
         assert start.startup_s is None or start.startup_s >= 0
         assert not start.phases or start.startup_s is not None
