@@ -641,9 +641,9 @@ class ResourceUsage:
     read_bytes: int | None = None
     """Bytes fetched from storage for the process (/proc/PID/io)."""
     read_requests: int | None = None
-    """Reads that the device completed meanwhile. This is the device's count, so it includes reads of other processes.
-    Under a limit on reads it is the count of the server's control group, as the limit counts them: before adjacent
-    requests are merged."""
+    """Reads of the process. Under a limit on reads they are those of the server's control group, as the limit counts
+    them: before adjacent requests are merged. Otherwise they are those that the device completed meanwhile, unless
+    other processes read from it, too (`are_own_reads`)."""
     cpu_s: float | None = None
     """CPU time of the process, user and system."""
     cache_grown_bytes: int | None = None
@@ -652,6 +652,17 @@ class ResourceUsage:
     """Memory of the server's control group at the end, page cache included; None without limits."""
     peak_memory_bytes: int | None = None
     """Largest resident memory of the process since its exec; only of a start."""
+
+
+MAX_OTHERS_READ_SHARE = 0.05
+
+
+def are_own_reads(read_bytes: float | None, others_read_bytes: float | None) -> bool:
+    """Returns whether the reads that a device completed were those of one process: others read at most a twentieth as
+    many bytes. The bytes of both are known, the requests only together."""
+    if read_bytes is None or others_read_bytes is None:
+        return False
+    return others_read_bytes <= MAX_OTHERS_READ_SHARE * read_bytes
 
 
 @dataclass(frozen=True)

@@ -141,10 +141,38 @@ def test_the_meter_counts_reads_and_cpu_time(tmp_path: Path) -> None:
     use_cpu(0.1)
     found = meter.read()
     assert (found.read_bytes or 0) >= 1 << 20
-    assert (found.read_requests or 0) >= 1
     assert (found.cpu_s or 0) > 0.02
     assert found.cache_grown_bytes is not None
     assert procfs.process_activity(os.getpid()) not in (None, before)
+
+
+@pytest.mark.parametrize(
+    ("others", "requests"), [(0, 30), (50_000, 30), (60_000, None), (600_000_000, None)], ids=str
+)
+def test_reads_of_the_device_are_counted_only_if_nobody_else_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int, requests: int | None
+) -> None:
+    stat = tmp_path / "stat"
+    own = iter([(1000, 0), (1_001_000, 0)])
+    monkeypatch.setattr(procfs, "process_io_bytes", lambda _: next(own))
+    stat.write_text("100 0 8000 0 0 0 0 0 0 0 0")
+    meter = UsageMeter(os.getpid(), Device(stat_path=stat))
+    stat.write_text(f"130 0 {8000 + (1_000_000 + others) // 512} 0 0 0 0 0 0 0 0")
+    found = meter.read()
+    assert (found.read_bytes, found.read_requests) == (1_000_000, requests)
+
+
+def test_samples_have_no_reads_of_the_device_if_others_read_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = tmp_path / "stat"
+    monkeypatch.setattr(procfs, "process_io_bytes", lambda _: (1000, 0))
+    for sectors, has_reads in ((8000, True), (9000, False)):
+        stat.write_text("100 0 8000 0 0 0 0 0 0 0 0")
+        with StartupSampler(os.getpid(), Device(stat_path=stat), since_s=time.monotonic()) as sampler:
+            stat.write_text(f"130 0 {sectors} 0 0 0 0 0 0 0 0")
+        assert (sampler.usage.read_requests is not None) == has_reads
+        assert ("read_requests" in sampler.timeline.columns) == has_reads
 
 
 def test_a_sleeping_process_shows_no_activity(idle: int) -> None:

@@ -16,8 +16,8 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import name_with_process_id
-from recovery.linux.storage import MOUNTS, Device, completed_reads, device_of, read_mounts
-from recovery.model import Limits, ResourceUsage
+from recovery.linux.storage import MOUNTS, Device, device_of, read_device_counters, read_mounts
+from recovery.model import Limits, ResourceUsage, are_own_reads
 
 # --- Hierarchies and groups
 
@@ -559,13 +559,16 @@ class UsageMeter:
         self._start = self._now()
 
     def read(self) -> ResourceUsage:
-        read, requests, ticks, cached, own_requests = (
+        read, requests, device_bytes, ticks, cached, own_requests = (
             None if now is None or before is None else now - before
             for now, before in zip(self._now(), self._start, strict=True)
         )
+        others = None if read is None or device_bytes is None else device_bytes - read
+        if own_requests is None and are_own_reads(read, others):
+            own_requests = requests
         return ResourceUsage(
             read_bytes=read,
-            read_requests=requests if own_requests is None else own_requests,
+            read_requests=own_requests,
             cpu_s=None if ticks is None else ticks / procfs.TICKS_PER_S,
             cache_grown_bytes=cached,
             group_memory_bytes=self._group.counted().memory_bytes if self._group else None,
@@ -574,9 +577,11 @@ class UsageMeter:
     def _now(self) -> tuple[int | None, ...]:
         io = procfs.process_io_bytes(self._pid)
         counted = self._group.counted() if self._group else GroupUsage()
+        device = read_device_counters(self._device)
         return (
             io[0] if io else None,
-            completed_reads(self._device),
+            device.reads if device else None,
+            device.read_bytes if device else None,
             procfs.process_cpu_ticks(self._pid),
             procfs.cached_bytes(),
             counted.read_requests,

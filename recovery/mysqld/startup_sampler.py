@@ -182,12 +182,13 @@ class StartupSampler:
     def __init__(self, pid: int, device: Device, *, since_s: float, group: LimitGroup | None = None) -> None:
         self._pid = pid
         self._device = device
+        self._group = group
         self._since_s = since_s
         """Moment of the exec, on the monotonic clock."""
         self._meter = _usage_meter(pid, device, group)
         self._background = BackgroundLoadMeter(pid, device)
         self._series = DownsampledSeries[StartupSample](SAMPLE_INTERVAL_S, MAX_SAMPLES)
-        self._requests = completed_reads(device)
+        self._reads = self._completed_reads()
         self._cpus = host_cpu_time()
         self._tool_cpu_s = time.process_time()
         self._over = threading.Event()
@@ -196,16 +197,21 @@ class StartupSampler:
     def sample(self) -> StartupSample:
         server_s = procfs.process_cpu_s(self._pid)
         moved = procfs.process_io_bytes(self._pid)
-        requests = completed_reads(self._device)
+        reads = self._completed_reads()
         now = time.monotonic()
         tool_s = time.process_time() - self._tool_cpu_s
         return StartupSample(
             at_s=round(now - self._since_s, 3),
             read_bytes=moved[0] if moved else None,
-            read_requests=None if requests is None or self._requests is None else requests - self._requests,
+            read_requests=None if reads is None or self._reads is None else reads - self._reads,
             cpu_s=server_s,
             others_cpu_s=others_cpu_s(self._cpus, host_cpu_time(), server_s, tool_s),
         )
+
+    def _completed_reads(self) -> int | None:
+        """Returns the reads of the server's control group, or those of the device if they are not counted."""
+        own = self._group.counted().read_requests if self._group else None
+        return completed_reads(self._device) if own is None else own
 
     def _run(self) -> None:
         due_s = self._since_s + self._series.every_s
@@ -229,6 +235,8 @@ class StartupSampler:
         if kind is None:
             self._series.add(self.sample())
             self.timeline = timeline_of(self._series.kept)
+            if self.usage.read_requests is None:  # others read, too
+                self.timeline.columns.pop("read_requests", None)
 
 
 def _usage_meter(pid: int, device: Device, group: LimitGroup | None) -> UsageMeter:

@@ -54,7 +54,7 @@ class StartTimeline(Timeline):
     read_bytes: tuple[int, ...] = ()
     """Bytes fetched from storage for the server."""
     read_requests: tuple[int, ...] = ()
-    """Reads completed by the device."""
+    """Reads for the server. Empty if others read from the device, too."""
     cpu_s: tuple[float, ...] = ()
     """CPU time of the server."""
     others_cpu_s: tuple[float, ...] = ()
@@ -95,7 +95,7 @@ class StoredRun(Run):
     read_bytes: int | None = None
     """Bytes fetched from storage for the server, until the first answered query."""
     read_requests: int | None = None
-    """Reads that the device completed in that time for any process; under a limit on reads, only the server's."""
+    """Reads for the server in that time. None if others read from the device, too: over a twentieth of its bytes."""
     cpu_s: float | None = None
     """CPU time of the server, user and system."""
     reads_per_s: float | None = None
