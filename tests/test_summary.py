@@ -21,13 +21,14 @@ from recovery.analysis.summary import (
     groups,
     mean,
     metric_value,
+    own_read_requests,
     scale_axis,
     stored_summaries,
     summarise,
     variant_ratios,
     version_ratios,
 )
-from recovery.model import STARTUP_METRIC, Axis, Run, Session, Verdict
+from recovery.model import STARTUP_METRIC, Axis, HostActivity, Run, Session, Verdict
 from recovery.report.metric_tables import axis_tables, version_tables
 from recovery.report.stored_session import to_json
 from recovery.report.summary_text import answers
@@ -79,6 +80,33 @@ def test_nothing_measured_is_none_and_never_zero() -> None:
     assert summaries_of([]) == ()
     assert mean([None, None]) is None
     assert mean([None, 2.0, 4.0]) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("others", "settings", "expected"),
+    [
+        ((None, None), {}, 300.0),
+        ((0, 50_000), {}, 300.0),
+        ((0, 51_000), {}, 200.0),
+        ((600_000_000, 600_000_000), {}, None),
+        ((600_000_000, 600_000_000), {"read_iops": 5000}, 300.0),
+    ],
+)
+def test_reads_of_runs_in_which_others_read_are_not_the_servers(
+    others: tuple[int | None, int | None], settings: dict[str, str | int | float | bool | None], expected: float | None
+) -> None:
+    runs = [
+        Run(
+            number, "5.7.22", "mysql", "warm", 1, Verdict.MEASURED, tables=100,
+            metrics={"read_bytes": 1_000_000, "read_requests": requests},
+            around=HostActivity(1.0, others_read_bytes=read),
+        )
+        for number, requests, read in zip((1, 2), (200, 400), others, strict=True)
+    ]  # fmt: skip
+    session = Session("s", "q", "c", "now", {}, settings, ("5.7.22",), ("warm",), 2, runs=tuple(runs))
+    assert own_read_requests(session, runs) == expected
+    each = own_read_requests(session, runs, for_each_table=True)
+    assert each == (None if expected is None else expected / 100)
 
 
 def test_ratio_is_to_the_first_version_of_the_same_variant() -> None:

@@ -24,7 +24,7 @@ from recovery.analysis.statistics import (
     effect_fields,
     holm_significant,
 )
-from recovery.model import METRICS, Axis, Run, Session, Verdict, metric
+from recovery.model import METRICS, Axis, Run, Session, Verdict, are_own_reads, metric
 
 # --- Values of a metric
 
@@ -57,6 +57,23 @@ def per_table(run: Run, name: str) -> float | None:
     """Returns the run's value of a metric, divided by its number of tables."""
     value = run.metrics.get(name)
     return value / run.tables if value is not None and run.tables else None
+
+
+def own_read_requests(session: Session, runs: Iterable[Run], *, for_each_table: bool = False) -> float | None:
+    """Returns the mean of the server's read requests, from the runs in which others read little from the device.
+
+    Older sessions stored what the device counted for all processes, unless reads were limited."""
+    are_limited = any(session.settings.get(name) for name in ("read_iops", "read_bps"))
+    own = [
+        run
+        for run in runs
+        if are_limited
+        or run.around is None
+        or run.around.others_read_bytes is None
+        or are_own_reads(run.metrics.get("read_bytes"), run.around.others_read_bytes)
+    ]
+    name = "read_requests"
+    return mean(per_table(run, name) if for_each_table else run.metrics.get(name) for run in own)
 
 
 def main_value(session: Session, run: Run) -> float | None:

@@ -17,6 +17,7 @@ from recovery.analysis.summary import (
     main_values,
     mean,
     measured_runs_by_cell,
+    own_read_requests,
     per_table,
     summarise,
 )
@@ -242,7 +243,7 @@ def _startup_table(session: Session, cells: Sequence[Summary]) -> Table:
 
     The version and the number of runs are left out if they are the same everywhere: the text above states them."""
     measured = measured_runs_by_cell(session)
-    rows = [_startup_row(one, measured[one.version, one.variant]) for one in cells]
+    rows = [_startup_row(session, one, measured[one.version, one.variant]) for one in cells]
     columns = {header: tuple(row[header] for row in rows) for header in rows[0]}
     shown = {
         header: values
@@ -272,9 +273,10 @@ def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     )
 
 
-def _startup_row(one: Summary, runs: Sequence[Run]) -> dict[str, str]:
+def _startup_row(session: Session, one: Summary, runs: Sequence[Run]) -> dict[str, str]:
     """Returns the values of a row, by the header of their column."""
-    size, reads = (mean(per_table(run, name) for run in runs) for name in ("read_bytes", "read_requests"))
+    size = mean(per_table(run, "read_bytes") for run in runs)
+    reads = own_read_requests(session, runs, for_each_table=True)
     opened, modified = (
         mean(getattr(run, name) for run in runs) for name in ("tablespaces_opened", "tablespaces_modified")
     )

@@ -19,7 +19,14 @@ from recovery.analysis.growth import (
 )
 from recovery.analysis.phase_names import JOIN, UNNAMED, is_after_the_start, named_share, seconds_by_name, sorted_phases
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
-from recovery.analysis.summary import mean, measured_runs_by_cell, metric_means, metric_values, per_table
+from recovery.analysis.summary import (
+    mean,
+    measured_runs_by_cell,
+    metric_means,
+    metric_values,
+    own_read_requests,
+    per_table,
+)
 from recovery.analysis.warm import WarmEvidence, warm_evidence
 from recovery.model import Cache, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import fmt
@@ -545,22 +552,21 @@ def touched_table(session: Session) -> Table | None:
     return Table(
         title="Tables' files that the start opened and read",
         headers=_HEADERS,
-        rows=tuple((version, variant, *_touched_row(runs)) for version, variant, runs in rows),
+        rows=tuple((version, variant, *_touched_row(session, runs)) for version, variant, runs in rows),
         numeric=(False, False, *(True,) * 10, False),
         notes=(
             f"claim: of the documentation, {CLAIM}. modified: files modified since the checkpoint; opened: distinct "
             "files until the first answered query; read: files of which contents were read; only: without having been "
             "modified.",
-            "requests: of the device, also those of others; bytes: read by the server; both per table of the schema; "
-            "cache: growth of the page cache; in data: growth of the cached part of the data directory, if it was "
-            "proved to be empty before.",
+            "requests and bytes: reads for the server, per table of the schema; cache: growth of the page cache; in "
+            "data: growth of the cached part of the data directory, if it was proved to be empty before.",
             f"Traced by {' and '.join(means)}, which made every start of this session slower.",
         ),
         keys=2,
     )
 
 
-def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:
+def _touched_row(session: Session, runs: Sequence[Run]) -> tuple[str, ...]:
     return (
         _count(runs, lambda run: run.tablespaces_modified),
         _count(runs, lambda run: run.tablespaces_opened),
@@ -568,7 +574,7 @@ def _touched_row(runs: Sequence[Run]) -> tuple[str, ...]:
         _count(runs, lambda run: run.opened_unmodified),
         _count(runs, lambda run: run.tablespaces_read),
         _count(runs, lambda run: run.read_unmodified),
-        fmt.ratio(mean(per_table(run, "read_requests") for run in runs)),
+        fmt.ratio(own_read_requests(session, runs, for_each_table=True)),
         _size(mean(per_table(run, "read_bytes") for run in runs)),
         _size(mean(run.cache_grown_bytes for run in runs)),
         _size(mean(_grown_in_data(run) for run in runs)),

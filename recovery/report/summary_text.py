@@ -30,6 +30,7 @@ from recovery.analysis.summary import (
     main_values,
     mean,
     measured_runs_by_cell,
+    own_read_requests,
     phase_means,
     runs_by_cell,
     summarise,
@@ -516,7 +517,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     means = context.phases.get((slow.version, slow.variant), {})
     clauses = [
         *_phases(phase_names.of_the_start(means)),
-        *_reads_per_table(runs),
+        *_reads_per_table(context.session, runs),
         *_tablespaces(runs),
     ]
     if clauses:
@@ -544,9 +545,9 @@ def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     return max(cold, key=lambda one: one.mean or 0.0, default=None)
 
 
-def _reads_per_table(runs: Sequence[Run]) -> Iterator[str]:
+def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
     tables = mean(run.tables for run in runs)
-    size, requests = (mean(run.metrics.get(name) for run in runs) for name in ("read_bytes", "read_requests"))
+    size, requests = mean(run.metrics.get("read_bytes") for run in runs), own_read_requests(session, runs)
     if not tables or size is None:
         return
     if tables < _MANY_TABLES:
