@@ -654,7 +654,7 @@ class ResourceUsage:
     """Largest resident memory of the process since its exec; only of a start."""
 
 
-MAX_OTHERS_READ_SHARE = 0.05
+_MAX_OTHERS_READ_SHARE = 0.05
 
 
 def are_own_reads(read_bytes: float | None, others_read_bytes: float | None) -> bool:
@@ -662,7 +662,7 @@ def are_own_reads(read_bytes: float | None, others_read_bytes: float | None) -> 
     many bytes. The bytes of both are known, the requests only together."""
     if read_bytes is None or others_read_bytes is None:
         return False
-    return others_read_bytes <= MAX_OTHERS_READ_SHARE * read_bytes
+    return others_read_bytes <= _MAX_OTHERS_READ_SHARE * read_bytes
 
 
 @dataclass(frozen=True)
@@ -1105,6 +1105,8 @@ class Table:
     notes: tuple[str, ...] = ()
     keys: int = 1
     """Number of leading columns that identify a row. They are repeated where a table is split."""
+    doubts: tuple[str, ...] = ()
+    """Why the mean of each row is doubtful, or an empty text. Only the HTML page shows it, beside the mean."""
 
 
 # --- Metrics: name, label, unit, and whether more is better

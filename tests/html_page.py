@@ -74,4 +74,5 @@ def check_page(written: str) -> HtmlPage:
     deeper = zip(page.headings, page.headings[1:], strict=False)
     assert all(after <= before + 1 for before, after in deeper), "no heading leaves a level out"
     assert page.tags["table"] == page.tags["caption"]
+    assert not any(re.match("<(Macro|function|recovery)", text) for text in page.texts), "a part of a template is shown"
     return page

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -13,18 +16,24 @@ from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_
 from html_page import HtmlPage, check_page
 from sessions import with_metrics
 
-from recovery.analysis.summary import groups
-from recovery.model import Axis, Session, Timeline
+from recovery.analysis.summary import groups, mean, measured_runs_by_cell, per_table, summarise
+from recovery.linux.files import template_dir
+from recovery.model import Axis, HostActivity, Session, Timeline
+from recovery.report import fmt
 from recovery.report.fmt import rounded_axis
+from recovery.report.html.cell_bars import group_charts
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
 from recovery.report.html.page import render
-from recovery.report.html.read_charts import floor_chart
+from recovery.report.html.read_charts import floor_chart, reads_chart
 from recovery.report.html.scaling_charts import scaling_charts
-from recovery.report.html.svg import Chart, FoldedParts, Panels, flame_graph
+from recovery.report.html.svg import COLOURS, Chart, FoldedParts, Panels, flame_graph
 from recovery.report.html.timelines import rates
 from recovery.report.html.timelines import timelines as all_timelines
 from recovery.report.stored_session import load_session
+from recovery.report.summary_text import advice_of, answers, mean_text
+
+SHORTEN = (Path(__file__).parent.parent / "docs" / "shorten.md").read_text()
 
 
 def pictures(session: Session) -> dict[int, str]:
@@ -72,9 +81,12 @@ def test_texts_from_outside_never_become_markup(whole_page: str) -> None:
     check_page(render(replace(load, axes=axes, cells=cells, title=HOSTILE)))
 
 
-def test_the_page_refers_to_no_other_address(whole_page: str) -> None:
+def test_the_page_refers_to_no_other_address_but_in_links_of_the_advice(whole_page: str) -> None:
+    links = set(re.findall(r'<a href="(https://[^"]+)"', whole_page))
+    assert links
+    assert all(link in SHORTEN for link in links)
     addresses = set(re.findall(r"(?:https?:)?//[\w.]+[^\s\"')<]*", whole_page))
-    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert addresses - links <= {"http://www.w3.org/2000/svg"}
 
 
 def test_everything_that_was_measured_is_drawn(whole_page: str) -> None:
@@ -94,6 +106,207 @@ def test_a_server_that_does_not_read_every_file_has_no_bar_over_the_floor() -> N
     assert chart.notes == ("No floor for mariadb-10.11.5 cold: the start does not read every file.",)
     (floor, *_) = everything().floors
     assert floor_chart(replace(everything(), floors=(replace(floor, many_threads_s=900.0),))) is None
+
+
+# --- The answer
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("2026-11-25-six-servers", "63.0 +- 3.6 s"),
+        ("2026-11-21-scale", "88.5 +- 4.3 s"),
+        ("2026-11-26-interference", "68,458 queries/s"),
+        ("2026-11-22-metadata", "34.16 s"),
+        ("2026-11-22-damage", "12 of 14 damages"),
+        ("2026-11-22-crash-matrix-inserts", "40 of 40 crashes"),
+    ],
+)
+def test_the_first_figure_of_the_answer_is_large(kept_sessions: Path, name: str, figure: str) -> None:
+    session = load_session(kept_sessions / name)
+    page = render(session)
+    assert re.findall(r'<span class="figure">([^<]*)</span>', page) == [figure]
+    lines = [re.sub("<[^>]+>", "", unescape(line)) for line in re.findall(r'<p class="answer">(.*?)</p>', page)]
+    assert tuple(lines) == answers(session), "the same text"
+
+
+def test_an_answer_without_a_figure_has_no_large_one() -> None:
+    assert 'class="figure"' not in render(a_session(()))
+
+
+def test_warnings_are_beside_the_figures_that_they_doubt(kept_sessions: Path) -> None:
+    page = render(load_session(kept_sessions / "2026-11-21-layouts"))
+    answer, _, rest = page.partition("<nav")
+    pattern = r'<p class="answer">(<strong>5.7.22</strong>.*?)</p>\n<ul class="doubts">(.*?)</ul>'
+    ((line, doubts),) = re.findall(pattern, answer, re.DOTALL)
+    assert "4.01 +- 2.50 s" in line
+    assert "cold-files: The 95 % interval of the mean is +- 62%." in doubts
+    assert set(re.findall(r'href="#(warning-\d)"', doubts)) <= set(re.findall(r'id="(warning-\d)"', rest))
+    marked = re.findall(r'class="number doubted" title="([^"]*)"[^>]*>([^<]*)<', rest)
+    assert ("The 95 % interval of the mean is +- 62%.", "4.01") in marked
+    bar = re.findall(r"<text[^>]*>4\.01 \+- 2\.50 s<tspan[^>]*>(.*?)</tspan>", rest)
+    assert bar == ["!<title>The 95 % interval of the mean is +- 62%.</title>"]
+
+
+def test_warnings_about_all_figures_are_with_the_answer(kept_sessions: Path) -> None:
+    answer, _, _ = render(load_session(kept_sessions / "2026-11-25-5.7.22-2g")).partition("<nav")
+    assert re.search(r'<ul class="doubts">\s*<li>host: Reading the same blocks again', answer)
+    quiet = render(load_session(kept_sessions / "2026-11-26-5.7.22"))
+    assert 'class="doubts"' not in quiet
+    assert "doubted" not in quiet.partition("</style>")[2]
+
+
+def test_the_page_has_what_shortens_the_start() -> None:
+    session = everything()
+    page = render(session)
+    assert advice_of(session) == "docs/shorten.md#validation"
+    assert 'What shortens it: <a href="#shorten">Validation</a>' in page
+    assert "<code>recovery docs shorten#validation</code>" in page
+    words = "".join(check_page(page).texts)
+    section = SHORTEN.partition("## Validation\n")[2].partition("\n## ")[0]
+    first = section.strip().splitlines()[0]
+    assert first in words
+    assert "**" not in words
+    assert "What shortens" not in render(a_session(()))
+
+
+# --- Bars, their intervals and their runs
+
+
+def test_bars_have_the_interval_of_the_text_and_a_dot_for_each_run(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-25-six-servers")
+    (chart,) = group_charts(session)
+    assert isinstance(chart, Chart)
+    found = [one for one in summarise(session) if one.count]
+    labels = re.findall(r'class="value">([^<]*)<', chart.svg)
+    order = [(version, variant) for variant in session.variants for version in session.versions]
+    assert labels == [mean_text(one) for cell in order for one in found if (one.version, one.variant) == cell]
+    assert chart.svg.count("<circle") == sum(one.count for one in found)
+    whiskers = [tuple(map(float, ends)) for ends in
+                re.findall(r'<line x1="([\d.]+)%" y1="([\d.]+)" x2="([\d.]+)%" y2="\2" class="whisker"', chart.svg)
+                for ends in ((ends[0], ends[2]),)]  # fmt: skip
+    bars = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)%"[^>]* class="bar', chart.svg)]
+    means = {cell: one for cell in order for one in found if (one.version, one.variant) == cell}
+    for (low, high), width, one in zip(whiskers, bars, means.values(), strict=True):
+        assert one.mean is not None
+        assert one.interval is not None
+        assert (high - low) / 2 / width == pytest.approx(one.interval / one.mean, rel=0.05, abs=0.02)
+
+
+def test_a_mean_whose_interval_passes_zero_has_no_interval_as_in_the_text(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-23-mariadb-11.4-tls")
+    (chart,) = group_charts(session)
+    assert isinstance(chart, Chart)
+    assert "mean 4.58 s" in chart.svg
+    assert "6.58 +- 4.18 s" in chart.svg
+    assert chart.svg.count('class="whisker"') == 3, "of the warm starts"
+
+
+def test_means_against_tables_have_their_intervals(kept_sessions: Path) -> None:
+    growth, *_ = growth_charts(load_session(kept_sessions / "2026-11-21-scale"))
+    assert growth.svg.count('class="upright ') == 3 * 8
+    assert "95 % interval of the mean" in [one.name for one in growth.legend]
+
+
+# --- Reads
+
+
+def test_the_chart_of_reads_shows_the_bytes_of_the_server() -> None:
+    chart = reads_chart(everything())
+    assert chart is not None
+    size = mean(per_table(run, "read_bytes") for run in measured_runs_by_cell(everything())["5.7.22", "cold"])
+    assert f"{fmt.size(round(size or 0))} in " in chart.svg
+    assert ">kB<" in chart.svg
+
+
+@pytest.mark.parametrize(
+    ("others", "settings", "shown"),
+    [(None, {}, True), (1_000_000, {}, True), (600_000_000, {}, False), (600_000_000, {"read_iops": 5000}, True)],
+)
+def test_reads_of_others_are_not_drawn(others: int | None, settings: dict[str, int], shown: bool) -> None:
+    session = everything()
+    runs = [replace(run, around=HostActivity(1.0, others_read_bytes=others)) for run in session.runs
+            if (run.version, run.variant) == ("5.7.22", "warm")]  # fmt: skip
+    chart = reads_chart(replace(session, runs=tuple(runs), settings=session.settings | settings))
+    assert chart is not None
+    assert "300 B" in chart.svg
+    assert (" in 0.01 reads" in chart.svg) == shown
+
+
+# --- Headings, legends and colours
+
+
+@pytest.mark.parametrize(
+    "name", ["2026-11-25-six-servers", "2026-11-21-scale", "2026-11-26-write-scaling", "everything"]
+)
+def test_no_heading_says_what_the_one_above_says(kept_sessions: Path, name: str) -> None:
+    page = render(everything() if name == "everything" else load_session(kept_sessions / name))
+    titles = re.compile(
+        r"<h2[^>]*><a[^>]*>([^<]+)</a></h2>|<(?:h3|figcaption|caption)[^>]*>\s*<span(?: id=\"[^\"]*\")?>([^<]+)</span>"
+        r"|<summary>([^<]+)</summary>"
+    )
+    found = ["".join(match).casefold() for match in titles.findall(page.partition("</nav>")[2])]
+    assert len(found) > 10
+    assert [
+        pair for pair in pairwise(found) if pair[1] == pair[0] or re.match(f"{re.escape(pair[0])}[:,]", pair[1])
+    ] == []
+
+
+def test_headings_are_links_to_their_sections(whole_page: str) -> None:
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", whole_page)
+    assert len(headings) > 10
+    linked = [re.fullmatch(r'<a href="#([^"]+)">[^<]+</a>', heading) for heading in headings]
+    assert all(linked)
+    sections = re.findall(r'<section id="([^"]+)"', whole_page)
+    assert [match[1] for match in linked if match] == sections
+
+
+def test_a_section_has_each_entry_of_its_legend_once(whole_page: str) -> None:
+    for section in re.findall(r"<section.*?</section>", whole_page, re.DOTALL):
+        legends = re.findall(r'<ul class="legend">(.*?)</ul>', section, re.DOTALL)
+        entries = [entry for legend in legends for entry in re.findall(r"<li>(.*?)</li>", legend)]
+        assert len(entries) == len(set(entries))
+    (over_time,) = re.findall(r'<section id="over-time".*?</section>', whole_page, re.DOTALL)
+    assert over_time.count('class="legend"') == 1
+    assert over_time.count("redo scan</li>") == 1
+
+
+# What readers with normal sight and with each kind of colour blindness see, by the matrices of Machado et al. (2009).
+SIGHTS = (
+    ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+)
+LMS = ((0.41222, 0.53633, 0.05145), (0.21190, 0.68070, 0.10740), (0.08830, 0.28172, 0.62998))
+OKLAB = ((0.21045, 0.79362, -0.00407), (1.97800, -2.42859, 0.45059), (0.02590, 0.78277, -0.80868))
+Vector = tuple[float, ...]
+
+
+def _times(matrix: tuple[Vector, ...], vector: Vector) -> Vector:
+    return tuple(sum(one * other for one, other in zip(row, vector, strict=True)) for row in matrix)
+
+
+def _seen(colour: str, sight: tuple[Vector, ...]) -> Vector:
+    """Returns a colour in OKLab, in which equal distances look equally different."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = tuple(one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    shown = tuple(min(1.0, max(0.0, one)) for one in _times(sight, linear))
+    return _times(OKLAB, tuple(one ** (1 / 3) for one in _times(LMS, shown)))
+
+
+@pytest.mark.parametrize("kind", ["light", "dark", "phases"])
+def test_colours_differ_for_everyone(kind: str) -> None:
+    style = (template_dir() / "report.css").read_text()
+    if kind == "phases":
+        colours = re.findall(r"\.p\d \{ fill: (#\w{6});", style)
+    else:
+        themes = re.findall(r"--v0: .*?--v7: #\w{6};", style)
+        colours = re.findall(r"#\w{6}", themes[("light", "dark").index(kind)])
+    assert len(colours) == COLOURS
+    for sight in SIGHTS:
+        seen = [_seen(colour, sight) for colour in colours]
+        assert min(math.dist(one, other) for one, other in combinations(seen, 2)) > 0.07
 
 
 # --- Growth
@@ -158,7 +371,7 @@ def test_each_cell_has_a_line_against_the_scale() -> None:
     ]
     assert chart.svg.count('class="run ') == len(session.runs), "every run is there"
     assert chart.svg.count('class="series ') == 4 * 2
-    assert chart.svg.count('class="upright ') == 4 * 3
+    assert chart.svg.count('class="upright ') == 4 * 3 * 3, "the interval of each mean, with its ends"
 
 
 def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
@@ -166,7 +379,7 @@ def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
     found = scaling_charts(session, groups(session)[0], "k")
     assert isinstance(found, Panels)
     assert [chart.title for chart in found.charts] == ["tables 1", "tables 2", "tables 3"]
-    assert len(found.legend) == 6
+    assert len(found.legend) == 6 + 1, "and the sign of warnings"
     ticks = [re.findall(r'class="tick">([\d.]+k?)<', chart.svg) for chart in found.charts]
     assert ticks[0] == ticks[1] == ticks[2]
     assert ticks[0][0] == "0"

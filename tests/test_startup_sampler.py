@@ -146,9 +146,7 @@ def test_the_meter_counts_reads_and_cpu_time(tmp_path: Path) -> None:
     assert procfs.process_activity(os.getpid()) not in (None, before)
 
 
-@pytest.mark.parametrize(
-    ("others", "requests"), [(0, 30), (50_000, 30), (60_000, None), (600_000_000, None)], ids=str
-)
+@pytest.mark.parametrize(("others", "requests"), [(0, 30), (50_000, 30), (60_000, None), (600_000_000, None)], ids=str)
 def test_reads_of_the_device_are_counted_only_if_nobody_else_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int, requests: int | None
 ) -> None:

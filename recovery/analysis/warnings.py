@@ -25,6 +25,7 @@ from recovery.analysis.growth import growth_curves
 from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
+    Cell,
     cell_words,
     is_compared,
     main_value,
@@ -898,7 +899,21 @@ disturbed it, then how it varies."""
 
 
 def findings(session: Session) -> tuple[Finding, ...]:
-    return tuple(merge_similar(one for check in CHECKS for one in check.findings(session)))
+    return tuple(merge_similar(findings_of_each_cell(session)))
+
+
+def findings_of_each_cell(session: Session) -> tuple[Finding, ...]:
+    """Returns the findings before similar ones are merged, so that each can be shown beside the figure it is about."""
+    return tuple(one for check in CHECKS for one in check.findings(session))
+
+
+def doubts_by_cell(session: Session) -> dict[Cell, tuple[str, ...]]:
+    """Returns the texts of the findings about single cells."""
+    found: dict[str, list[str]] = {}
+    for one in findings_of_each_cell(session):
+        found.setdefault(one.about, []).append(one.text)
+    cells = {cell: f"{cell[0]} {cell_words(session, cell[1])}" for cell in measured_runs_by_cell(session)}
+    return {cell: tuple(found[name]) for cell, name in cells.items() if name in found}
 
 
 def not_checked(session: Session) -> str | None:

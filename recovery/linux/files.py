@@ -393,6 +393,13 @@ def docker_dir() -> Path:
     return _tool_folder("docker", "mysqld.Dockerfile")
 
 
+def doc_pages() -> dict[str, Path]:
+    """Returns the pages of the documentation by name: `shorten`, `results/README`."""
+    folder = _tool_folder("docs", "shorten.md")
+    paths = (*sorted(folder.glob("*.md")), *sorted(folder.glob("results/*.md")))
+    return {str(path.relative_to(folder).with_suffix("")): path for path in paths}
+
+
 def requirements_dir() -> Path:
     return _tool_folder("requirements", "run.lock")
 
@@ -407,6 +414,14 @@ def _tool_folder(name: str, holds: str) -> Path:
     raise RecoveryError(
         f"the tool's own {name} folder is missing", "reinstall the tool, or run it from a checkout of its repository"
     )
+
+
+def doc_text(name: str) -> str | None:
+    """Returns a page of the documentation; None if this installation has none."""
+    try:
+        return doc_pages()[name].read_text(encoding="utf-8")
+    except (RecoveryError, OSError, KeyError):
+        return None
 
 
 def cache_dir() -> Path:

@@ -12,7 +12,7 @@ from recovery.analysis.fleet import Fact, Fleet, FleetCell, FleetRatio, Host, di
 from recovery.model import Table, metric
 from recovery.report import fmt
 from recovery.report.html import svg
-from recovery.report.html.page import template
+from recovery.report.html.page import template, tidied
 from recovery.report.markdown import code_block, escaped, table_lines
 from recovery.report.text import command_lines, paragraph, render_table
 
@@ -413,7 +413,10 @@ def render_html(report: FleetReport) -> str:
         report=report,
         question=FLEET_QUESTION,
         answers=fleet_answer(report),
-        sections=[(one, (*one.charts, *svg.table_parts(one.key, *one.tables))) for one in fleet_sections(report)],
+        sections=[
+            (one, tidied(svg.PageSection(one.key, one.title, (*one.charts, *svg.table_parts(one.key, *one.tables)))))
+            for one in fleet_sections(report)
+        ],
         version=__version__,
         badges={},
     )

@@ -57,6 +57,12 @@ def size(value: int | None) -> str:
     return f"{scaled / 1000:,.1f} TB"
 
 
+def size_unit(largest: float) -> tuple[float, str]:
+    """Returns the decimal unit for an axis of bytes up to this value: the number of bytes, and its name."""
+    units = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+    return next((unit for unit in units if largest >= unit[0]), (1, "B"))
+
+
 def count(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
 
@@ -169,6 +175,18 @@ def column(about: Metric, value: float | None) -> str:
 def passes_zero(one: Summary) -> bool:
     """Returns whether the mean's interval passes zero: then the few runs vary so much that their range says more."""
     return one.interval is not None and one.mean is not None and 0 < one.mean <= one.interval
+
+
+def drawn_interval(one: Summary) -> tuple[float, float] | None:
+    """Returns the ends of the mean's interval for a chart; None where a text has none, either."""
+    if one.interval is None or one.mean is None or passes_zero(one):
+        return None
+    return one.mean - one.interval, one.mean + one.interval
+
+
+def drawn_end(one: Summary) -> float:
+    """Returns the largest value that a chart draws for a cell: a run, or the end of the mean's interval."""
+    return max(one.max or 0.0, *(drawn_interval(one) or (0.0,)))
 
 
 def interval_column(about: Metric, one: Summary) -> str:

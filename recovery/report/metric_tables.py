@@ -27,6 +27,7 @@ from recovery.analysis.summary import (
     version_pairs,
     version_ratios,
 )
+from recovery.analysis.warnings import doubts_by_cell
 from recovery.linux.cgroups import limits_from_settings
 from recovery.model import SETTINGS_AXIS, Axis, Limits, Metric, Run, Session, Table, Verdict, metric
 from recovery.report import fmt
@@ -283,6 +284,7 @@ def _starred_factor(one: VariantRatio | None) -> str:
 
 
 def summary_tables(session: Session) -> Iterator[Table]:
+    doubts = doubts_by_cell(session)
     found = {(one.version, one.variant): one for one in summarise(session)}
     parts = groups(session)
     # Notes that apply to all tables of a metric are only below the last of them.
@@ -291,6 +293,7 @@ def summary_tables(session: Session) -> Iterator[Table]:
         rows = [found[cell] for cell in _order(session, group) if cell in found and found[cell].has_runs]
         yield replace(
             _summary_table(session, group, rows),
+            doubts=tuple(" ".join(doubts.get((one.version, one.variant), ())) for one in rows),
             notes=(
                 *_left_out_notes(rows),
                 *(_metric_notes(session, group) if group is last[group.metric] else ()),

@@ -139,7 +139,7 @@ SECTIONS = (
     ),
     Section(
         "reads", "Reads",
-        charts=(Source("html.read_charts:reads_chart", _both(_measured("read_requests"), _any_run("tables"))),),
+        charts=(Source("html.read_charts:reads_chart", _both(_measured("read_bytes"), _any_run("tables"))),),
     ),
     Section(
         "touched", "Files touched", tables=(Source("startup_tables:touched_table", _any_run("tablespaces_opened")),)

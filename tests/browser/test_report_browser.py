@@ -24,7 +24,15 @@ from recovery.report.write import write_reports
 
 pytestmark = pytest.mark.on_demand("browser")
 VIEW = (Path(__file__).parent / "view.js").read_text()
-STORED = ("four-versions", "seven-versions", "scale", "layouts", "stacks")
+STORED = {
+    "four-versions": "2026-11-21-four-versions",
+    "six-servers": "2026-11-25-six-servers",
+    "scale": "2026-11-21-scale",
+    "layouts": "2026-11-21-layouts",
+    "stacks": "2026-11-21-stacks",
+    "write-scaling": "2026-11-26-write-scaling",
+    "definitions": "2026-11-22-crash-matrix-definitions",
+}
 LEAST_CONTRAST = 4.5
 TAB = 9
 A4 = 703
@@ -44,8 +52,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> dict
     """Returns the pages of stored and of generated sessions, by name."""
     folder = tmp_path_factory.mktemp("pages")
     found = {}
-    for name in STORED:
-        shutil.copytree(kept_sessions / f"2026-11-21-{name}", folder / name)
+    for name, kept in STORED.items():
+        shutil.copytree(kept_sessions / kept, folder / name)
         write_reports(folder / name, load_session(folder / name))
         found[name] = folder / name / PAGE
     hostile = with_in_every_text(everything(), HOSTILE)
@@ -98,6 +106,38 @@ def test_a_page_fits_its_window(page: chromium.Page, pages: dict[str, Path], nam
         assert page.run("view.overlaps()") == []
 
 
+@pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "experiments"])
+def test_nothing_is_cut_on_a_phone(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
+    opened(page, pages[name], width=390)
+    assert page.run("view.cut(390)") == []
+
+
+def test_what_is_cut_is_detected(page: chromium.Page, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<meta name=viewport content='width=device-width'><p>fits</p><div class=scroll style='overflow:auto'>"
+        "<p style='width:900px;text-align:right'>outside</p></div>"
+        "<svg class=chart width=100% height=40 overflow=visible><text x=95% y=20>beyond the edge</text></svg>"
+    )
+    opened(page, bad, width=390)
+    assert page.run("view.cut(390)") == ["outside", "beyond the edge"]
+
+
+def test_the_first_figure_is_the_largest_text_of_the_answer(page: chromium.Page, pages: dict[str, Path]) -> None:
+    for width in (390, 1280):
+        opened(page, pages["six-servers"], width=width)
+        size = "parseFloat(getComputedStyle(document.querySelector('{}')).fontSize)"
+        assert page.run(size.format(".figure")) > 1.5 * page.run(size.format(".answer"))
+
+
+def test_a_warning_is_reached_from_the_figure_that_it_doubts(page: chromium.Page, pages: dict[str, Path]) -> None:
+    opened(page, pages["six-servers"], unfold=False)
+    assert not page.run("document.querySelector('#warnings details').open"), "there are many"
+    page.click(".doubts a")
+    assert page.run("document.querySelector('#warnings details').open")
+    assert page.run("document.querySelector(location.hash).className") == "warning"
+
+
 @every_page
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_text_has_enough_contrast(page: chromium.Page, pages: dict[str, Path], name: str, dark: bool) -> None:
@@ -131,7 +171,7 @@ def test_bars_and_lines_have_enough_contrast(page: chromium.Page, pages: dict[st
     assert min(edges) >= 3
 
 
-@pytest.mark.parametrize("name", ["everything", "stacks", "seven-versions"])
+@pytest.mark.parametrize("name", ["everything", "stacks", "six-servers"])
 def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     page: chromium.Page, pages: dict[str, Path], name: str
 ) -> None:
@@ -140,7 +180,7 @@ def test_everything_that_scrolls_or_unfolds_is_reached_by_keyboard(
     first = page.run("view.focused()")
     assert first["css"] == "skip"
     assert first["top"] >= 0, "visible with the focus"
-    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, nav a, .note a, button').length")
+    wanted = page.run("document.querySelectorAll('[tabindex=\"0\"], summary, a:not(.skip), button').length")
     reached = []
     for _ in range(wanted + 1):
         page.press("Tab", TAB)

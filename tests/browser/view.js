@@ -72,6 +72,21 @@ const view = {
     }
     return found;
   },
+  // Texts that are not all within the window. What scrolls sideways is cut, too, but for a flame graph.
+  cut(width) {
+    const found = [];
+    for (const element of document.body.querySelectorAll("*")) {
+      if (element.closest("title, desc, style, script, defs, .skip, .unseen, .stacked thead, .flame, button")) continue;
+      const own = [...element.childNodes].filter((one) => one.nodeType === 3 && one.data.trim());
+      for (const node of own) {
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        const boxes = [...range.getClientRects()];
+        if (boxes.some((box) => box.width && (box.left < -0.5 || box.right > width + 0.5))) found.push(node.data.trim());
+      }
+    }
+    return found;
+  },
   charts() {
     return [...document.querySelectorAll("svg.chart")].map((svg) => {
       const box = svg.getBoundingClientRect();

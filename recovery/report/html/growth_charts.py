@@ -9,6 +9,8 @@ from markupsafe import Markup
 
 from recovery.analysis.growth import Curve, growth_curves, requested_prediction
 from recovery.analysis.statistics import Prediction
+from recovery.analysis.summary import measured_runs_by_cell, summarise
+from recovery.analysis.warnings import doubts_by_cell
 from recovery.model import Session
 from recovery.report import fmt
 from recovery.report.html import svg
@@ -32,15 +34,19 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
     max_tables = max(tables for curve in found for tables, _ in curve.points)
     requested = requested_prediction(session)
     ahead = requested if requested is not None and requested <= _MAX_PREDICTION_FACTOR * max_tables else None
-    axes = XYAxes.within(max(max_tables, ahead or 0), max(_largest_value(curve, ahead) for curve in found))
+    axes = XYAxes.within(max(max_tables, ahead or 0), max(_largest_value(session, curve, ahead) for curve in found))
     title = f"{session.title} against the number of tables"
     legend = [
         LegendEntry(f"marker s{number % svg.LINES}", f"{curve.version} {curve.variant}")
         for number, curve in enumerate(found)
     ]
-    if ahead is not None:
-        legend.append(LegendEntry("sign-whisker", _predicted_words(ahead)))
-    signs = [part for number, curve in enumerate(found) for part in _curve(curve, number, axes, ahead)]
+    if any(map(fmt.drawn_interval, summarise(session))):
+        legend.append(LegendEntry("sign-whisker", "95 % interval of the mean"))
+    if doubts_by_cell(session):
+        legend.append(svg.DOUBTED)
+    notes = () if ahead is None else (f"Hollow: {_predicted_words(ahead)[0].lower()}{_predicted_words(ahead)[1:]}.",)
+    signs = [part for number, curve in enumerate(found) for part in _curve(session, curve, number, axes, ahead)]
+    signs += svg.doubt_marks(axes, _doubts(session))
     drawing = svg.picture(
         KEY,
         title=title,
@@ -48,17 +54,26 @@ def _growth(session: Session, found: Sequence[Curve]) -> Chart:
         height=svg.XY_HEIGHT + 42,
         parts=[*axes.drawn(("tables", "seconds")), *signs],
     )
-    return Chart(KEY, title, drawing, tuple(legend))
+    return Chart(KEY, title, drawing, tuple(legend), notes)
 
 
-def _largest_value(curve: Curve, ahead: int | None) -> float:
-    """Returns the largest value that is drawn for a curve: its runs, its fitted line, and its prediction with the
-    interval."""
-    times = [run.metrics.get("startup_s") or 0.0 for _, runs in curve.points for run in runs]
+def _largest_value(session: Session, curve: Curve, ahead: int | None) -> float:
+    """Returns the largest value that is drawn for a curve: its runs, the intervals of their means, its fitted line, and
+    its prediction with the interval."""
+    cells = {(curve.version, runs[0].variant) for _, runs in curve.points}
+    times = [fmt.drawn_end(one) for one in summarise(session) if (one.version, one.variant) in cells]
     times += [seconds for _, seconds in _line_corners(curve, ahead)]
     if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         times.append(found.high_s or found.seconds)
     return max(times)
+
+
+def _doubts(session: Session) -> Iterator[svg.Doubt]:
+    doubts = doubts_by_cell(session)
+    for one in summarise(session):
+        if cell := doubts.get((one.version, one.variant)):
+            runs = measured_runs_by_cell(session)[one.version, one.variant]
+            yield runs[0].tables or 0, fmt.drawn_end(one), cell
 
 
 def _line_corners(curve: Curve, ahead: int | None) -> tuple[tuple[float, float], ...]:
@@ -70,13 +85,14 @@ def _line_corners(curve: Curve, ahead: int | None) -> tuple[tuple[float, float],
     return curve.fit.drawn(max(max_tables, ahead) if ahead is not None and is_predicted else max_tables)
 
 
-def _curve(curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterator[Markup]:
+def _curve(session: Session, curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterator[Markup]:
+    means = {(one.version, one.variant): one for one in summarise(session)}
     css = f"s{number % svg.LINES}"
     for start, end in pairwise(axes.at(tables, seconds) for tables, seconds in _line_corners(curve, ahead)):
         yield svg.line(start, end, class_=f"series {css}")
     if ahead is not None and (found := _usable_prediction(curve, ahead)) is not None:
         if found.interval is not None:
-            yield from _interval(axes, ahead, *found.interval)
+            yield from svg.upright_whisker(axes, ahead, found.interval, "whisker")
         tooltip = f"{curve.version} {curve.variant}: {fmt.seconds(found.seconds)} s predicted for {ahead:,} tables"
         yield svg.marker(*axes.at(ahead, found.seconds), number, tooltip, class_=f"hollow {css}")
     for tables, runs in curve.points:
@@ -84,12 +100,9 @@ def _curve(curve: Curve, number: int, axes: XYAxes, ahead: int | None) -> Iterat
             seconds = run.metrics.get("startup_s")
             tooltip = f"{curve.version} {curve.variant}, run {run.number}: {fmt.seconds(seconds)} s"
             yield svg.marker(*axes.at(tables, seconds or 0.0), number, tooltip, class_=f"run {css}")
-
-
-def _interval(axes: XYAxes, tables: int, low: float, high: float) -> Iterator[Markup]:
-    yield svg.line(axes.at(tables, low), axes.at(tables, high), class_="whisker")
-    for x, y in (axes.at(tables, low), axes.at(tables, high)):
-        yield svg.line((x - 0.8, y), (x + 0.8, y), class_="whisker")
+        one = means[curve.version, runs[0].variant]
+        if interval := fmt.drawn_interval(one):
+            yield from svg.upright_whisker(axes, tables, interval, f"upright {css}")
 
 
 def _predicted(session: Session, found: Sequence[Curve]) -> Chart | None:

@@ -6,22 +6,38 @@ Copy buttons. The page's policy allows that script by its hash, and no other.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.summary import is_compared
-from recovery.analysis.warnings import CHECKS, not_checked
+from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checked
 from recovery.linux.files import template_dir
-from recovery.model import Session, Table, Verdict
+from recovery.model import Finding, Session, Table, Verdict
 from recovery.report import fmt
-from recovery.report.html.svg import Chart, FoldedParts, PageSection, Part, table_parts
-from recovery.report.settings_tables import findings_by_hint, findings_line
-from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY, answers
+from recovery.report.html.advice import advice
+from recovery.report.html.svg import (
+    DOUBTED,
+    Chart,
+    FoldedParts,
+    LegendEntry,
+    PageSection,
+    Panels,
+    Part,
+    TablePart,
+    is_phase,
+    table_parts,
+)
+from recovery.report.settings_tables import findings_by_hint
+from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY, advice_of, answers
 from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
 
 # --- Sections
@@ -37,7 +53,55 @@ Tables = Sequence[Table]
 def sections(session: Session, flames: Mapping[int, str]) -> tuple[PageSection, ...]:
     """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
     found = (_section(section, session, flames) for section in SECTIONS if section.key != "warnings")
-    return tuple(section for section in found if section.parts)
+    return tuple(tidied(section) for section in found if section.parts)
+
+
+def tidied(section: PageSection) -> PageSection:
+    """Returns the section with every title and every entry of a legend shown once."""
+    parts = tuple(_with_headings(section.parts, section.title, [section.title]))
+    entries = Counter(entry for chart in _charts(parts) for entry in chart.legend)
+    common = sorted((entry for entry, times in entries.items() if times > 1), key=lambda entry: entry == DOUBTED)
+    order = sorted_phases(entry.name for entry in common)
+    phases = sorted(filter(is_phase, common), key=lambda entry: order.index(entry.name))
+    legend = (*(entry for entry in common if not is_phase(entry)), *phases)
+    return replace(section, parts=tuple(_without_entries(part, legend) for part in parts), legend=legend)
+
+
+def _with_headings(parts: Iterable[Part], title: str, above: list[str]) -> Iterator[Part]:
+    """Yields the parts with their headings. These leave out what the section's title or the last heading says."""
+    for part in parts:
+        if isinstance(part, FoldedParts):
+            summary = _heading(part.summary, title, above) or part.summary
+            yield replace(part, summary=summary, parts=tuple(_with_headings(part.parts, title, [*above, summary])))
+            continue
+        own = part.table.title if isinstance(part, TablePart) else part.title
+        yield replace(part, heading=_heading(own, title, above))
+
+
+def _heading(own: str, title: str, above: list[str]) -> str:
+    """Returns the heading of a part without the section's title, or nothing if the last heading begins with it."""
+    rest = own.removeprefix(title) if title else own
+    shown = rest if rest == own else rest.lstrip(":, ")
+    if not shown or re.match(rf"{re.escape(shown)}(?:$|[: ])", above[-1], re.IGNORECASE):
+        return ""
+    above.append(shown)
+    return shown if shown == own else shown[0].upper() + shown[1:]
+
+
+def _charts(parts: Iterable[Part]) -> Iterator[Chart | Panels]:
+    for part in parts:
+        if isinstance(part, FoldedParts):
+            yield from _charts(part.parts)
+        elif not isinstance(part, TablePart):
+            yield part
+
+
+def _without_entries(part: Part, entries: Collection[LegendEntry]) -> Part:
+    if isinstance(part, FoldedParts):
+        return replace(part, parts=tuple(_without_entries(one, entries) for one in part.parts))
+    if isinstance(part, TablePart):
+        return part
+    return replace(part, legend=tuple(entry for entry in part.legend if entry not in entries))
 
 
 def _section(about: Section, session: Session, flames: Mapping[int, str]) -> PageSection:
@@ -94,6 +158,82 @@ def _folded_each(key: str, found: Tables) -> Iterator[Part]:
         yield FoldedParts(table.title, table_parts(f"{key}-{number}", table))
 
 
+# --- The answer: its first figure is large, and each line is followed by the warnings that doubt its figures
+
+_FIGURE = re.compile(
+    r"\d[\d,.]*(?: \+- [\d,.]+)?(?: of [\d,]+ (?:crashes|damages)\b| %| (?:[a-z]+/s|ms|s|times)\b)", re.ASCII
+)
+_MAX_DOUBTS = 2
+"""Most warnings below one line; of more, it has the first."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A line of the answer."""
+
+    line: Markup
+    version: str
+    """What it is about; empty if that is not a single version."""
+    doubts: tuple[Finding, ...]
+    """The warnings about its figures."""
+
+    @property
+    def shown(self) -> tuple[tuple[str, Finding], ...]:
+        """The most important warnings, each with what it is about, without the version."""
+        first = self.doubts if len(self.doubts) <= _MAX_DOUBTS else self.doubts[:1]
+        return tuple((one.about.removeprefix(self.version).strip(), one) for one in first)
+
+    @property
+    def more(self) -> int:
+        return len(self.doubts) - len(self.shown)
+
+
+def _answers(session: Session) -> tuple[_Answer, ...]:
+    found = findings_of_each_cell(session)
+    about = {one: _version_of(one.about, session.versions) for one in found}
+    lines: list[_Answer] = []
+    has_figure = False
+    for text in answers(session):
+        version = _version_of(text, session.versions)
+        figure = _FIGURE.search(text, len(version)) if version and not has_figure else None
+        has_figure |= figure is not None
+        is_first = version and version not in {one.version for one in lines}
+        doubts = [one for one in found if about[one] == version] if is_first else []
+        doubts.sort(key=lambda one: -_share_in(text, one.about.removeprefix(version)))
+        lines.append(_Answer(_marked_up(text, version, figure), version, tuple(doubts)))
+    # What concerns all figures, or a version without a line of its own, is below the last one.
+    named = {one.version for one in lines}
+    if others := tuple(one for one in found if not about[one] or about[one] not in named):
+        lines.append(_Answer(Markup(""), "", others))
+    return tuple(lines)
+
+
+def _share_in(line: str, cell: str) -> float:
+    """Returns how much of the name of a cell is in a line: warnings about its figures come first."""
+    parts = [part.strip() for part in cell.split(",")]
+    return sum(part in line for part in parts) / len(parts)
+
+
+def _version_of(text: str, versions: Sequence[str]) -> str:
+    """Returns the version that a text begins with, or an empty text."""
+    return max((version for version in versions if text.startswith(version)), key=len, default="")
+
+
+def _marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
+    """Returns a line of the answer with its version in bold and its figure large."""
+    start, end = figure.span() if figure else (len(text), len(text))
+    line = Markup("<strong>{}</strong>").format(_spaced(version)) if version else Markup("")
+    line += _spaced(text[len(version) : start])
+    if figure:
+        line += Markup('<span class="figure">{}</span>').format(_spaced(text[start:end]))
+    return line + _spaced(text[end:])
+
+
+def _spaced(text: str) -> str:
+    """Returns a part of a line without control characters, and with the spaces at its ends."""
+    return fmt.printable(f"|{text}|")[1:-1]
+
+
 # --- Rendering
 
 PAGE = "report.html"
@@ -116,9 +256,11 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         session=session,
         heading=heading(session),
         state=status_line(session),
-        answers=[_split_version(answer, session.versions) for answer in answers(session)],
+        answers=_answers(session),
+        advice_of=advice_of(session),
+        advice=advice(session),
         findings=findings_by_hint(session),
-        findings_line="".join(findings_line(session)),
+        numbers={hint: number for number, (hint, _) in enumerate(findings_by_hint(session), 1)},
         checks=len(CHECKS),
         not_checked=not_checked(session),
         sections=sections(session, flames or {}),
@@ -150,9 +292,3 @@ def template(name: str) -> Template:
 def _printable(value: object) -> object:
     """Returns a text as one line without control characters. Markup is unchanged."""
     return fmt.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _split_version(answer: str, versions: tuple[str, ...]) -> tuple[str, str]:
-    """Splits a sentence into the version that it begins with and the rest."""
-    first = max((version for version in versions if answer.startswith(version)), key=len, default="")
-    return first, answer[len(first) :]

@@ -13,7 +13,7 @@ from recovery.report.html import svg
 from recovery.report.html.svg import Chart, phase_colour, phase_legend
 
 KEY = "phases-chart"
-_NAME, _BAR, _BETWEEN = 21, 26, 12
+_BAR, _BETWEEN = 26, 12
 _LETTER, _EDGE = 7.0, 10
 """Width of a letter, and the margin that a name in a segment needs in addition, in pixels."""
 _NARROW, _ROOMY = 300, 850
@@ -31,9 +31,11 @@ def phases_chart(session: Session) -> Chart | None:
     parts: list[Markup] = []
     y = 0.0
     for (version, variant), found in means.items():
-        parts.append(svg.text(0, y + 14, f"{version} {variant}", class_="name"))
-        parts += _bar(scale, y + _NAME, found)
-        y += _NAME + _BAR + _BETWEEN
+        name = f"{version} {variant}"
+        parts += svg.wrapped_text(y + 14, name, class_="name")
+        y += svg.wrapped_height(name) + 4
+        parts += _bar(scale, y, found)
+        y += _BAR + _BETWEEN
     title = "Mean seconds of each phase"
     drawing = svg.picture(
         KEY,

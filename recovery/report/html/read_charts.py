@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.analysis.summary import mean, measured_runs_by_cell, per_table
+from recovery.analysis.summary import mean, measured_runs_by_cell, own_read_requests, per_table
 from recovery.model import Session
 from recovery.report import fmt
 from recovery.report.html.svg import COLOURS, BarChartOptions, BarRow, Chart, LegendEntry, bar_chart
 from recovery.report.startup_tables import FloorComparison, floor_comparisons, no_floor_notes
 
-_FLOOR_END = 55.0
-"""End of the axis, in percent: right of it even a phone has room for `11.02 x 16 threads`."""
+_AXIS_END = 55.0
+"""End of the axis, in percent: right of it even a phone has room for `140.3 kB in 2.9 reads`."""
 
 
 def reads_chart(session: Session) -> Chart | None:
-    """Returns the chart of read requests for each table, or None if no requests were counted."""
-    about = BarChartOptions("reads-chart", "Read requests for each table, and bytes", "requests")
-    return bar_chart(about, list(_read_rows(session)))
+    """Returns the chart of the bytes read for each table, or None if they were not counted."""
+    measured = measured_runs_by_cell(session)
+    requests = {cell: own_read_requests(session, runs, for_each_table=True) for cell, runs in measured.items()}
+    means = {
+        cell: size
+        for cell, runs in measured.items()
+        if (size := mean(per_table(run, "read_bytes") for run in runs)) is not None
+    }
+    divisor, unit = fmt.size_unit(max(means.values(), default=0))
+    rows = [
+        BarRow(
+            f"{version} {variant}",
+            size / divisor,
+            _words(size, requests[version, variant]),
+            f"v{session.versions.index(version) % COLOURS}",
+        )
+        for (version, variant), size in means.items()
+    ]
+    return bar_chart(BarChartOptions("reads-chart", "Bytes read for each table", unit, end=_AXIS_END), rows)
 
 
-def _read_rows(session: Session) -> Iterator[BarRow]:
-    for (version, variant), runs in measured_runs_by_cell(session).items():
-        requests = mean(per_table(run, "read_requests") for run in runs)
-        size = mean(per_table(run, "read_bytes") for run in runs)
-        if requests is not None:
-            text = f"{requests:.2f}" + (f", {fmt.size(round(size))}" if size is not None else "")
-            yield BarRow(f"{version} {variant}", requests, text, f"v{session.versions.index(version) % COLOURS}")
+def _words(size: float, requests: float | None) -> str:
+    return fmt.size(round(size)) + ("" if requests is None else f" in {requests:.2g} reads")
 
 
 def floor_chart(session: Session) -> Chart | None:
@@ -44,7 +55,7 @@ def floor_chart(session: Session) -> Chart | None:
             LegendEntry("sign-line", "the floor itself"),
         ),
         notes=no_floor_notes(found),
-        end=_FLOOR_END,
+        end=_AXIS_END,
     )
     return bar_chart(about, [row for one in found if one.is_floor for row in _floor_rows(one)])
 

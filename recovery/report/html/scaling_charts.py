@@ -5,14 +5,16 @@ Each version has a line for each combination of the other axes' values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from recovery.analysis.summary import (
+    Cell,
     Group,
+    Summary,
     is_self_explanatory,
     main_value,
     mean,
@@ -20,8 +22,10 @@ from recovery.analysis.summary import (
     metric_value,
     parse_number,
     scale_axis,
+    summarise,
     value_words,
 )
+from recovery.analysis.warnings import doubts_by_cell
 from recovery.model import Axis, Metric, Run, Session, metric
 from recovery.report import fmt
 from recovery.report.fmt import ChartAxis, group_title
@@ -54,15 +58,21 @@ def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart |
         return None
     names = list(dict.fromkeys(line.name for line in lines))
     about = metric(group.metric)
+    means = {(one.version, one.variant): one for one in summarise(session)}
+    doubts = doubts_by_cell(session)
     charts = []
     for place, panel in enumerate(panels, 1):
         mine = [line for line in lines if line.panel == panel]
         alike = [line for line in lines if _scale_key(split, line.panel) == _scale_key(split, panel)]
         axes = _xy_axes(session, lines, alike)
         title = ", ".join(value_words(one, value) for one, value in zip(split, panel, strict=True) if value)
-        charts.append(_chart(f"{key}-{place}", title or about.label, _ChartContext(along, axes, names, about), mine))
-    legend = tuple(LegendEntry(f"marker s{place % LINES}", name) for place, name in enumerate(names))
-    note = "Lines join the means. Each symbol is a run; the vertical bar is the range of the runs."
+        context = _ChartContext(along, axes, names, about, means, doubts)
+        charts.append(_chart(f"{key}-{place}", title or about.label, context, mine))
+    legend = (
+        *(LegendEntry(f"marker s{place % LINES}", name) for place, name in enumerate(names)),
+        *((svg.DOUBTED,) if any(variant in group.variants for _, variant in doubts) else ()),
+    )
+    note = "Lines join the means. Each symbol is a run; the vertical bar is the 95 % interval of the mean."
     title = group_title(f"{session.title}: {about.label} against {along.name}", group)
     if len(charts) == 1:
         return replace(charts[0], title=title, legend=legend, notes=(note,))
@@ -119,7 +129,8 @@ def _scale_key(split: Sequence[Axis], panel: Key) -> Key:
 
 def _xy_axes(session: Session, lines: Sequence[_Line], alike: Sequence[_Line]) -> XYAxes:
     farthest = max(at for line in lines for at, _ in line.points)
-    values = [main_value(session, run) or 0.0 for line in alike for _, runs in line.points for run in runs]
+    cells = {(runs[0].version, runs[0].variant) for line in alike for _, runs in line.points}
+    values = [fmt.drawn_end(one) for one in summarise(session) if (one.version, one.variant) in cells]
     return XYAxes.within(ChartAxis(farthest * 1.02 or 1.0, svg.XY_LEFT, svg.XY_RIGHT), max(values) or 1.0)
 
 
@@ -129,6 +140,8 @@ class _ChartContext:
     axes: XYAxes
     names: list[str]
     about: Metric
+    means: Mapping[Cell, Summary]
+    doubts: Mapping[Cell, Sequence[str]]
 
 
 def _chart(key: str, title: str, how: _ChartContext, lines: Sequence[_Line]) -> Chart:
@@ -136,6 +149,7 @@ def _chart(key: str, title: str, how: _ChartContext, lines: Sequence[_Line]) -> 
     parts = [
         *how.axes.drawn((how.along.name, how.about.label), _ticks(how)),
         *(part for line in lines for part in _line(how, line)),
+        *svg.doubt_marks(how.axes, (doubt for line in lines for doubt in _doubts(how, line))),
     ]
     drawing = svg.picture(
         key,
@@ -168,11 +182,18 @@ def _line(how: _ChartContext, line: _Line) -> Iterator[Markup]:
     yield from (svg.line(one, other, class_=f"series {css}") for one, other in pairwise(means))
     for at, runs in line.points:
         values = [(run, metric_value(run, about.name) or 0.0) for run in runs]
-        low, high = (how.axes.at(at, choose(value for _, value in values)) for choose in (min, max))
-        yield svg.line(low, high, class_=f"upright {css}")
+        cell = (runs[0].version, runs[0].variant)
+        if interval := fmt.drawn_interval(how.means[cell]):
+            yield from svg.upright_whisker(how.axes, at, interval, f"upright {css}")
         for run, value in values:
             tooltip = f"{line.name}, {how.along.name} {at:g}, run {run.number}: {fmt.with_unit(about, value)}"
             yield svg.marker(*how.axes.at(at, value), place, tooltip, class_=f"run {css}")
+
+
+def _doubts(how: _ChartContext, line: _Line) -> Iterator[svg.Doubt]:
+    for at, runs in line.points:
+        cell = (runs[0].version, runs[0].variant)
+        yield at, fmt.drawn_end(how.means[cell]), how.doubts.get(cell, ())
 
 
 def _mean(runs: Sequence[Run], about: Metric) -> float:

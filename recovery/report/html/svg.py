@@ -17,7 +17,7 @@ from markupsafe import Markup
 from recovery.analysis import phase_names
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.model import Table
-from recovery.report.fmt import ChartAxis, rounded_axis
+from recovery.report.fmt import ChartAxis, rounded_axis, split, wrap_text
 
 # --- Flame graph as a standalone SVG file: a row for each stack depth, widths by sample count, phases left to right
 
@@ -128,14 +128,27 @@ class Chart:
     notes: tuple[str, ...] = ()
     wide: bool = False
     """Whether the chart keeps its width and scrolls inside a box, instead of growing with the window."""
+    heading: str | None = None
+    """What is shown as its title if a heading above says a part of it; empty if that says all of it."""
     kind: str = field(default="chart", init=False)
+
+
+_PHONE_LETTERS = 44
+"""Letters that fit beside each other on a phone."""
 
 
 @dataclass(frozen=True)
 class TablePart:
     key: str
     table: Table
+    heading: str | None = None
+    """As of a chart."""
     kind: str = field(default="table", init=False)
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether a phone shows the cells of a row below each other, because not all columns fit."""
+        return len(split(self.table, _PHONE_LETTERS, gap=2)) > 1
 
 
 @dataclass(frozen=True)
@@ -147,6 +160,8 @@ class Panels:
     charts: tuple[Chart, ...]
     legend: tuple[LegendEntry, ...] = ()
     notes: tuple[str, ...] = ()
+    heading: str | None = None
+    """As of a chart."""
     kind: str = field(default="panels", init=False)
 
 
@@ -155,7 +170,7 @@ class FoldedParts:
     """Parts that are collapsed until the reader opens them."""
 
     summary: str
-    parts: tuple[Chart | TablePart | Panels, ...]
+    parts: tuple[Part, ...]
     kind: str = field(default="fold", init=False)
 
 
@@ -168,6 +183,8 @@ class PageSection:
     title: str
     parts: tuple[Part, ...]
     lead: str = ""
+    legend: tuple[LegendEntry, ...] = ()
+    """What several of its charts have in common."""
 
 
 def table_parts(key: str, *tables: Table | None) -> tuple[TablePart, ...]:
@@ -191,6 +208,11 @@ _SHAPES = (
     "M0-5L4.6 3.4h-9.2Z",
     "M0-5.2L4.6 0L0 5.2L-4.6 0Z",
 )
+_MAX_LABEL, _LABEL_LINE = 46, 17.0
+"""Most letters in a line of a label, which a phone shows, and the height of a line."""
+_MIN_SIGN_DISTANCE = 4.0
+"""Least distance of two signs of warnings, in percent of the width."""
+DOUBTED = LegendEntry("sign-doubt", "a warning doubts it")
 DARK_HATCH = "hatch-line dark"
 """Class of hatches over colours that are the same in light and dark mode."""
 AttributeValue = str | int | float
@@ -234,6 +256,22 @@ def text(x: float, y: float, words: str, **attributes: AttributeValue) -> Markup
     return element("text", words, x=percent(x), y=y, **attributes)
 
 
+def wrapped_text(y: float, words: str, **attributes: AttributeValue) -> Iterator[Markup]:
+    """Yields the lines of a label, the first one at `y`. A drawing does not break lines, and a phone has no room."""
+    for number, part in enumerate(wrap_text(words, _MAX_LABEL)):
+        yield text(0, y + number * _LABEL_LINE, part, **attributes)
+
+
+def wrapped_height(words: str) -> float:
+    return _LABEL_LINE * len(wrap_text(words, _MAX_LABEL))
+
+
+def doubt_sign(texts: Iterable[str]) -> Iterator[Markup]:
+    """Yields the sign of a warning, to be put behind the figure that it doubts, with the warnings as its tooltip."""
+    if tooltip := " ".join(texts):
+        yield element("tspan", "!", element("title", tooltip), dx=5, class_="doubt")
+
+
 def line(from_: tuple[float, float], to: tuple[float, float], **attributes: AttributeValue) -> Markup:
     return element("line", x1=percent(from_[0]), y1=from_[1], x2=percent(to[0]), y2=to[1], **attributes)
 
@@ -250,8 +288,33 @@ def marker(x: float, y: float, shape: int, tooltip: str, **attributes: Attribute
     return element("svg", sign, x=percent(x), y=y, overflow="visible")
 
 
+def upright_whisker(axes: XYAxes, x: float, interval: tuple[float, float], css: str) -> Iterator[Markup]:
+    """Yields the interval of a mean in a chart with two axes."""
+    (across, low), (_, high) = (axes.at(x, max(0.0, end)) for end in interval)
+    yield line((across, low), (across, high), class_=css)
+    yield from (line((across - 0.6, y), (across + 0.6, y), class_=css) for y in (low, high))
+
+
+Doubt = tuple[float, float, Sequence[str]]
+"""A point of a chart with two axes, and the warnings that doubt it."""
+
+
+def doubt_marks(axes: XYAxes, doubts: Iterable[Doubt]) -> Iterator[Markup]:
+    """Yields the signs of warnings above the points that they doubt: one for points above or near each other."""
+    near: list[list[Doubt]] = []
+    for doubt in sorted((doubt for doubt in doubts if doubt[2]), key=lambda doubt: doubt[0]):
+        if near and axes.across.at(doubt[0]) - axes.across.at(near[-1][0][0]) < _MIN_SIGN_DISTANCE:
+            near[-1].append(doubt)
+        else:
+            near.append([doubt])
+    for group in near:
+        across, up = axes.at(group[0][0], max(y for _, y, _ in group))
+        sign = doubt_sign(text for _, _, texts in group for text in texts)
+        yield element("text", *sign, x=percent(across), y=up - 8, dx=-7)
+
+
 def whisker(axis: ChartAxis, y: float, low: float, high: float) -> list[Markup]:
-    start, end = axis.at(low), axis.at(high)
+    start, end = axis.at(max(0.0, low)), axis.at(high)
     ends = [line((x, y - 5), (x, y + 5), class_="whisker") for x in (start, end)]
     return [line((start, y), (end, y), class_="whisker"), *ends]
 
@@ -343,10 +406,12 @@ def panel_frame(axis: ChartAxis, top: float, height: float, *, label: str) -> li
 
 def hatch_pattern(key: str, *, css: str = "hatch-line") -> Markup:
     """Returns the definition of a hatch pattern. It marks warm starts, and kinds that have no colour left."""
-    stripes = element("path", d="M0 0V6", class_=css)
+    stripes = [element("path", d="M0 0V6", class_=css)]
+    if css == DARK_HATCH:  # a light line beside the dark one, for dark colours
+        stripes.append(element("path", d="M1.2 0V6", class_="hatch-line light"))
     tile = element(
         "pattern",
-        stripes,
+        *stripes,
         id=f"{key}-hatch",
         width=5,
         height=5,
@@ -362,7 +427,7 @@ def hatch_fill(key: str) -> str:
 
 # --- Horizontal bar charts with one figure in each row
 
-_NAME, _BAR, _BETWEEN = 19, 14, 8
+_BAR, _BETWEEN = 14, 8
 
 
 @dataclass(frozen=True)
@@ -400,11 +465,11 @@ def bar_chart(about: BarChartOptions, rows: Sequence[BarRow]) -> Chart | None:
     y = 0.0
     for row in rows:
         if row.name:
-            parts.append(text(0, y + 13, row.name, class_="row-name"))
-            y += _NAME
+            parts += wrapped_text(y + 13, row.name, class_="row-name")
+            y += wrapped_height(row.name) + 2
         parts.append(rectangle((scale.at(0), scale.at(row.value)), (y, y + _BAR), class_=f"bar {row.css}"))
         if row.low is not None and row.high is not None:
-            parts += whisker(scale, y + _BAR / 2, max(0.0, row.low), row.high)
+            parts += whisker(scale, y + _BAR / 2, row.low, row.high)
         if about.line is not None:
             x = scale.at(about.line)
             parts.append(line((x, y - 2), (x, y + _BAR + 2), class_="reference"))
@@ -442,6 +507,10 @@ def phase_colour(phase: str) -> tuple[int, bool]:
 
 def phase_legend(names: Iterable[str]) -> tuple[LegendEntry, ...]:
     return tuple(LegendEntry(_css(name), name) for name in names)
+
+
+def is_phase(entry: LegendEntry) -> bool:
+    return entry.css.startswith("swatch p")
 
 
 def _css(name: str) -> str:
