@@ -12,11 +12,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from sessions import FIXTURES
@@ -27,9 +25,11 @@ from recovery.cli.main import run
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.options import mark_json_without_file
 from recovery.cli.plan_text import announce
-from recovery.errors import UsageError
+from recovery.errors import HostUnfitError, UsageError
 from recovery.experiments import EXPERIMENTS
+from recovery.linux.storage import DiskSpace
 from recovery.mysqld.datadir import DataDirInfo
+from recovery.session.request import Request
 
 MAX_LINE_LENGTH = 2100
 Refused = Callable[..., tuple[int, str]]
@@ -379,7 +379,7 @@ class KeptDatadirs:
 
     root: Path
 
-    def find_complete(self, *_: object, **__: object) -> None:
+    def find(self, *_: object, **__: object) -> None:
         return None
 
     def list(self) -> list[DataDirInfo]:
@@ -507,25 +507,74 @@ def test_sessions_are_listed(printed: Printed, tmp_path: Path, kept_sessions: Pa
     assert listed[2][:2] == ["broken", "damaged"]
 
 
-@pytest.mark.parametrize("answer", [True, False])
-def test_a_long_session_asks_before_it_begins_on_a_terminal(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = request_from_arguments("cold-recovery", ["--engine", "local", "--tables", "20M"])
+def answer_questions(monkeypatch: pytest.MonkeyPatch, *, answer: bool = True, room: int = 10**15) -> list[str]:
+    """Returns the questions that are asked from now on, as on a terminal. The disk has so many bytes free."""
     asked: list[str] = []
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
 
-    def confirm(text: str, **_: Any) -> bool:
+    def confirm(text: str, **_: object) -> bool:
         asked.append(text)
         return answer
 
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("click.confirm", confirm)
-    said: list[str] = []
-    with nullcontext() if answer else pytest.raises(UsageError, match="nothing was measured"):
-        announce([request], said.append, yes=False)
+    monkeypatch.setattr("recovery.session.prepare.free_space", lambda _: DiskSpace(room, 10**12))
+    return asked
+
+
+def cold(tmp_path: Path, *words: str) -> Request:
+    return request_from_arguments("cold-recovery", ["--engine", "local", "--data", str(tmp_path), *words])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asks"),
+    [
+        ("--tables 20k --runs 40", False),
+        ("--tables 20k --runs 60", True),  # 12 minutes
+        ("--tables 60k --runs 1", False),
+        ("--tables 100k --runs 1", True),  # 12.9 GB
+    ],
+)
+def test_a_session_over_10_minutes_or_10_gb_asks_on_a_terminal(
+    sizes: str, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, request = answer_questions(monkeypatch), cold(tmp_path, *sizes.split())
+    announce([request], print, yes=True)
+    assert asked == [], "--yes begins without a question"
+    announce([request], print, yes=False)
+    assert asked == ["Begin?"] * asks
+
+
+def test_no_session_begins_after_a_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, said = answer_questions(monkeypatch, answer=False), list[str]()
+    with pytest.raises(UsageError, match="nothing was measured"):
+        announce([cold(tmp_path, "--tables", "20M")], said.append, yes=False)
     assert asked == ["Begin?"]
-    assert re.fullmatch(r"about [0-9.]+ hours and [0-9.]+ GB of disk$", said[0])
-    announce([request], said.append, yes=True)
-    assert len(asked) == 1, "--yes begins without a question"
+    assert re.fullmatch(r"about [0-9.]+ hours and [0-9.]+ TB of disk$", said[0])
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stderr"])
+def test_nothing_is_asked_through_a_pipe(closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answer_questions(monkeypatch)
+    monkeypatch.setattr(f"sys.{closed}", SimpleNamespace(isatty=lambda: False))
+    announce([cold(tmp_path, "--tables", "20M")], print, yes=False)
+    assert asked == []
+
+
+def test_what_cannot_fit_is_an_error_before_any_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, said = answer_questions(monkeypatch, room=10**10), list[str]()
+    large = ["--tables", "20M"]
+    with pytest.raises(HostUnfitError, match=r"needs? .* are free"):
+        announce([cold(tmp_path, *large)], said.append, yes=False)
+    both = [cold(tmp_path, "--tables", "60k"), cold(tmp_path, "--tables", "60k", "--columns", "9")]
+    with pytest.raises(HostUnfitError, match=r"the experiments need .* of disk"):
+        announce(both, said.append, yes=False)
+    assert (said, asked) == ([], [])
+    announce([cold(tmp_path, "--engine", "docker", "--image", "my/mysql", *large)], said.append, yes=False)
+    assert asked == ["Begin?"], "its data directory may be there"
+    (tmp_path / "5.7.22-discovery-10-a" / "copy").mkdir(parents=True)
+    announce([cold(tmp_path, *large)], said.append, yes=False)
+    assert len(asked) == 2, "the session removes the copy of a killed run first"
 
 
 # --- JSON

@@ -133,12 +133,13 @@ def test_a_long_run_asks_once_before_anything_is_fetched(
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("click.confirm", lambda text, **_: asked.append(text))
+    monkeypatch.setattr("recovery.session.prepare.free_space", lambda _: DiskSpace(10**15, 10**12))
     long = [*fake.arguments, "--scale", "published", *more]
     assert run(long) == (0 if more else 2)
     assert "hours and" in capsys.readouterr().err
     assert (asked, fake.fetched) == (([], list(publication_names())) if more else (["Begin?"], []))
     assert all(shown.yes for shown in fake.shown), "no session asks again"
-    assert run(fake.arguments) == 0
+    assert run([*fake.arguments, "--only", "interference"]) == 0
     assert len(asked) == (0 if more else 1), "a short run does not ask"
 
 

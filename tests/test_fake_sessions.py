@@ -19,12 +19,16 @@ from sessions import FIXTURES, stored
 from recovery.builds import packages
 from recovery.cli import measure
 from recovery.cli.main import run
+from recovery.cli.measure import request_from_arguments
+from recovery.cli.plan_text import announce
 from recovery.experiments import EXPERIMENTS, Entry
 from recovery.experiments.bench import Bench
 from recovery.model import Build, Startup
+from recovery.mysqld.datadir import load_state, save_state
 from recovery.mysqld.local import LocalLauncher
 from recovery.session.datadirs import DatadirPool
 from recovery.session.engine import LOCAL, Engine
+from recovery.session.prepare import plan_ahead
 
 SYSBENCH_OUTPUT = FIXTURES / "sysbench" / "read-only-after-a-warm-up.txt"
 FAKE_SYSBENCH = f"""
@@ -115,6 +119,19 @@ def test_a_dry_run_names_the_data_directory_that_is_there_and_does_not_count_its
     assert "with the build" in before
     assert re.search(r"5 tables in 5\.7\.22-discovery-5-\w+, which is there; about", after)
     assert "with the build" not in after
+
+
+def test_what_is_built_already_is_no_new_data(at: list[str], tmp_path: Path) -> None:
+    words = ["--version", fake_mysqld.VERSION, "--tables", "5", "--runs", "1", *at]
+    assert run(["cold-recovery", *words]) == 0
+    request, said = request_from_arguments("cold-recovery", words), list[str]()
+    announce([request], said.append, yes=False)
+    assert said == ["about 1 minute and nothing new on the disk"]
+    folder = next(path for path in (tmp_path / "data").glob("5.7.22-*") if path.is_dir())
+    half = replace(load_state(folder), status="building", bytes=10**9)
+    save_state(folder, half)
+    (planned,) = plan_ahead(request).datadirs
+    assert planned.need.bytes == planned.size.bytes - 10**9, "the build is continued"
 
 
 def test_tables_that_do_not_fit_are_refused_before_anything_is_built(

@@ -35,6 +35,7 @@ from recovery.cli.fleet_plan import (
 )
 from recovery.cli.fleet_report import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, fleet_report, read_record
 from recovery.cli.output import print_line
+from recovery.cli.plan_text import cost_text
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import die_with_parent
 from recovery.linux.files import (
@@ -52,8 +53,6 @@ from recovery.linux.files import (
 from recovery.linux.locks import lock_holder, take_lock
 from recovery.report.fmt import count_text
 from recovery.report.stored_session import load_session
-from recovery.session.estimate import duration_text
-from recovery.session.plan import combined_need
 from recovery.session.prepare import plan_ahead
 
 PLAYBOOK = "fleet.yml"
@@ -165,7 +164,7 @@ def _need_text(session: FleetSession) -> str:
         planned = plan_ahead(session.request)
     except RecoveryError as error:
         return f"time and disk unknown here: {error.message}"
-    return f"about {duration_text(planned.seconds)} and {combined_need([planned]).bytes / 1e9:.1f} GB of disk"
+    return cost_text([session.request], [planned])
 
 
 # --- One call

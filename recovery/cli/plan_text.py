@@ -15,12 +15,12 @@ from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.model import ExtraRun, Layout, Schema, Version
 from recovery.mysqld.datadir import DataDirs
-from recovery.report.fmt import count_text
+from recovery.report.fmt import count_text, size
 from recovery.session.engine import LOCAL, describe_engine, locate_servers
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, check_table_open_cache
 from recovery.session.plan import Plan, combined_need
-from recovery.session.prepare import plan_ahead
+from recovery.session.prepare import check_space_ahead, plan_ahead
 from recovery.session.request import Request
 
 _MAX_TRIALS, _FIRST_TRIALS = 20, 10
@@ -141,25 +141,32 @@ def can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-LONG_S = 1800.0
-"""A session that is expected to take longer asks before it begins."""
+LONG_S, LARGE_BYTES = 600.0, 10_000_000_000
+"""A session that is expected to take longer, or more of the disk, asks before it begins."""
 
 
 def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bool) -> None:
-    """Prints the expected time and disk space. On a terminal, asks whether to begin if it is over 30 minutes.
+    """Prints the expected time and disk space. On a terminal, asks whether to begin if it is over 10 minutes or 10 GB.
 
-    Raises UsageError if the answer is no."""
+    Raises HostUnfitError if the sessions cannot fit on the disk, and UsageError if the answer is no."""
     plans = list(map(plan_ahead, requests))
+    check_space_ahead(requests, plans)
     for note in dict.fromkeys(note for request in requests for note in _flavor_notes(request)):
         say(note)
-    seconds = sum(plan.seconds for plan in plans)
-    disk = combined_need(plans).bytes / 1e9
-    about = "about" if all(request.precision is None for request in requests) else "at most about"
-    say(f"{about} {duration_text(seconds)} and {disk:.1f} GB of disk")
-    if seconds > LONG_S and can_ask() and not yes and not click.confirm("Begin?", default=False, err=True):
+    say(cost_text(requests, plans))
+    is_large = sum(plan.seconds for plan in plans) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
+    if is_large and can_ask() and not yes and not click.confirm("Begin?", default=False, err=True):
         raise UsageError(
             "nothing was measured", "give SCALE=quick, or fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
         )
+
+
+def cost_text(requests: Sequence[Request], plans: Sequence[Plan]) -> str:
+    """Returns in words what the sessions take: their time, and the disk space of what is not built yet."""
+    about = "about" if all(request.precision is None for request in requests) else "at most about"
+    need = combined_need(plans).bytes
+    disk = f"{size(need)} of disk" if need else "nothing new on the disk"
+    return f"{about} {duration_text(sum(plan.seconds for plan in plans))} and {disk}"
 
 
 def _tables_text(schema: Schema) -> str:

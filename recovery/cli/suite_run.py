@@ -34,7 +34,7 @@ from recovery.cli.suite_report import (
     write_suite_reports,
 )
 from recovery.cli.values import split_versions
-from recovery.errors import HostUnfitError, InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
+from recovery.errors import InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
@@ -42,8 +42,7 @@ from recovery.linux.privileges import refuse_steps
 from recovery.report.stored_session import load_session
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
-from recovery.session.plan import combined_need
-from recovery.session.prepare import plan_session
+from recovery.session.prepare import check_combined_space, plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
 
@@ -56,7 +55,6 @@ DEFAULT_VERSIONS = ("5.7.22", "8.0.31")
 _MANY_TABLES = ("crash-recovery", "metadata", "interference")
 """Experiments that the cap on tables applies to."""
 _MAX_PUBLISHED_BUILD = 10_000
-_SMALLER_HINT = 'choose a smaller SCALE, fewer experiments (--only "…"), or another disk (DATA=)'
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,7 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
         for request in requests:
             check_options(request, engine, builds, say)
             plans.append(plan_session(request, [build.version for build in builds], builds=builds))
-        need, room = combined_need(plans), plans[0].room
-        if not need.fits(room):
-            raise HostUnfitError(f"the experiments need {need} of disk, and {room} are free", _SMALLER_HINT)
+        check_combined_space(plans)
         for name in programs:
             with suppress(RecoveryError):
                 provide_tool(name, offline=requests[0].offline, say=say)

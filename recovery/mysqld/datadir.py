@@ -414,18 +414,20 @@ class DataDirs:
             folders = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
             return tuple(self._info(name) for name in folders if _KEY_PATTERN.fullmatch(name) and self._ours(name))
 
-    def find_complete(
+    def find(
         self, version: Version, schema: Schema, *, template_text: str, options: Mapping[str, str]
     ) -> DataDirInfo | None:
-        """Returns a complete directory of this version and contents. Which build made it is not compared: before a
-        server is fetched, its build is not known."""
+        """Returns a directory of this version and contents: a complete one if there is one, else one whose build can
+        be continued. Which build of the server made it is not compared: before a server is fetched, that is not
+        known."""
+        found = []
         for info in self.list():
-            if info.is_complete and info.key.startswith(f"{version.release}-"):
+            if info.key.startswith(f"{version.release}-"):
                 with suppress(RecoveryError, OSError):
                     made_by = Build(version, Path(), Path(), load_state(self._path(info.key)).fingerprint, "")
                     if self.key_for(made_by, schema, template_text=template_text, options=options) == info.key:
-                        return info
-        return None
+                        found.append(info)
+        return max(found, key=lambda info: (info.is_complete, info.bytes or 0), default=None)
 
     def remove(self, key: str) -> None:
         """Removes a data directory, also a damaged or half-built one, but never one that is in use."""
@@ -548,9 +550,7 @@ def remove_leftover_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
 
     A run is dead if the lock of its data directory is free. Yields each directory, and either the reason why its copy
     could not be removed or None."""
-    names = (_COPY, image_path(Path(_COPY)).name)
-    here = {path.parent for name in names for path in data.glob(f"*/{name}")}
-    for folder in sorted({*here, *_folders_with_mounted_copy()}):
+    for folder in sorted({*folders_with_copy(data), *_folders_with_mounted_copy()}):
         if why_not_trusted(folder) is not None or not locks.is_own_lock(lock_path(folder)):
             continue
         lock = locks.take_lock(lock_path(folder), mode=0o644)
@@ -565,6 +565,12 @@ def remove_leftover_copies(data: Path) -> Iterator[tuple[Path, str | None]]:
         else:
             lock.release()
             yield folder, None
+
+
+def folders_with_copy(data: Path) -> set[Path]:
+    """Returns the data directories in DATA with a copy beside them, whether its run is alive or was killed."""
+    names = (_COPY, image_path(Path(_COPY)).name)
+    return {path.parent for name in names for path in data.glob(f"*/{name}")}
 
 
 def _folders_with_mounted_copy() -> Iterator[Path]:

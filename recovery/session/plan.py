@@ -183,7 +183,7 @@ class PlannedDatadir:
     settings: Mapping[str, str]
     """Settings that shape the files."""
     key: str
-    """Empty if there is no complete one, and the server's build is not known yet."""
+    """Empty if there is none, and the server's build is not known yet."""
     whole: bool
     size: DiskSpace
     """Space that the complete directory takes."""

@@ -15,7 +15,7 @@ from recovery.builds.resolve import Sources, parse_release, parse_version_option
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, free_space
 from recovery.model import Build, Version
-from recovery.mysqld.datadir import DataDirInfo, DataDirs
+from recovery.mysqld.datadir import DataDirInfo, DataDirs, folders_with_copy
 from recovery.mysqld.options import base_name, datadir_settings, merge
 from recovery.session.engine import LOCAL
 from recovery.session.estimate import build_seconds, trial_seconds
@@ -24,6 +24,7 @@ from recovery.session.plan import (
     DatadirSpec,
     Plan,
     PlannedDatadir,
+    combined_need,
     datadir_spec,
     datadir_specs,
     is_supported_by,
@@ -36,6 +37,7 @@ from recovery.workload.schema import disk_need, script_size, template_text
 if TYPE_CHECKING:
     from recovery.session.resume import ResumedSession
 
+_SMALLER_HINT = 'choose a smaller SCALE, fewer experiments (--only "…"), or another disk (DATA=)'
 _NO_NAMES: Mapping[Version, str] = {}
 
 
@@ -147,7 +149,7 @@ def _plan_datadir(
     size = disk_need(script_size(schema), spec.version, schema, settings, request.data)
     directories, text = DataDirs(request.data), template_text(schema)
     if build is None:
-        there = directories.find_complete(spec.version, schema, template_text=text, options=settings)
+        there = directories.find(spec.version, schema, template_text=text, options=settings)
         key = "" if there is None else there.key
     else:
         key = directories.key_for(build, schema, template_text=text, options=settings)
@@ -159,6 +161,26 @@ def _plan_datadir(
     if whole and schema.own is not None and schema.own.as_is:
         need = size.remaining(0.5)  # each run works on another copy
     return PlannedDatadir(spec, schema, settings, key, whole, size, need, build_seconds(spec.version, schema))
+
+
+def check_space_ahead(requests: Sequence[Request], plans: Sequence[Plan]) -> None:
+    """Raises HostUnfitError if sessions whose servers are not fetched yet cannot fit on the disk.
+
+    Only what is certain is refused: not while a version is assumed, whose data directory may be there, and not while
+    there are copies of killed runs, which the session removes first."""
+    if any(plan.names for plan in plans) or folders_with_copy(requests[0].data):
+        return
+    if len(plans) == 1:
+        check_space(plans[0], keep=requests[0].keep)
+    else:
+        check_combined_space(plans)
+
+
+def check_combined_space(plans: Sequence[Plan]) -> None:
+    """Raises HostUnfitError if the data directories of several experiments do not fit together."""
+    need, room = combined_need(plans), plans[0].room
+    if not need.fits(room):
+        raise HostUnfitError(f"the experiments need {need} of disk, and {room} are free", _SMALLER_HINT)
 
 
 def check_space(plan: Plan, *, keep: bool) -> None:
