@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from sessions import FIXTURES
+from terminals import InTerminal
+from waiting import until
 
 from recovery import __version__
 from recovery.cli import doctor
@@ -551,6 +554,19 @@ def test_no_session_begins_after_a_no(tmp_path: Path, monkeypatch: pytest.Monkey
         announce([cold(tmp_path, "--tables", "20M")], said.append, yes=False)
     assert asked == ["Begin?"]
     assert re.fullmatch(r"about [0-9.]+ hours and [0-9.]+ TB of disk$", said[0])
+
+
+def test_ctrl_c_at_the_question_measures_nothing(tmp_path: Path) -> None:
+    sizes = ("--tables", "1000", "--runs", "1000", "--engine", "local")
+    with InTerminal("cold-recovery", *sizes, "--data", str(tmp_path), "--results", str(tmp_path)) as terminal:
+        terminal.read_until("Begin? [y/N]:")
+        # A Ctrl-C between the question and the read of the answer is noticed at the next key only.
+        until(lambda: psutil.Process(terminal.pid).status() == psutil.STATUS_SLEEPING, "the wait for an answer")
+        terminal.type(b"\x03")
+        assert terminal.wait() == 130
+        assert terminal.screen().lines[-3:] == [
+            "Begin? [y/N]: ^C", "error: interrupted", "hint:  nothing was measured"
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stderr"])

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.output import escaped_text
-from recovery.errors import RecoveryError, UsageError
+from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.model import ExtraRun, Layout, Schema, Version
@@ -155,10 +155,19 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
         say(note)
     say(cost_text(requests, plans))
     is_large = sum(plan.seconds for plan in plans) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
-    if is_large and can_ask() and not yes and not click.confirm("Begin?", default=False, err=True):
+    if is_large and can_ask() and not yes and not _confirm("Begin?"):
+        less = "SCALE=quick, or " if any(find_experiment(request.scenario).scale for request in requests) else ""
         raise UsageError(
-            "nothing was measured", "give SCALE=quick, or fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
+            "nothing was measured", f"give {less}fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
         )
+
+
+def _confirm(question: str) -> bool:
+    try:
+        return click.confirm(question, default=False, err=True)
+    except click.Abort as error:  # Ctrl-C or Ctrl-D
+        click.echo(err=True)  # ends the line of the question
+        raise InterruptedByUserError("interrupted", "nothing was measured") from error
 
 
 def cost_text(requests: Sequence[Request], plans: Sequence[Plan]) -> str:
