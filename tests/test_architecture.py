@@ -5,10 +5,15 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 import tokenize
 from collections.abc import Iterator
+from configparser import ConfigParser
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "recovery"
@@ -144,6 +149,33 @@ def test_imports_point_down() -> None:
         if LEVEL_OF[imported] >= LEVEL_OF.get(folder(module(path)), 0)
     ]
     assert wrong == []
+
+
+def declared() -> set[str]:
+    """Returns the names of the packages in install_requires."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    lines = config["options"]["install_requires"].split("\n")
+    return {normalised(re.split(r"[^\w.-]", line)[0]) for line in lines if line}
+
+
+def normalised(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    imported = {name.split(".")[0] for path in FILES for name in imports(parsed(path))}
+    others = imported - sys.stdlib_module_names - {"recovery"}
+    of_distribution = packages_distributions()
+    assert {name for name in others if name not in of_distribution} == set(), "not installed"
+    assert {normalised(of_distribution[name][0]) for name in others} == declared()
+
+
+@pytest.mark.parametrize("lock", ["run", "test", "fuzz"])
+def test_every_declared_package_is_locked(lock: str) -> None:
+    text = (ROOT / "requirements" / f"{lock}.lock").read_text(encoding="utf-8")
+    entries = re.findall(r"^([\w.-]+)==\S+ \\\n((?:    .*\n)+)", text, re.MULTILINE)
+    assert {normalised(name) for name, lines in entries if "(setup.cfg)" in lines} >= declared()
 
 
 def test_calculations_touch_nothing_outside() -> None:
