@@ -5,7 +5,7 @@
 
 SHELL := /bin/sh
 .SUFFIXES:
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := overview
 
 # Exported unexpanded, and never parsed by a shell.
 PYTHON ?= python3
@@ -40,113 +40,143 @@ $(error BUDGET is not a setting any more: give SCALE=quick, SCALE=standard or SC
 endif
 # `make cold-recovery TABELS=5` would measure something else than was meant.
 given = $(foreach word,$(MAKEOVERRIDES),$(firstword $(subst =, ,$(word))))
-unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON,$(sort $(given))),$(if \
+unknown = $(foreach name,$(filter-out $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON __%,$(sort $(given))),$(if \
     $(filter command,$(origin $(name))),$(name)))
 # In quotes, because the shell would run what is in such a name.
-nearest = import difflib, sys; name, *known = sys.argv[1:]; near = difflib.get_close_matches(name.upper(), known, 1); \
-    print("the nearest is " + near[0] if near else "there are " + " ".join(known), end="")
+nearest = import difflib, sys; name, *known = sys.argv[1:]; \
+    near = [match for case in (name.upper(), name.lower()) for match in difflib.get_close_matches(case, known, 1)]; \
+    print("the nearest is " + near[0] if near else "", end="")
 quoted = '$(subst ','\'',$(1))'
+nearest_of = $(or $(shell python3 -c $(call quoted,$(nearest)) $(call quoted,$(1)) $(2)),`make help` lists them)
 ifneq ($(strip $(unknown)),)
-$(error $(firstword $(unknown)) is not a setting: $(shell python3 -c $(call quoted,$(nearest)) \
-    $(call quoted,$(firstword $(unknown))) $(VARIABLES) $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON))
+$(error $(firstword $(unknown)) is not a setting: $(call nearest_of,$(firstword $(unknown)),$(VARIABLES) \
+    $(GIVEN_TO_MAKE) $(OF_TESTERS) ARGS PYTHON))
 endif
 
 # Not part of `make test`: they take long, or depend on what else the host does.
 ON_DEMAND := docs fleet disturbed browser bench torture large
-.PHONY: help cold-recovery warm-recovery crash-recovery recovery clean-start scale metadata interference table-cache write-scaling crash-matrix damage experiments versions doctor datadirs images image analyze report bundle \
-        compare status resume \
-        test test-fast $(ON_DEMAND:%=test-%) torture lint audit bench fuzz fuzz-corpora lock clean
+# The ten that `make` alone shows.
+MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
+TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
+    damage experiments resume versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint audit \
+    bench fuzz fuzz-corpora lock clean
+INTERNAL := env env-test env-fuzz
+.PHONY: $(TARGETS) $(INTERNAL)
 
-help: ## this page
-	@echo "How long does this MySQL server take to come back after a crash, on this storage, in this version, and why?"
+# A folder such as docs is no target, and make would say that there is nothing to be done for it. A shell that completes
+# targets asks for one that begins with a dot.
+unknown_targets = $(foreach name,$(filter-out $(TARGETS) $(INTERNAL) .%,$(MAKECMDGOALS)),$(if \
+    $(wildcard $(name)/.),$(name),$(if $(wildcard $(name)),,$(name))))
+ifneq ($(strip $(unknown_targets)),)
+$(error $(firstword $(unknown_targets)) is not a target: $(call nearest_of,$(firstword $(unknown_targets)),$(TARGETS)))
+endif
+
+list = sed -n 's/^\([a-z-]*\):.*\#\# \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+space := $(subst ,, )
+
+overview:
+	@echo "How long does this MySQL server take to come back after a crash, and why?"
 	@echo
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@$(list) | grep -E '^  make ($(subst $(space),|,$(MAIN))) '
 	@echo
-	@echo "Variables of cold-recovery, warm-recovery, recovery, clean-start (all of them: $(RECOVERY) cold-recovery --help):"
-	@echo "  what      VERSION=\"5.7.22 mariadb-10.11.5\" (default 5.7.22), TABLES=200k, SCHEMAS=1, LAYOUT=files, RUNS=5,"
-	@echo "            PRECISION=5% (as many runs as that takes)"
-	@echo "  yours     MYSQLD=/usr/sbin/mysqld (several: base=/a/mysqld new=/b/mysqld), IMAGE=my/mysql, DEFAULTS_FILE=my.cnf,"
-	@echo "            DATADIR=/var/lib/mysql (a copy of your own data; AS_IS=1: the recovery ahead of it),"
-	@echo "            DATA=/mnt/ebs (the volume under test), RESULTS=results"
-	@echo "  why       TRACE=1 (files opened and read), FLOOR=1 (what the storage allows), STACKS=1 (where threads are),"
-	@echo "            FIRST_QUERIES=default (what answers after ready), BEFORE_START=\"COMMAND\" (before each timed start)"
-	@echo "  limits    READ_IOPS=5000, READ_BPS=100m, MEMORY=2g, CPUS=1.5, CPU_SET=0-3"
-	@echo "  how       ENGINE=docker or local, ARCHIVE and REGISTRY (mirrors), OFFLINE=1, UNPRIVILEGED=1, NO_PROBE=1, NOTE=io2"
-	@echo "  loads     SCALE=quick, standard or published (all sizes), SECONDS=60, THREADS=\"1 8\", WORKLOAD, OPTION, MEMORY_RATIO"
+	@echo "For example: make recovery VERSION=8.0.31 TABLES=20k"
+	@echo "\`make help\` lists all commands and variables; docs/README.md, all pages."
+
+help: ## all commands and variables
+	@echo "How long does this MySQL server take to come back after a crash, and why?"
+	@echo
+	@$(list)
+	@echo
+	@echo "Variables of cold-recovery, warm-recovery, recovery and clean-start"
+	@echo "(all of them: $(RECOVERY) cold-recovery --help):"
+	@echo "  what    VERSION=\"5.7.22 mariadb-10.11.5\" (default 5.7.22), TABLES=200k,"
+	@echo "          SCHEMAS=1, LAYOUT=files, RUNS=5, PRECISION=5% (runs as it takes)"
+	@echo "  yours   MYSQLD=/usr/sbin/mysqld (several: base=/a/mysqld new=/b/mysqld),"
+	@echo "          IMAGE=my/mysql, DEFAULTS_FILE=my.cnf, RESULTS=results,"
+	@echo "          DATA=/mnt/ebs (the volume under test), DATADIR=/var/lib/mysql (a"
+	@echo "          copy of your own data; AS_IS=1: the recovery ahead of it)"
+	@echo "  why     TRACE=1 (files opened and read), FLOOR=1 (what the storage allows),"
+	@echo "          STACKS=1 (where threads are), FIRST_QUERIES=default (what answers"
+	@echo "          after ready), BEFORE_START=\"COMMAND\" (before each timed start)"
+	@echo "  limits  READ_IOPS=5000, READ_BPS=100m, MEMORY=2g, CPUS=1.5, CPU_SET=0-3"
+	@echo "  how     ENGINE=docker or local, ARCHIVE and REGISTRY (mirrors), OFFLINE=1,"
+	@echo "          UNPRIVILEGED=1, NO_PROBE=1, NOTE=io2"
+	@echo "  loads   SCALE=quick, standard or published (all sizes), SECONDS=60,"
+	@echo "          THREADS=\"1 8\", WORKLOAD, OPTION, MEMORY_RATIO"
 	@echo "ARGS=\"--dry-run\" passes any other option on."
+
+recovery: crash-recovery ## cold, then warm, over the same data directory
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
 	@$(RECOVERY) cold-recovery $(ARGS)
 
-warm-recovery: env ## the same with the files in the cache; without VERSION those of the newest session
+warm-recovery: env ## the same with the files in the cache
 	@$(RECOVERY) warm-recovery $(ARGS)
 
-crash-recovery: env ## cold, then warm, over the same data directory
+crash-recovery: env ## the same as recovery
 	@$(RECOVERY) crash-recovery $(ARGS)
-
-recovery: crash-recovery ## the same: its earlier name
 
 clean-start: env ## the baseline: a start without a crash, cold and warm
 	@$(RECOVERY) clean-start $(ARGS)
 
-scale: env ## startup against the number of tables: TABLES="1000 10000 50000 200000"
+scale: env ## startup by tables: TABLES="1000 10000 50000 200000"
 	@$(RECOVERY) scale $(ARGS)
 
-metadata: env ## information_schema and dumps over very many tables: SCALE=quick, standard or published
+metadata: env ## information_schema and dumps over very many tables
 	@$(RECOVERY) metadata $(ARGS)
 
-interference: env ## what a load loses to questions to information_schema
+interference: env ## what a load loses to queries of information_schema
 	@$(RECOVERY) interference $(ARGS)
 
-table-cache: env ## what instances of the table cache gain, by tables and clients
+table-cache: env ## instances of the table cache, by tables and clients
 	@$(RECOVERY) table-cache $(ARGS)
 
 write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 	@$(RECOVERY) write-scaling $(ARGS)
 
-crash-matrix: env ## what survives kills during writes, DDL, recovery and shutdown: RUNS=6 kills a cell
+crash-matrix: env ## kills during writes, DDL, recovery, shutdown: RUNS=6
 	@$(RECOVERY) crash-matrix $(ARGS)
 
-damage: env ## what does it do and say, started after a kill on a full disk, or over a missing, cut or flipped file?
+damage: env ## a start after a full disk, and over damaged files
 	@$(RECOVERY) damage $(ARGS)
 
-experiments: env ## all five published experiments, with the published figures beside ours: SCALE=quick, standard or published
+experiments: env ## all five published experiments: SCALE=quick, standard
 	@$(RECOVERY) experiments $(ARGS)
 
-resume: env ## resume the newest session that ended early, or ARGS=SESSION
+resume: env ## resume a session that ended early: newest, or ARGS=NAME
 	@$(RECOVERY) resume $(ARGS)
 
 status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)
 
-versions: env ## the available servers, from where, and which are in the cache
+versions: env ## the available servers, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)
 
-doctor: env ## is this host suitable for measurements? Every check: ARGS=-v
+doctor: env ## is this host fit to measure? Every check: ARGS=-v
 	@$(RECOVERY) doctor $(ARGS)
 
 datadirs: env ## the data directories that are kept, with their sizes
 	@$(RECOVERY) datadirs $(ARGS)
 
-images: env ## the images of servers on this host, and which were made here
+images: env ## the images of servers on this host
 	@$(RECOVERY) images $(ARGS)
 
 image: env ## have the image of each VERSION: pulled, or built here
 	@$(RECOVERY) images build $(ARGS)
 
-analyze: env ## where each start in an error log spent its time, of any server: ARGS=error.log
+analyze: env ## the phases of each start in an error log: ARGS=FILE
 	@$(RECOVERY) analyze $(ARGS)
 
 report: env ## print the newest session again
 	@$(RECOVERY) report $(ARGS)
 
-compare: env ## is one stored session slower than another? The two newest, or ARGS="A B"
+compare: env ## is a session slower than another? ARGS="A B"
 	@$(RECOVERY) compare $(ARGS)
 
-bundle: env ## a text, a script and an archive for a bug tracker, known private texts replaced: ARGS="SESSION --for mysql", or the newest
+bundle: env ## files for a bug tracker: ARGS="SESSION --for mysql"
 	@$(RECOVERY) bundle $(ARGS)
 
-test: env-test ## every check and test; real servers are fetched, booted, killed and recovered
+test: env-test ## every check and test, on real servers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(if $(ARGS),$(VENV)/bin/mypy && $(VENV)/bin/python -m pytest $(ARGS),sh scripts/tests.sh $(VENV))
@@ -156,16 +186,16 @@ $(ON_DEMAND:%=test-%): test-%: env-test
 
 test-docs: ## run every command of every page, over few tables
 test-fleet: ## hosts of a fleet that are cut off, killed or full
-test-disturbed: ## the warnings about busy hosts and loads, which need a host that is otherwise quiet
+test-disturbed: ## warnings about busy hosts; needs a quiet host
 test-browser: ## test the HTML reports in Chromium
 test-bench: ## the benchmark of the tool itself
 test-torture: ## a dozen kills of the tool
 test-large: ## the tests over all server versions
 
-test-fast: env-test ## the tests without servers and engines, in 2 to 3 minutes
+test-fast: env-test ## the tests without servers and engines, in 3 minutes
 	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
-torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1), and see what is lost, and what is left
+torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1)
 	@PYTHONPATH=tests $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"} \
 	    $${RECOVERY_MINUTES:+--minutes "$$RECOVERY_MINUTES"} $(ARGS)
@@ -173,20 +203,20 @@ torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1), and see
 lint: env-test ## style and types
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
 
-audit: ## is a weakness known of what is installed? Where no advisory database is reached it says that it was skipped
+audit: ## is a weakness known of what is installed?
 	@"$$PYTHON" scripts/audit.py .venv-audit $(ARGS)
 
-bench: env ## how fast the tool itself is, as ratios taken side by side
+bench: env ## how fast the tool itself is, as ratios
 	@PYTHONPATH=tests $(VENV)/bin/python -m bench $(ARGS)
 
-fuzz: env-fuzz ## coverage-guided fuzzing of all that reads what others write: EXECUTIONS=10000000 SEED=2
+fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
 	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $(ARGS)
 
-fuzz-corpora: env-fuzz ## keep what it has found: of all inputs the fewest that reach as much
+fuzz-corpora: env-fuzz ## of all inputs that it found, keep the fewest
 	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
 
-lock: ## make the locks anew from setup.cfg (needs pip-tools)
+lock: ## make the locks from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	    -o requirements/run.lock setup.cfg requirements/build.in
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
@@ -198,10 +228,9 @@ lock: ## make the locks anew from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \
 	    -o requirements/ansible.lock requirements/ansible.in
 
-clean: ## remove the environment (results, servers and data directories stay)
+clean: ## remove the environment; results and servers stay
 	rm -rf $(VENV) $(VENV)-fuzz .venv-audit build *.egg-info
 
-.PHONY: env env-test env-fuzz
 env:
 	@sh scripts/environment.sh $(VENV) requirements/run.lock
 env-test:

@@ -805,9 +805,36 @@ def test_make_offers_the_nearest_variable(target: str) -> None:
 def test_make_runs_nothing_that_is_in_an_unknown_name(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     for name in (f"a;touch {touched};b", f"a'$(touch {touched})", f"a`touch {touched}`"):
-        command = ["make", "help", f"{name}=1"]
-        subprocess.run(command, cwd=FIXTURES.parent, capture_output=True, check=False)
+        for command in (["make", "help", f"{name}=1"], ["make", name], ["make", f"$(shell touch {touched})"]):
+            subprocess.run(command, cwd=FIXTURES.parent, capture_output=True, check=False)
     assert not touched.exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("recoverry", "the nearest is recovery"),
+        ("Doctor", "the nearest is doctor"),
+        ("tests", "the nearest is test"),  # a folder
+        ("xyz", "`make help` lists them"),
+    ],
+)
+def test_make_offers_the_nearest_target(target: str, hint: str) -> None:
+    done = subprocess.run(["make", target], cwd=FIXTURES.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{target} is not a target: {hint}." in done.stderr
+
+
+def test_make_knows_all_of_its_targets_and_leaves_files_alone() -> None:
+    text = (FIXTURES.parent / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE)
+    assert len(targets) > 40
+    for names in (targets, ["README.md"], ["-q", ".DEFAULT"]):  # the last is what a shell asks for to complete targets
+        done = subprocess.run(
+            ["make", "-n", *names, "__BASH_MAKE_COMPLETION__=1"],
+            cwd=FIXTURES.parent, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert "is not a" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -406,8 +406,23 @@ def expected_codes(command: str) -> tuple[int, ...]:
     return (0,)
 
 
-def test_make_alone_prints_help() -> None:
-    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def help_of_make(*words: str) -> list[str]:
+    lines = subprocess.run(["make", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line for line in lines if len(line) > 80] == [], "a terminal of 80 columns would break it"
+    return lines
+
+
+def test_make_alone_prints_ten_commands_on_one_screen() -> None:
+    lines = help_of_make()
+    assert len(lines) < 24
+    shown = [line.split()[1] for line in lines if line.startswith("  make ")]
+    assert len(shown) == 10
+    assert {"recovery", "cold-recovery", "doctor", "analyze", "report", "bundle"} <= set(shown)
+    assert "`make help`" in lines[-1]
+
+
+def test_make_help_prints_every_command_and_the_variables() -> None:
+    shown = "\n".join(help_of_make("help"))
     for target in (
         "cold-recovery",
         "warm-recovery",
