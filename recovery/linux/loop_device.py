@@ -22,6 +22,7 @@ from pathlib import Path
 from recovery.errors import HostUnfitError, RecoveryError, TrialVoidError
 from recovery.linux import cleanup
 from recovery.linux.files import open_descriptor
+from recovery.linux.packages import install_advice
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import read_text
 from recovery.linux.signals import defer_signals
@@ -32,7 +33,8 @@ _SHUTDOWN = 0x8004587D
 """The ioctl EXT4_IOC_SHUTDOWN."""
 _NO_LOG_FLUSH = 2
 """The flag EXT4_GOING_FLAGS_NOLOGFLUSH: data that was not synced is lost, as after a power loss."""
-_PROGRAMS = ("mkfs.ext4", "mount", "umount")
+_PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount"}
+"""Programs and their packages."""
 _BUSY_S = 60.0
 _RETRY_S = 0.05
 _KEPT_FREE = 64 << 10
@@ -110,9 +112,9 @@ def loop_disk(place: Path, *, size_bytes: int, for_containers: bool = False) -> 
         f"nothing may be mounted at {place}",
         "leave power-loss and full-disk out of QUESTION=, or leave out --unprivileged",
     )
-    for program in _PROGRAMS:
+    for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
-            raise HostUnfitError(f"{program} is missing", "apt-get install e2fsprogs mount")
+            raise HostUnfitError(f"{program} is missing", install_advice(package))
     image = image_path(place)
     with nullcontext() if for_containers else private_mount_namespace():
         try:
