@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -16,7 +18,7 @@ from zipfile import ZipFile
 import pytest
 from checkout import ROOT, copy_checkout
 from html_page import check_page
-from sessions import FIXTURES
+from sessions import FIXTURES, left_out
 
 from recovery import __version__
 
@@ -71,7 +73,25 @@ def test_the_wheel_has_every_file_of_the_tool(wheel: Path) -> None:
     folders = (ROOT / "recovery", ROOT / "templates", ROOT / "docker")
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert len(files) > 100
+    files += [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/results/*.md")]
     assert {str(path.relative_to(ROOT)) for path in files} - set(packed) == set()
+
+
+def test_the_wheel_has_a_manual_page_that_renders_without_warnings(wheel: Path, tmp_path: Path) -> None:
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".data/data/share/man/man1/recovery.1"))
+        page = archive.read(name)
+    (tmp_path / "recovery.1").write_bytes(page)
+    text = page.decode()
+    for words in (f'"mysql-recovery-tester {__version__}"', '.SH "EXIT CODES"', r"\fBrecovery docs", r"\fBTABLES\fR"):
+        assert words in text
+    assert not re.search(r"\]\(|`|\*\*", text), "Markdown"
+    if shutil.which("groff") is None:
+        left_out("groff is missing (apt-get install groff)")
+    command = ["groff", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=80n", str(tmp_path / "recovery.1")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "130: interrupted" in done.stdout
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
@@ -87,6 +107,10 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert found["Description-Content-Type"] == "text/markdown"
     assert found.get_payload() == (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(found["Summary"]) > 40
+    addresses = [address.split(", ")[1] for address in found.get_all("Project-URL", ())]
+    assert addresses
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
+    assert [address for address in addresses if address not in pages] == []
     assert {"mysql", "mariadb", "innodb"} <= set(found["Keywords"].split(","))
     assert "Operating System :: POSIX :: Linux" in found.get_all("Classifier", ())
 
@@ -95,6 +119,7 @@ def test_the_installed_command_finds_its_files(call: Called) -> None:
     assert call("--version") == f"recovery, version {__version__}\n"
     assert "cold-recovery" in call("--help")
     assert "5.7.22" in call("versions"), "the catalog"
+    assert call("docs", "shorten#redo").startswith("## Redo\n\nThe server reads the redo log")
     assert "create table" in call("schema", "--tables", "2"), "a template"
     assert "information_schema" in call("experiments", "--dry-run"), "what was published"
     check_page(call("report", FIXTURES / "sessions" / "three-versions", "--format", "html"))

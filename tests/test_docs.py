@@ -19,7 +19,7 @@ from sessions import as_a_user, left_out, need_limits
 from recovery import errors
 from recovery.analysis import phase_names, warnings
 from recovery.cli.commands import MeasuringCommand
-from recovery.cli.main import cli
+from recovery.cli.main import cli, run
 from recovery.cli.measure import Shown
 from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, refuse_unused_variables
 from recovery.cli.parse import make_request
@@ -28,7 +28,8 @@ from recovery.model import OwnData, parse_version
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES, *sorted((ROOT / "docs" / "results").glob("*.md"))]
+PAGES_OF_DOCS = [*PAGES, *sorted((ROOT / "docs" / "results").glob("*.md"))]
+ALL_PAGES = [*sorted(ROOT.glob("*.md")), *PAGES_OF_DOCS]
 CURRENT_PAGES = [page for page in ALL_PAGES if page.name != "CHANGELOG.md"]
 """The pages without the one that also names commands that are gone."""
 SETTING_ITEM = re.compile(r"^\* `[A-Z_]+`")
@@ -91,11 +92,46 @@ def test_there_are_pages_with_commands() -> None:
 
 
 @pytest.mark.parametrize("phase", phase_names.ORDER)
-def test_the_answer_leads_to_a_section_about_the_phase(phase: str) -> None:
-    page, _, anchor = phase_names.advice_on(phase).partition("#")
-    assert phase_names.advice_on(f"{phase}{phase_names.JOIN}{phase}") == f"{page}#{anchor}"
-    headings = re.findall(r"^## (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
-    assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
+def test_the_answer_leads_to_a_section_about_the_phase(phase: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = phase_names.advice_on(phase)
+    assert phase_names.advice_on(f"{phase}{phase_names.JOIN}{phase}") == command
+    assert run(shlex.split(command)[1:]) == 0
+    printed = capsys.readouterr().out
+    heading, text = printed.split("\n\n", 1)
+    assert command == f"recovery docs shorten#{heading.removeprefix('## ').lower().replace(' ', '-')}"
+    assert text.strip() in (ROOT / "docs" / "shorten.md").read_text(encoding="utf-8")
+    assert "\n## " not in text
+
+
+def test_every_section_that_a_page_links_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also by the text of the link."""
+    assert run(["docs"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert {f"{name}.md" for name in names} == {str(page.relative_to(ROOT / "docs")) for page in PAGES_OF_DOCS}
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([\w/-]+\.md)#([^)]+)\)", page.read_text(encoding="utf-8")):
+            assert run(["docs", f"docs/{target}#{anchor}"]) == 0
+            heading = capsys.readouterr().out.splitlines()[0]
+            assert re.fullmatch(r"##+ .+", heading), f"{target}#{anchor}"
+    assert run(["docs", "shorten", "using#exit-codes"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith((ROOT / "docs" / "shorten.md").read_text(encoding="utf-8"))
+    assert printed.endswith("kept\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("shortn", "there is no page shortn\nhint:  did you mean shorten?"),
+        ("../README", "there is no page ../README\nhint:  did you mean README?"),
+        ("zzz", "there is no page zzz\nhint:  `recovery docs` lists them"),
+        ("shorten#reddo", "the page shorten has no section reddo\nhint:  did you mean shorten#redo?"),
+        ("shorten#zzz", "the page shorten has no section zzz\nhint:  there are: what-shortens-a-start, in-general"),
+    ],
+)
+def test_the_nearest_page_and_section_are_offered(given: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["docs", given]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_the_pages_stay_short() -> None:
@@ -135,7 +171,7 @@ def anchors(page: Path) -> set[str]:
 
 
 ANY_COMMAND = re.compile(r"(?:RECOVERY_\w+=\S+ )*(?:make|recovery|docker/recovery) .+")
-OF_OTHERS = {"ARGS", "KILLS", "MINUTES", "EXECUTIONS", "TERM", "NO_COLOR", "--help", "--name", "--skip-lock-tables",
+OF_OTHERS = {"ARGS", "DOCKER_HOST", "KILLS", "MINUTES", "EXECUTIONS", "TERM", "NO_COLOR", "--help", "--name", "--skip-lock-tables",
              "--build-arg", "--log-error"}  # fmt: skip
 """Variables of make and of a terminal, and options of other programs."""
 

@@ -64,9 +64,9 @@ _ADVICE = {
 
 
 def advice_on(phase: str) -> str:
-    """Returns the section of the documentation that says what shortens a phase; all of those that the log joins."""
+    """Returns the command that prints what shortens a phase; of phases that the log joins, all sections."""
     sections = dict.fromkeys(_ADVICE.get(part, "other-phases") for part in phase.split(JOIN))
-    return f"docs/shorten.md#{' and #'.join(sections)}"
+    return " ".join(["recovery docs", *(f"shorten#{section}" for section in sections)])
 
 
 def sorted_phases(names: Iterable[str]) -> tuple[str, ...]:

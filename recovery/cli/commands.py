@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: text, script, archive."),
     "analyze": (INSPECT, "analyze:analyze", "Show the phases of every start in error logs."),
     "status": (INSPECT, "status:status", "Show the running session."),
+    "docs": (INSPECT, "docs:docs", "Print a page of the documentation, or a section of it."),
     "doctor": (MANAGE, "doctor:doctor", "Check this host."),
     "versions": (MANAGE, "report:versions", "List the available servers."),
     "datadirs": (MANAGE, "report:datadirs", "List or remove kept data directories."),

@@ -51,6 +51,12 @@ def _sessions(context: click.Context, _: str) -> Iterable[str]:
     return sorted((name for name in names if name != "latest"), reverse=True)  # the newest first
 
 
+def _pages(_: click.Context, __: str) -> Iterable[str]:
+    from recovery.linux.files import doc_pages
+
+    return doc_pages()
+
+
 def _server_options(_: click.Context, incomplete: str) -> Iterable[str]:
     from recovery.builds.option_lists import kept_options
 
@@ -92,7 +98,7 @@ class _BashComplete(BashComplete):
 
 
 add_completion_class(_BashComplete)
-complete_version, complete_session = _completer(_versions), _completer(_sessions)
+complete_version, complete_session, complete_page = _completer(_versions), _completer(_sessions), _completer(_pages)
 OF_OPTIONS = {
     "version": complete_version,
     "baseline": complete_version,

@@ -135,7 +135,7 @@ class StackSampler:
         if not snapshots:
             raise TrialVoidError(
                 f"{self.program} took no stack trace of the server{': ' if self._complaint else ''}{self._complaint}",
-                "a start of some hundredths of a second is too short for it; else see docs/causes.md",
+                "a start of some hundredths of a second is too short for it; else see `recovery docs causes#stacks`",
             )
         note = ""
         if self._is_full:

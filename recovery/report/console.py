@@ -73,7 +73,7 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     paragraphs = [fmt.printable(text) for text in (*answers(session), *state)]
     warning = [fmt.printable(text) for text in findings_line(session)]
     if (advice := advice_of(session)) is not None and len(paragraphs) + len(warning) < count:
-        links.append(f"what shortens it: {advice}")
+        links.append(f"what shortens it: {advice.replace('recovery', program_name(), 1)}")
         count -= 1
     lines = fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
     for number, line in enumerate((*head, *lines)):
