@@ -171,8 +171,8 @@ def anchors(page: Path) -> set[str]:
 
 
 ANY_COMMAND = re.compile(r"(?:RECOVERY_\w+=\S+ )*(?:make|recovery|docker/recovery) .+")
-OF_OTHERS = {"ARGS", "DOCKER_HOST", "KILLS", "MINUTES", "EXECUTIONS", "TERM", "NO_COLOR", "--help", "--name", "--skip-lock-tables",
-             "--build-arg", "--log-error"}  # fmt: skip
+OF_OTHERS = {"ARGS", "DOCKER_HOST", "KILLS", "MINUTES", "EXECUTIONS", "TERM", "NO_COLOR", "--help", "--name",
+             "--skip-lock-tables", "--build-arg", "--log-error"}  # fmt: skip
 """Variables of make and of a terminal, and options of other programs."""
 
 

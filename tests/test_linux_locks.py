@@ -8,8 +8,8 @@ import os
 import stat
 import subprocess
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -237,13 +237,18 @@ def test_a_status_file_that_cannot_be_written_is_no_error(tmp_path: Path) -> Non
 def test_a_run_that_waits_begins_when_the_other_has_ended() -> None:
     said = []
 
-    def say(text: str) -> None:
-        said.append(text)
+    @contextmanager
+    def waiting(holder: str) -> Iterator[None]:
+        said.append(holder)
         other.close()
+        yield
+        said.append("ended")
 
     with ExitStack() as other:
         other.enter_context(host_lock())
-        with host_lock(say=say):
+        with host_lock(waiting=waiting):
             assert lock_holder(lock_path())
-    assert len(said) == 1
-    assert said[0].startswith(f"waiting for another timed run: pid {os.getpid()}")
+            assert said[1:] == ["ended"]
+    assert said[0].startswith(f"pid {os.getpid()}")
+    with host_lock(waiting=waiting):
+        assert len(said) == 2, "there is nothing to wait for"

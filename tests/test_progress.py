@@ -17,6 +17,7 @@ from waiting import DEADLINE_S
 
 from recovery.cli.main import run
 from recovery.cli.progress_view import live_view
+from recovery.cli.status import find_running_session
 from recovery.linux.locks import host_lock, lock_path
 from recovery.linux.procfs import process_id
 from recovery.linux.storage import NO_SPACE
@@ -231,6 +232,15 @@ def test_status_of_a_running_session(
         assert str(os.getpid()) in found["holder"]
         monkeypatch.setenv("RECOVERY_HOST_LOCK", str(tmp_path / "other.lock"))
         assert status_text(capsys).startswith("no session is running, and none"), "another lock is another host"
+
+
+def test_a_session_that_waits_finds_the_one_that_runs() -> None:
+    write_status(running())
+    assert find_running_session() is None
+    with host_lock():
+        found = find_running_session()
+    assert found is not None
+    assert (found.scenario, found.pid) == ("crash-recovery", os.getpid())
 
 
 def test_status_of_a_suspended_session(capsys: pytest.CaptureFixture[str]) -> None:

@@ -303,6 +303,47 @@ def test_lines_are_replaced_and_messages_scroll_above(terminal: Terminal) -> Non
     assert shown.cursor_shown
 
 
+def test_a_session_that_waits_shows_the_time_left_of_the_other(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_view, "RECORD_EVERY_S", 0.01)
+    other = [measuring()]
+    display = ProgressDisplay(NEW, screen=Screen(terminal.stream), find_running=lambda: other[0])
+
+    def shown() -> list[str]:
+        return Emulator(80).feed(terminal.read()).lines
+
+    with display.waiting("pid 7"):
+        first = (
+            "waiting for another timed run: pid 7; crash-recovery: 4 of 8 runs done, 34 min so far, about 7 min left"
+        )
+        assert "".join(shown()).startswith(first)
+        until(lambda: shown()[-1].startswith("waiting for crash-recovery: 4 of 8 runs done"), "the line below it")
+        other[0] = replace(other[0], left_s=90.0)
+        until(lambda: shown()[-1].endswith("about 90 s left"), "a later time")
+    assert "".join(shown()) == first
+    assert Emulator(80).feed(terminal.read()).cursor_shown
+
+
+def test_a_session_that_waits_without_a_terminal_says_so_now_and_then(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_view, "RECORD_EVERY_S", 0.01)
+    other, stream = [measuring()], io.StringIO()
+    display = ProgressDisplay(NEW, screen=Screen(stream), find_running=lambda: other[0])
+    with display.waiting("pid 7"):
+        other[0] = replace(other[0], left_s=90.0)
+        clock.now_s += 16
+        until(lambda: stream.getvalue().count("\n") == 2, "the second line")
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("about 7 min left")
+    assert second.endswith("about 90 s left")
+    quiet = ProgressDisplay(NEW, screen=Screen(stream), find_running=lambda: other[0], quiet=True)
+    with quiet.waiting("pid 7"):
+        pass
+    assert stream.getvalue().count("\n") == 2
+
+
 def test_nothing_is_drawn_after_the_end(terminal: Terminal) -> None:
     """By a thread that was about to, say."""
     screen = Screen(terminal.stream)

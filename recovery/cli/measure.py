@@ -26,6 +26,7 @@ from recovery.cli.parse import make_request
 from recovery.cli.plan_text import announce, can_ask, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.settings import REPLACED_FLAGS
+from recovery.cli.status import find_running_session
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
 from recovery.experiments.experiment import PUBLISHED
@@ -176,7 +177,9 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
         owner=process_id(),
     )
     record = partial(session_progress.write_status_file, session_progress.status_path(lock_path()))
-    return ProgressDisplay(progress, screen=Screen(sys.stderr), record=record, quiet=quiet)
+    return ProgressDisplay(
+        progress, screen=Screen(sys.stderr), record=record, find_running=find_running_session, quiet=quiet
+    )
 
 
 def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Session:

@@ -367,12 +367,15 @@ class ProgressDisplay:
         *,
         screen: Screen,
         record: Callable[[str], None] = lambda _: None,
+        find_running: Callable[[], ProgressSnapshot | None] = lambda: None,
         quiet: bool = False,
     ) -> None:
         self.progress = progress
         self.screen = screen
         self._record = record
         """Stores the snapshot, as JSON, where `recovery status` reads it."""
+        self._find_running = find_running
+        """Returns the snapshot of the session that runs on this host, if there is one."""
         self._quiet = quiet
         self._phase_at: Callable[[float], CurrentPhase] | None = None
         self._last_line_s = time.monotonic()
@@ -388,6 +391,37 @@ class ProgressDisplay:
     def warn(self, line: str) -> None:
         """Writes a message that also appears with --quiet."""
         self.screen.say(line)
+
+    @contextmanager
+    def waiting(self, holder: str) -> Iterator[None]:
+        """Displays, inside the block, the progress of the session that this one waits for, with the time left."""
+        first = self._other_session()
+        self.say(f"waiting for another timed run: {holder}{f'; {first}' if first else ''}")
+        over = threading.Event()
+        watching = threading.Thread(target=self._watch_other, args=(over, first), name="waiting", daemon=True)
+        try:
+            with self.screen.restored_when_suspended():
+                watching.start()
+                yield
+        finally:
+            over.set()
+            if watching.ident is not None:
+                watching.join()
+            self.screen.clear()
+
+    def _watch_other(self, over: threading.Event, shown: str) -> None:
+        while not self._quiet and not over.wait(RECORD_EVERY_S):
+            text = self._other_session()
+            if self.screen.live:
+                columns, _ = self.screen.size
+                self.screen.draw([Line(line, STRONG) for line in _wrapped(f"waiting for {text}", columns - 1) if text])
+            elif text not in ("", shown) and time.monotonic() - self._last_line_s >= PLAIN_EVERY_S:
+                shown = text
+                self.say(f"waiting for {text}")
+
+    def _other_session(self) -> str:
+        found = self._find_running()
+        return "" if found is None else escape_control(headline(found))
 
     @contextmanager
     def active(self) -> Iterator[None]:

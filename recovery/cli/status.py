@@ -93,6 +93,11 @@ def read_host_status() -> HostStatus:
     return HostStatus(replace(last, status=Status.KILLED) if last.status is Status.RUNNING else last, running=False)
 
 
+def find_running_session() -> ProgressSnapshot | None:
+    found = read_host_status()
+    return found.session if found.running else None
+
+
 def _status_lines(seen: HostStatus, *, as_json: bool) -> list[str]:
     if as_json:
         session = None if seen.session is None else _session_to_dict(seen.session)

@@ -11,7 +11,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -238,16 +238,16 @@ _NAME = "mysql-recovery-tester.lock"
 
 
 @contextmanager
-def host_lock(*, say: Callable[[str], None] | None = None) -> Iterator[None]:
+def host_lock(*, waiting: Callable[[str], AbstractContextManager[None]] | None = None) -> Iterator[None]:
     """Holds the host's lock, which one process of any user can hold at a time. RECOVERY_HOST_LOCK names another file.
 
-    If another process holds it, waits until it is free and reports that with `say`; without `say` raises
-    HostUnfitError."""
+    If another process holds it, waits inside the context of `waiting`, which is called with a description of the
+    holder; without `waiting` raises HostUnfitError."""
     path = lock_path()
     lock = _take_host_lock(path)
-    if lock is None and say is not None:
-        say(f"waiting for another timed run: {lock_holder(path) or _UNKNOWN}")
-        lock = _take_host_lock(path, wait=True)
+    if lock is None and waiting is not None:
+        with waiting(lock_holder(path) or _UNKNOWN):
+            lock = _take_host_lock(path, wait=True)
     if lock is None:
         raise HostUnfitError(
             f"another timed run is in progress: {lock_holder(path) or _UNKNOWN}",

@@ -367,7 +367,7 @@ def run_session(
     An error that ends the session early is raised; the runs that ended before it are stored."""
     with ExitStack() as stack:
         samplers = _preflight(request, reporter)
-        stack.enter_context(host_lock(say=reporter.say if wait else None))
+        stack.enter_context(host_lock(waiting=reporter.waiting if wait else None))
         stack.enter_context(reporter.active())
         resumed = stack.enter_context(open_resumed(unfinished))
         _remove_leftovers(reporter, request.data)
