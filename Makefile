@@ -105,7 +105,7 @@ help: ## all commands and variables
 	@echo "          THREADS=\"1 8\", WORKLOAD, OPTION, MEMORY_RATIO"
 	@echo "ARGS=\"--dry-run\" passes any other option on."
 
-recovery: crash-recovery ## cold, then warm, over the same data directory
+recovery: crash-recovery ## crash recovery, cold and warm, over the same tables
 
 cold-recovery: env ## SIGKILL, empty cache, time the start
 	@$(RECOVERY) cold-recovery $(ARGS)

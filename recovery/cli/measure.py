@@ -23,7 +23,7 @@ from recovery.cli.completion import complete_session
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import make_request
-from recovery.cli.plan_text import announce, can_ask, print_plan
+from recovery.cli.plan_text import announce, can_ask, confirm, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.cli.status import find_running_session
@@ -258,7 +258,7 @@ def confirm_programs(requests: Iterable[Request], *, yes: bool) -> None:
     if not named or yes:
         return
     what = f"the stored session runs programs: {', '.join(named)}"
-    if not (is_asked := can_ask()) or not click.confirm(f"{what}. Run them?", default=False, err=True):
+    if not (is_asked := can_ask()) or not confirm(f"{what}. Run them?"):
         raise UsageError(
             "nothing was resumed" if is_asked else what,
             "if you know that the session is yours, or have read these commands, add --yes",

@@ -155,17 +155,18 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
         say(note)
     say(cost_text(requests, plans))
     is_large = sum(plan.seconds for plan in plans) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
-    if is_large and can_ask() and not yes and not _confirm("Begin?"):
+    if is_large and can_ask() and not yes and not confirm("Begin?"):
         less = "SCALE=quick, or " if any(find_experiment(request.scenario).scale for request in requests) else ""
         raise UsageError(
             "nothing was measured", f"give {less}fewer TABLES=, RUNS= or versions; --dry-run prints the plan"
         )
 
 
-def _confirm(question: str) -> bool:
+def confirm(question: str) -> bool:
+    """Returns whether the answer is yes. Raises InterruptedByUserError at Ctrl-C and Ctrl-D."""
     try:
         return click.confirm(question, default=False, err=True)
-    except click.Abort as error:  # Ctrl-C or Ctrl-D
+    except click.Abort as error:
         click.echo(err=True)  # ends the line of the question
         raise InterruptedByUserError("interrupted", "nothing was measured") from error
 

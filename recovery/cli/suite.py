@@ -200,7 +200,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     need, room = combined_need(plans), plans[0].room
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
-        f"disk: at most {need} in {requests[0].data}, less what is already built; {room} are free",
+        f"disk: {f'at most {need}' if need.bytes else 'nothing new'} in {requests[0].data}; {room} are free",
         *notes,
     ]
     for request, plan in zip(requests, plans, strict=True):
