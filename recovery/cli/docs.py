@@ -71,7 +71,8 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
 def _print(text: str) -> None:
     """Prints Markdown as it is, or with its lines wrapped and its tables drawn on a terminal."""
     if not sys.stdout.isatty():
-        click.echo(text, nl=False)
+        for line in text.splitlines():
+            print_line(line)
         return
     from rich.markdown import Markdown
 

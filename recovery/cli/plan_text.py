@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from recovery.builds.resolve import parse_version_option
-from recovery.cli.output import escaped_text
+from recovery.cli.output import escaped_text, print_line
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
@@ -167,7 +167,7 @@ def confirm(question: str) -> bool:
     try:
         return click.confirm(question, default=False, err=True)
     except click.Abort as error:
-        click.echo(err=True)  # ends the line of the question
+        print_line("", err=True)  # ends the line of the question
         raise InterruptedByUserError("interrupted", "nothing was measured") from error
 
 
