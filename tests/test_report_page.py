@@ -159,7 +159,7 @@ def test_warnings_about_all_figures_are_with_the_answer(kept_sessions: Path) -> 
 def test_the_page_has_what_shortens_the_start() -> None:
     session = everything()
     page = render(session)
-    assert advice_of(session) == "docs/shorten.md#validation"
+    assert advice_of(session) == "recovery docs shorten#validation"
     assert 'What shortens it: <a href="#shorten">Validation</a>' in page
     assert "<code>recovery docs shorten#validation</code>" in page
     words = "".join(check_page(page).texts)
