@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from recovery.builds.resolve import parse_request, parse_version_option
 from recovery.cli.options import OPTIONS, Kind, Option, options_of, repeat_command
 from recovery.cli.values import (
     absolute_path,
+    parse_own_servers,
     parse_points,
     parse_settings,
     read_queries,
@@ -28,14 +30,16 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import Experiment, ExperimentOptions, HostCapacity, default_clients
 from recovery.linux import procfs
 from recovery.linux.cgroups import usable_cpus
-from recovery.linux.files import default_data_dir, read_limited, template_dir, why_not_trusted
+from recovery.linux.files import default_data_dir, template_dir, why_not_trusted
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.model import NO_LIMITS, Limits, OwnData, Schema
-from recovery.mysqld.options import base_name, datadir_settings, parse_defaults_file
+from recovery.model import NO_LIMITS, Limits, OwnData, Schema, Version
+from recovery.mysqld.defaults_file import DefaultsFile, ServerKind, read_defaults_file, used_options
+from recovery.mysqld.options import PLACE_OPTIONS, base_name, datadir_settings
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.fmt import count_text
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_request
+from recovery.session.prepare import own_server_version
 from recovery.session.request import OwnServer, Request
 
 GivenOptions = Mapping[str, Any]
@@ -55,10 +59,15 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
     given = _with_scale(experiment, given)
     if scenario == "warm-recovery":
         given = complete_from_newest_session(given)
-    given, left_out, places = _with_defaults_file(given)
-    copied = _own_data(scenario, given, places)
+    file = None if given.get("defaults_file") is None else read_defaults_file(given["defaults_file"])
+    copied = _own_data(scenario, given, file)
     if copied is not None:
-        given, left_out = _with_its_version(given, copied), (*left_out, *own_data_notes(copied))
+        given = _with_its_version(given, copied)
+    notes: tuple[str, ...] = ()
+    if file is not None:
+        given, notes = _with_file_options(given, file, copied)
+    if copied is not None:
+        notes = (*notes, *own_data_notes(copied))
     _check_runs_and_precision(given)
     if given.get("only"):
         given = {**given, "runs": "1"}
@@ -96,7 +105,7 @@ def make_request(scenario: str, given: GivenOptions) -> Request:
             "experiment_options": options,
             "variant_specs": specs,
             "settings_of_experiment": tuple(settings.items()),
-            "unavailable": (*unavailable, *left_out),
+            "unavailable": (*unavailable, *notes),
             "data": default_data_dir(),
             "runs": experiment.runs,
             "inserts": 0 if copied is not None and copied.as_is else experiment.inserts,
@@ -284,30 +293,61 @@ def scale_sizes(experiment: Experiment, scale: str, *, cpus: int) -> dict[str, s
     return {name: str(value).format(clients=clients) for name, value in experiment.sizes.get(scale, {}).items()}
 
 
-_MAX_DEFAULTS_FILE_BYTES = 1_000_000
+_MAX_SKIPPED = 5
+"""Most files of a my.cnf's includes that are named as not read."""
 
 
-def _with_defaults_file(given: GivenOptions) -> tuple[GivenOptions, tuple[str, ...], dict[str, str]]:
-    """Returns the options with those of a my.cnf as `--set` options, a note about what was left out of it, and what it
-    says about the places of files, for a data directory of the user's own."""
-    path = given.get("defaults_file")
-    if path is None:
-        return given, (), {}
-    try:
-        text = read_limited(path, _MAX_DEFAULTS_FILE_BYTES).decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
-    settings, left_out, places = parse_defaults_file(text)
-    own = given.get("datadir") is not None
-    left_out = tuple(name for name in left_out if not (own and base_name(name) in places))
+def _with_file_options(
+    given: GivenOptions, file: DefaultsFile, copied: OwnData | None
+) -> tuple[GivenOptions, tuple[str, ...]]:
+    """Returns the options with those of a my.cnf as `--set` options, and notes about what is used of it and what is
+    not. Raises UsageError if nothing is used."""
+    used = used_options(file, partial(_server_kinds, given, copied))
+    places = dict(copied.given) if copied is not None else {}
+    left_out = tuple(name for name in used.left_out if base_name(name) not in places)
     by_hand = {base_name(pair.partition("=")[0]) for pair in given["settings"]}
     pairs = tuple(
-        f"{name}={value}" if value else name for name, value in settings.items() if base_name(name) not in by_hand
+        f"{name}={value}" if value else name for name, value in used.settings.items() if base_name(name) not in by_hand
     )
-    note = (f"Not used of {path.name}: {', '.join(left_out)}.",) if left_out else ()
+    # `innodb_data_file_path` and others are used if a copy of the user's own directory is measured.
+    count = len({*map(base_name, used.settings), *places})
+    included = f" with {count_text(file.included, 'included file')}" if file.included else ""
+    name = f"{file.path.name}{included}"
+    if not count:
+        why = f"it has only {', '.join(left_out[:3])}" if left_out else "it has no group of a server, like [mysqld]"
+        raise UsageError(
+            f"no option of DEFAULTS_FILE={file.path}{included} is used: {why}",
+            "name the file that has the server's options, or leave DEFAULTS_FILE out",
+        )
+    notes = [f"Used of {name}: {count_text(count, 'option')}."]
+    if left_out:
+        notes.append(f"Not used of {file.path.name}: {', '.join(left_out)}.")
+    if file.skipped:
+        more = f" and {len(file.skipped) - _MAX_SKIPPED:,} more" if len(file.skipped) > _MAX_SKIPPED else ""
+        notes.append(f"Not read of {file.path.name}: {', '.join(file.skipped[:_MAX_SKIPPED])}{more}.")
     # Only a command with the file itself has its places of files.
-    kept = {"defaults_file": absolute_path(path) if own else None}
-    return {**given, "settings": (*pairs, *given["settings"]), **kept}, note, places
+    kept = {"defaults_file": absolute_path(file.path) if copied is not None else None}
+    return {**given, "settings": (*pairs, *given["settings"]), **kept}, tuple(notes)
+
+
+def _server_kinds(given: GivenOptions, copied: OwnData | None = None) -> list[ServerKind]:
+    """Returns what is known of the session's servers before one of them is fetched."""
+    if copied is not None and copied.version is not None:
+        return [_kind_of(str(copied.version), copied.version)]
+    wanted = list(map(parse_version_option, split_versions(given["versions"])))
+    if given["mysqld"] and not wanted:
+        own = parse_own_servers(given["mysqld"])
+        return [_kind_of(str(server), own_server_version(server.place)) for server in own]
+    if given["image"] and not wanted:
+        return [ServerKind(given["image"])]
+    return [
+        ServerKind(one.text, one.flavor) if one.alias else _kind_of(one.text, one.like)
+        for one in wanted or [parse_version_option(DEFAULT_VERSION)]
+    ]
+
+
+def _kind_of(name: str, version: Version | None) -> ServerKind:
+    return ServerKind(name) if version is None else ServerKind(name, version.flavor, version.numbers[:2])
 
 
 # --- A data directory of the user's own
@@ -320,7 +360,7 @@ _OF_OWN_CRASH = ("inserts", "as_published")
 """Options about the crash that the tool makes."""
 
 
-def _own_data(scenario: str, given: GivenOptions, places: Mapping[str, str]) -> OwnData | None:
+def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> OwnData | None:
     """Returns what the data directory of DATADIR= holds, or None without it."""
     path, as_is = given.get("datadir"), bool(given.get("as_is"))
     if path is None:
@@ -332,6 +372,7 @@ def _own_data(scenario: str, given: GivenOptions, places: Mapping[str, str]) -> 
             raise UsageError(f"{name.upper()}= does not apply to {with_option}=", "leave one of them out")
     if as_is and scenario == "clean-start":
         raise UsageError("AS_IS= times a recovery, and clean-start has none", "leave AS_IS= out")
+    places = {} if file is None else used_options(file, partial(_server_kinds, given), only=PLACE_OPTIONS).places
     return examine(absolute_path(path).resolve(), places, as_is=as_is)
 
 

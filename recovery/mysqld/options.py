@@ -276,56 +276,11 @@ def _refuse_reserved(name: str) -> None:
     raise UsageError(f"the option '{name}' is reserved for the tool itself", f"leave it out{why}")
 
 
-_SERVER_GROUP = re.compile(r"(mysqld|server|mariadb|mariadbd)(-\d[\d.]*)?")
-_LEFT_OUT_PREFIXES = ("early_plugin_load", "init_", "plugin_", "replicate_", "require_secure", "ssl", "tls_", "wsrep_")
-_LEFT_OUT_NAMES = frozenset({"grant_tables", "read_only", "super_read_only", "innodb_read_only", "offline_mode"})
-
-
 PLACE_OPTIONS = frozenset(
     {"innodb_data_file_path", "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory"}
     | {"innodb_doublewrite_dir"}
 )
 """Options that say where InnoDB's own files are. A copy of a user's data directory has all of them in one folder."""
-
-
-def parse_defaults_file(text: str) -> tuple[Settings, tuple[str, ...], Settings]:
-    """Returns the server options of a my.cnf, the names of those that are left out, and its `PLACE_OPTIONS`.
-
-    Left out are options that the tool decides, that name files of another server, that keep the insert script from
-    writing, or that load plugins, join a cluster or need certificates; and included files."""
-    settings: Settings = {}
-    places: Settings = {}
-    left_out: dict[str, None] = {}
-    in_group = False
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("["):
-            in_group = _SERVER_GROUP.fullmatch(line.strip("[]").strip()) is not None
-        elif line.startswith("!"):
-            left_out[line] = None
-        elif in_group and line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            name, value = canonical_name(name), _file_value(value)
-            meant = base_name(name)
-            if meant in PLACE_OPTIONS:
-                places[meant] = value
-            try:
-                checked = check_user_settings({name: value})
-            except UsageError:
-                checked = {}
-            foreign = "/" in value or meant in _LEFT_OUT_NAMES or meant.startswith(_LEFT_OUT_PREFIXES)
-            if foreign or not checked or meant in TIMED_ONLY_OPTIONS:
-                left_out[name] = None
-            else:
-                settings |= checked
-    return settings, tuple(left_out), places
-
-
-def _file_value(text: str) -> str:
-    """Returns the value of an option in a my.cnf, without its quotes or the comment behind it."""
-    text = text.strip()
-    if text[:1] in ("'", '"') and text.find(text[0], 1) > 0:
-        return text[1 : text.find(text[0], 1)]
-    return text.split("#")[0].strip()
 
 
 def hint_if_unknown(name: str, listed: Collection[str]) -> str | None:

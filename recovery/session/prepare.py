@@ -49,7 +49,7 @@ def plan_ahead(request: Request) -> Plan:
     wanted = [parse_version_option(text) for text in request.versions]
     if request.mysqld:
         like = wanted[0].like if wanted else parse_release(DEFAULT_VERSION)
-        found = {own: _own_server_version(own.place) for own in request.mysqld}
+        found = {own: own_server_version(own.place) for own in request.mysqld}
         versions = [replace(version or like, build=own.name) for own, version in found.items()]
         names = {replace(like, build=own.name): str(own) for own, version in found.items() if version is None}
     elif not wanted:
@@ -63,7 +63,7 @@ def plan_ahead(request: Request) -> Plan:
     return plan_session(request, versions, names=names)
 
 
-def _own_server_version(mysqld: str) -> Version | None:
+def own_server_version(mysqld: str) -> Version | None:
     """Returns the version of a server of the user's own (MYSQLD), or None if it cannot be determined yet.
 
     The server must be unpacked on this host, and must run without libraries that would have to be fetched."""
