@@ -37,6 +37,7 @@ FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^(?:\$ )?((?:make|recovery|lsblk|mkfs.ext4|mkdir|mount|dd|zcat|docker/recovery) .*)")
 TABLES, SHARES_DATA = 100, True
 LOG = ROOT / "fixtures" / "errorlogs" / "mysql-5.7.22-crash.err"
+OPTIONS_FILE = str(ROOT / "fixtures" / "my.cnf")
 VOLUME = "/dev/nvme1n1"
 # Commands that a test host cannot run, or that another test runs.
 ELSEWHERE = {
@@ -217,14 +218,14 @@ def parse(words: list[str] | None, settings: list[str]) -> None:
     tests has the server's options file."""
     if words is None:
         return
-    words = [os.devnull if word == "/etc/mysql/my.cnf" else word for word in words]
+    words = [OPTIONS_FILE if word == "/etc/mysql/my.cnf" else word for word in words]
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(PREFIX)]:
             patch.delenv(name)
         patch.setattr("recovery.cli.parse.examine", examined)
         for setting in settings:
             name, _, value = setting.partition("=")
-            patch.setenv(BY_NAME[name.lower()].variable, os.devnull if name == "DEFAULTS_FILE" else value)
+            patch.setenv(BY_NAME[name.lower()].variable, OPTIONS_FILE if name == "DEFAULTS_FILE" else value)
         command: click.Command = cli
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):
             _, found, words = command.resolve_command(click.Context(command), words)
