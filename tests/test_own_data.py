@@ -15,9 +15,9 @@ from otherusers import as_user, needs_root
 
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import own_data_notes
-from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
 from recovery.model import OwnData, parse_version
-from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_names
+from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_names, keeps_redo_log
 
 PAGE = 16384
 
@@ -367,3 +367,81 @@ def test_which_servers_may_be_started(
 )
 def test_names_are_hidden(line: str, hidden: str, datadir: Path) -> None:
     assert hide_names(line, datadir) == hidden
+
+
+# -- the shape of the redo log, which AS_IS recovers as it is
+
+REDO_OF = {
+    "5.7.22": (("innodb_log_file_size", "268435456"),),
+    "5.6.24": (("innodb_log_file_size", "50331648"), ("innodb_log_files_in_group", "3")),
+    "8.0.31": (("innodb_redo_log_capacity", "1073741824"),),
+    "mariadb-10.11.5": (("innodb_log_file_size", "100663296"),),
+}
+
+
+def own_with_redo(version: str) -> OwnData:
+    settings = (("innodb_page_size", "16384"), *REDO_OF[version])
+    return OwnData(Path("/snap"), True, parse_version(version), True, 1, 9, 99, 999, "", settings)
+
+
+@pytest.mark.parametrize(
+    ("version", "options", "is_kept"),
+    [
+        ("5.7.22", "innodb_log_file_size=256M", True),
+        ("5.7.22", "innodb_log_file_size=268440000", True),
+        ("5.7.22", "innodb_log_file_size=48M", False),
+        ("5.7.22", "loose-innodb-log-file-size=512M", False),
+        ("5.7.22", "innodb_log_file_size=256M innodb_log_files_in_group=3", False),
+        ("5.7.22", "innodb_redo_log_capacity=512M", True),
+        ("5.7.22", "innodb_redo_log_capacity=1G", False),
+        ("5.7.22", "innodb_log_buffer_size=64M", True),
+        ("5.6.24", "innodb_log_file_size=48M", True),
+        ("5.6.24", "innodb_log_files_in_group=3", True),
+        ("5.6.24", "innodb_log_files_in_group=2", False),
+        ("8.0.31", "innodb_redo_log_capacity=1G", True),
+        ("8.0.31", "innodb_redo_log_capacity=2G", False),
+        ("8.0.31", "innodb_log_file_size=512M", True),
+        ("8.0.31", "innodb_log_file_size=48M", False),
+        ("8.0.31", "innodb_redo_log_capacity=1G innodb_log_file_size=48M", True),
+        ("mariadb-10.11.5", "innodb_log_file_size=96M innodb_log_files_in_group=2", True),
+        ("mariadb-10.11.5", "innodb_log_file_size=1G", False),
+        ("mariadb-10.11.5", "innodb_encrypt_log=ON", False),
+        ("mariadb-10.11.5", "innodb_encrypt_log=0", True),
+    ],
+)
+def test_options_that_describe_the_redo_log_keep_it(version: str, options: str, is_kept: bool) -> None:
+    settings = {name: value for name, _, value in (option.partition("=") for option in options.split())}
+    assert keeps_redo_log(own_with_redo(version), settings) is is_kept
+
+
+@pytest.mark.parametrize("as_is", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--variant", "plain:", "--variant", "redo48:innodb_log_file_size=48M"],
+        ["--variant", "plain:", "--variant", "same:innodb_log_file_size=256M"],
+        ["--set", "innodb_log_files_in_group=4"],
+        ["--set", "innodb_redo_log_capacity=100M"],
+    ],
+)
+def test_another_shape_of_the_redo_log_is_refused_where_it_is_recovered_as_it_is(
+    given: list[str], as_is: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without AS_IS the crash is made with such a log."""
+    own = replace(own_with_redo("5.7.22"), as_is=as_is)
+    monkeypatch.setattr("recovery.cli.parse.examine", lambda *_, **__: own)
+    words = ["--datadir", "/snap", *(["--as-is"] if as_is else []), *given]
+    if not as_is:
+        request_from_arguments("crash-recovery", words)
+        return
+    with pytest.raises(OptionConflictError, match="does not change the redo that AS_IS= recovers") as caught:
+        request_from_arguments("crash-recovery", words)
+    assert "the log of /snap has innodb_log_file_size=268435456" in caught.value.hint
+
+
+def test_the_options_of_the_servers_own_file_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recovery.cli.parse.examine", lambda *_, **__: own_with_redo("5.7.22"))
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\ninnodb_log_file_size=256M\n")
+    words = ["--datadir", "/snap", "--as-is", "--defaults-file", str(file)]
+    assert dict(request_from_arguments("crash-recovery", words).server_options) == {"innodb_log_file_size": "256M"}

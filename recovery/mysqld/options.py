@@ -54,7 +54,9 @@ _MAX_VALUE_CHARS = 4096
 _FORMER_NAMES = {"table_cache": "table_open_cache"}
 """Former names of options: MariaDB 10.11 still accepts this one."""
 REDO_CAPACITY = "innodb_redo_log_capacity"
-REDO_FILE_OPTIONS = frozenset({"innodb_log_file_size", "innodb_log_files_in_group"})
+REDO_FILE_SIZE, REDO_FILE_COUNT = "innodb_log_file_size", "innodb_log_files_in_group"
+REDO_FILE_OPTIONS = frozenset({REDO_FILE_SIZE, REDO_FILE_COUNT})
+ENCRYPTED_REDO = "innodb_encrypt_log"
 _MONITOR_OPTION = "innodb_monitor_enable"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -161,14 +163,14 @@ def adapt_redo_capacity(version: Version, settings: Mapping[str, str]) -> Settin
     knows, rest = can(version, "redo_log_capacity"), {one: settings[one] for one in settings if one != name}
     if REDO_FILE_OPTIONS & set(map(base_name, rest)):
         return dict(settings) if knows and name == REDO_CAPACITY else rest
-    capacity = _parse_size(settings.get(name, ""))
+    capacity = parse_size(settings.get(name, ""))
     if capacity is None or knows:
         return dict(settings)
     files = 1 if can(version, "one_redo_file") else 2
     return rest | {"innodb_log_file_size": str(capacity // files)}
 
 
-def _parse_size(size: str) -> int | None:
+def parse_size(size: str) -> int | None:
     """Returns the number of bytes in a size such as `1073741824` or `1G`, or None if it is not a size."""
     number, unit = (size[:-1], size[-1].lower()) if size[-1:].lower() in _UNITS else (size, "")
     return int(number) * _UNITS.get(unit, 1) if number.isdecimal() else None

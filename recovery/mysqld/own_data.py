@@ -17,8 +17,19 @@ from pathlib import Path
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.cleanup import SERVER_NAMES, servers_in
 from recovery.linux.files import clone_or_copy, decoded_name
-from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, parse_version
-from recovery.mysqld.options import FLAG, PLACE_OPTIONS, Settings
+from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, can, parse_version
+from recovery.mysqld.options import (
+    ENCRYPTED_REDO,
+    FLAG,
+    PLACE_OPTIONS,
+    REDO_CAPACITY,
+    REDO_FILE_COUNT,
+    REDO_FILE_OPTIONS,
+    REDO_FILE_SIZE,
+    Settings,
+    base_name,
+    parse_size,
+)
 from recovery.mysqld.redo_log import archived_redo_files, parse_page_bytes, redo_files, was_shut_down
 
 OWN_SCHEMA, OWN_TABLES = "crash_recovery_test", 100
@@ -320,13 +331,44 @@ def _version(path: Path, redo: list[Path]) -> tuple[Version | None, bool]:
     return max(versions, default=None), False
 
 
+_REDO_FILES_OF_CAPACITY = 32
+_DEFAULT_REDO_FILES, _DEFAULT_REDO_BYTES = 2, 48 << 20
+_LARGEST_PAGE = 1 << 16
+"""Servers round the size of a redo file down to whole pages."""
+
+
 def _redo_settings(redo: list[Path]) -> Settings:
-    """Returns the options with which a server keeps the redo log as it is: it would be made anew in another size."""
+    """Returns the options with which a server keeps the redo log as it is: in another size it would be rebuilt."""
     largest = max(file.stat().st_size for file in redo)
     if redo[0].name.startswith("#"):
-        return {"innodb_redo_log_capacity": str(32 * largest)}
-    files = {} if len(redo) <= 2 else {"innodb_log_files_in_group": str(len(redo))}
-    return {"innodb_log_file_size": str(largest), **files}
+        return {REDO_CAPACITY: str(_REDO_FILES_OF_CAPACITY * largest)}
+    files = {} if len(redo) <= _DEFAULT_REDO_FILES else {REDO_FILE_COUNT: str(len(redo))}
+    return {REDO_FILE_SIZE: str(largest), **files}
+
+
+def keeps_redo_log(own: OwnData, settings: Mapping[str, str]) -> bool:
+    """Returns whether a server with these options uses the redo log that is there, and does not rebuild it."""
+    there, given = dict(own.settings), {base_name(name): value for name, value in settings.items()}
+    if given.get(ENCRYPTED_REDO, "OFF").upper() not in ("OFF", "0", "FALSE"):
+        return False
+    if not given.keys() & {REDO_CAPACITY, *REDO_FILE_OPTIONS}:
+        return True
+
+    def size(name: str, usual: int) -> int:
+        return (parse_size(given[name]) or 0) if name in given else usual
+
+    if REDO_CAPACITY in there:
+        by_files = size(REDO_FILE_SIZE, _DEFAULT_REDO_BYTES) * size(REDO_FILE_COUNT, _DEFAULT_REDO_FILES)
+        more = size(REDO_CAPACITY, by_files) - int(there[REDO_CAPACITY])
+        return 0 <= more < _LARGEST_PAGE * _REDO_FILES_OF_CAPACITY
+    is_one = own.version is not None and can(own.version, "one_redo_file")
+    files, bytes_each = (
+        1 if is_one else int(there.get(REDO_FILE_COUNT, _DEFAULT_REDO_FILES)),
+        int(there[REDO_FILE_SIZE]),
+    )
+    by_capacity = bytes_each if REDO_FILE_COUNT in given else size(REDO_CAPACITY, bytes_each * files) // files
+    is_same_count = is_one or size(REDO_FILE_COUNT, files) == files
+    return is_same_count and 0 <= size(REDO_FILE_SIZE, by_capacity) - bytes_each < _LARGEST_PAGE
 
 
 def _undo_settings(files: list[_File]) -> Settings:

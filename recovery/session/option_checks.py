@@ -32,6 +32,7 @@ from recovery.model import (
 from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import (
     DEFAULT_CONNECTIONS,
+    ENCRYPTED_REDO,
     POOL_OPTIONS,
     REDO_CAPACITY,
     REDO_FILE_OPTIONS,
@@ -41,7 +42,7 @@ from recovery.mysqld.options import (
     max_open_tables,
     needed_open_files,
 )
-from recovery.mysqld.own_data import check_server
+from recovery.mysqld.own_data import check_server, keeps_redo_log
 from recovery.session.engine import Engine, Say
 from recovery.session.plan import datadir_specs, restricted_questions
 from recovery.session.request import Request
@@ -88,6 +89,26 @@ def check_own_data(request: Request) -> None:
             raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
     if any(one.layout or one.schemas for one in request.named_settings):
         raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
+
+
+_REDO_SHAPES = REDO_FILE_OPTIONS | {REDO_CAPACITY, ENCRYPTED_REDO}
+
+
+def check_redo_as_is(request: Request) -> None:
+    """Raises OptionConflictError for another shape of the redo log than that which AS_IS recovers."""
+    own, common = request.schema.own, _options_from_set(request)
+    given = [one for one in user_options(request) if base_name(one.name) in _REDO_SHAPES]
+    if own is None or not own.as_is or not given:
+        return
+    is_kept = keeps_redo_log(own, dict(request.server_options))
+    there = ", ".join(f"{name}={value}" for name, value in own.settings if name in _REDO_SHAPES)
+    for one in given:
+        if not (is_kept and one in common):
+            raise OptionConflictError(
+                f"{one.text} does not change the redo that AS_IS= recovers; the server would rebuild its log in the "
+                "timed start",
+                f"leave it out: the log of {own.path} has {there}; without AS_IS= the crash is made with such a log",
+            )
 
 
 def check_own_version(request: Request, versions: Sequence[Version]) -> None:
@@ -378,7 +399,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 RULES: tuple[Callable[[Request], None], ...] = (
-    check_servers, check_own_data, check_floor, check_precision, check_fail_over, check_prediction,
+    check_servers, check_own_data, check_redo_as_is, check_floor, check_precision, check_fail_over, check_prediction,
     check_option_clashes, check_layouts, check_unique_names, check_known_versions, check_trace,
 )  # fmt: skip
 """What a request must fulfil before anything is fetched or built."""
