@@ -511,6 +511,8 @@ CAPABILITIES: dict[str, _VersionRanges] = {
     "innodb_views_renamed": _VersionRanges(((8, 0, 3), None), None),
     # the redo log names the modified files, so that no other has to be opened before it is applied (WL#7142)
     "redo_names_files": _VersionRanges(((5, 7, 5), None), ((10, 2, 2), None)),
+    # it is documented that recovery accesses only the modified files; the manual of 8.0 says that it scans directories
+    "promises_modified_files_only": _VersionRanges(((5, 7, 5), (8, 0, 0)), ((10, 2, 2), None)),
     # the definitions of all tables are in the server's own tables, against which it checks every file at a start
     "data_dictionary": _VersionRanges(((8, 0, 0), None), None),
     # recovery reads every file although the redo log names the modified ones (MDEV-18733, corrected in 10.3 by default)

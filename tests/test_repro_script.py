@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,11 @@ from sessions import FIXTURES
 from waiting import until
 
 from recovery.analysis.summary import summarise
+from recovery.cli.bug_finding import Finding, find
 from recovery.cli.bundle_scripts import repro_script
 from recovery.model import Layout, Schema, Session
 from recovery.report.stored_session import load_session
-from recovery.report.summary_text import slowest_start
+from recovery.report.summary_text import seconds_with_digits, slowest_start
 from recovery.workload.inserts import HEARTBEAT, insert_statements
 from recovery.workload.schema import script_statements
 
@@ -32,6 +34,17 @@ echo "Database was not shutdown normally!"
 [ -e "$RECORD/hanging" ] || echo "$0: ready for connections."
 exec tail -f /dev/null
 """
+STRACE = """#!/bin/bash
+while [[ $1 != */mysqld ]]; do
+    [[ $1 != -o ]] || echo 'read(9</x/mysql/user.ibd>, "", 9) = 9
+[pid 7] pread64(8</data/d/table_1.ibd>, ""..., 9, 0) = 9
+[pid 7] pread64(7</data/d/table_1.ibd>, ""..., 9, 0) = 9
+[pid 7] openat(AT_FDCWD</data>, "./d@002dx/table_2.ibd", O_RDONLY) = 8</data/d@002dx/table_2.ibd>' > "$2"
+    echo "$1" >> "$RECORD/strace"
+    shift
+done
+exec "$@"
+"""
 CLIENT = """#!/bin/bash
 echo "-- $*" >> "$RECORD/sql"
 exec cat >> "$RECORD/sql"
@@ -41,7 +54,7 @@ exec cat >> "$RECORD/sql"
 def script_of(session: Session) -> str | None:
     slow = slowest_start(session, summarise(session))
     assert slow is not None
-    return repro_script(session, "s", slow)
+    return repro_script(session, "s", slow, find(session, slow))
 
 
 def with_settings(**settings: str | int | None) -> Session:
@@ -54,8 +67,8 @@ class Host:
 
     folder: Path
 
-    def start(self, session: Session, **settings: str) -> subprocess.Popen[str]:
-        script = script_of(session)
+    def start(self, session: Session, script: str | None = None, **settings: str) -> subprocess.Popen[str]:
+        script = script or script_of(session)
         assert script is not None
         (self.folder / "repro.sh").write_text(script)
         environment = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "RECORD": str(self.record)}
@@ -68,8 +81,8 @@ class Host:
             text=True,
         )
 
-    def run(self, session: Session, **settings: str) -> subprocess.CompletedProcess[str]:
-        started = self.start(session, **settings)
+    def run(self, session: Session, script: str | None = None, **settings: str) -> subprocess.CompletedProcess[str]:
+        started = self.start(session, script, **settings)
         output, errors = started.communicate()
         return subprocess.CompletedProcess(started.args, started.returncode, output, errors)
 
@@ -107,8 +120,9 @@ def test_the_script_starts_kills_and_times_the_server(host: Host) -> None:
     done = host.run(SESSION, RUNS="2")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    version, *starts = done.stdout.splitlines()
+    version, *starts, mean = done.stdout.splitlines()
     assert "Ver 5.7.22" in version
+    assert re.fullmatch(r"Startup after SIGKILL takes \d\.\d\d s warm with 3 tables, mean of 2 runs", mean)
     assert [line.partition(":")[0] for line in starts] == ["warm start 1", "warm start 2"]
     assert all(line.endswith('until "ready for connections"; Database was not shutdown normally!') for line in starts)
     assert list(host.work.iterdir()) == []
@@ -144,6 +158,51 @@ def test_the_script_makes_the_tables_and_inserts_of_the_tool(schema: Schema, hos
     # The tool inserts rows after it has made all tables.
     assert sorted(host.statements[: len(tables)]) == sorted(tables)
     assert host.statements[len(tables) :] == 2 * inserts, "for the warm-up and for the timed start"
+
+
+def test_the_figures_of_the_synopsis_are_printed_for_each_setting(host: Host, kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-26-what-helps-8.0.31")
+    script = script_of(session) or ""
+    synopsis = (
+        "Startup after SIGKILL takes 61.1 s cold with plain, and 25.9 s with force-recovery (8.0.31, 200,000 tables)"
+    )
+    assert f"\n#     {synopsis}\n" in script
+    done = host.run(session)
+    assert done.returncode == 0, done.stderr
+    means = [line.partition(",")[0] for line in done.stdout.splitlines() if "mean of 1 run" in line]
+    assert [re.sub(r"\d\.\d\d", "N", mean) for mean in means] == [
+        "Startup after SIGKILL takes N s warm with plain", "Startup after SIGKILL takes N s warm with force-recovery",
+    ]  # fmt: skip
+    starts = (host.record / "starts").read_text().splitlines()
+    assert ["innodb_force_recovery=1" in line for line in starts] == 6 * [False] + [True]
+    assert [re.findall(r"my\S*\.cnf", line) for line in starts] == 4 * [["my.cnf"]] + 3 * [["my-2.cnf"]]
+
+
+@pytest.mark.parametrize("verb", ["reads", "opens"])
+def test_the_files_of_the_synopsis_are_counted(verb: str, host: Host) -> None:
+    (host.folder / "bin" / "strace").write_text(STRACE)
+    (host.folder / "bin" / "strace").chmod(0o755)
+    slow = slowest_start(SESSION, summarise(SESSION))
+    assert slow is not None
+    script = repro_script(SESSION, "s", slow, Finding(f"Crash recovery {verb} all 2 files", verb))
+    done = host.run(SESSION, script=script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"Crash recovery {verb} 2 files, 3 were modified"
+    calls = {"reads": "trace=read,pread64", "opens": "trace=?open,openat"}
+    assert calls[verb] in (host.record / "strace").read_text().splitlines()
+    assert servers_left(host) == []
+
+
+@pytest.mark.parametrize("seconds", [0.004, 0.996, 1.005, 9.994, 9.995, 10.04, 39.77, 99.94, 99.95, 181.4])
+def test_seconds_have_the_digits_of_the_report(seconds: float) -> None:
+    script = script_of(SESSION) or ""
+    function = script[script.index("seconds() {") :].partition("\n}\n")[0]
+    milliseconds = str(round(1000 * seconds))
+    shown = subprocess.run(
+        ["bash", "-c", f"{function}\n}}\nseconds {milliseconds}"], capture_output=True, text=True, check=True
+    )
+    # Python rounds a half to the even digit.
+    assert shown.stdout == seconds_with_digits(seconds + 1e-9)
 
 
 def test_without_inserts_a_system_table_is_changed(host: Host) -> None:

@@ -88,6 +88,7 @@ def test_spelling_makes_no_other_version() -> None:
         ("disable_redo", "mariadb-10.11.5", "8.0.31"),
         ("redo_names_files", "5.7.4", "5.7.5"),
         ("redo_names_files", "mariadb-10.2.1", "mariadb-10.2.2"),
+        ("promises_modified_files_only", "8.0.15", "5.7.44"),
         ("opens_only_named_files", "mariadb-10.2.22", "mariadb-10.2.23"),
         ("opens_only_named_files", "mariadb-10.3.13", "mariadb-10.3.14"),
         ("opens_only_named_files", "mariadb-10.4.3", "mariadb-10.4.4"),

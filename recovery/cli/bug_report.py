@@ -9,12 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
-from recovery.analysis.statistics import compare_means
 from recovery.analysis.summary import (
     Summary,
-    interval_factor,
     is_compared,
-    main_values,
     mean,
     measured_runs_by_cell,
     own_read_requests,
@@ -22,19 +19,18 @@ from recovery.analysis.summary import (
     summarise,
 )
 from recovery.analysis.warnings import findings
-from recovery.model import CallChain, Flavor, Run, Session, Table, can, metric, parse_version
+from recovery.cli.bug_finding import Finding, build_name, find, slowest_run, touched_files, without_build
+from recovery.model import CallChain, Flavor, Run, Session, Table, metric
 from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
     CLAIM,
-    FAILS,
     MANUAL,
-    OPENS_ONLY,
     answers,
     cell_without_base,
-    claim_verdict,
+    compare_ends,
     seconds_with_digits,
 )
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
@@ -48,18 +44,13 @@ _MAX_CELLS = 10
 """Most rows of the table of a load."""
 _NAMES = ("version", "variant")
 _STATED_ABOVE = ("version", "runs")
+_ABOUT_FILES = ("opened", "modified")
 _YOURS = "[yours to write]"
 _NEEDED = "Crash recovery needs only the files that were modified since the last checkpoint."
 _PROMISED = f"{CLAIM} (the manual of 5.7, {MANUAL})."
 
 Section = tuple[str, tuple["str | Table | tuple[str, ...]", ...]]
 """A heading and what is under it: paragraphs, tables, and lines that stay as they are."""
-
-
-def slowest_run(session: Session, slow: Summary | None) -> Run | None:
-    """Returns the slowest measured run of the slowest cell."""
-    runs = measured_runs_by_cell(session).get((slow.version, slow.variant), ()) if slow else ()
-    return max(runs, key=lambda run: run.metrics.get("startup_s") or 0.0, default=None)
 
 
 def render_bug_report(
@@ -76,8 +67,9 @@ def render_bug_report(
     `slow` is the slowest start, and None if the session measured something else; `script` the name of the script that
     repeats the test, and `log` the error log of the slowest start, both None if there is none; `compared` is the time
     of another product's server, in words."""
-    fields = dict(_fields(session, product, slow))
-    sections = [section for section in _sections(session, product, slow, script, log, compared) if section[1]]
+    finding = find(session, slow)
+    fields = dict(_fields(session, product, finding))
+    sections = [section for section in _sections(session, product, slow, finding, script, log, compared) if section[1]]
     lines = _plain(fields, sections) if product is Flavor.MYSQL else _jira(fields, sections)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -93,66 +85,42 @@ _PROJECTS = {
 """The project and the component in the Jira of each vendor."""
 
 
-def _fields(session: Session, product: Flavor, slow: Summary | None) -> Iterator[tuple[str, str]]:
-    versions = ", ".join(_release(session, version) for version in _affected(session))
+def _fields(session: Session, product: Flavor, finding: Finding) -> Iterator[tuple[str, str]]:
+    affected = _affected(session, finding)
+    versions = ", ".join(dict.fromkeys(_release(session, version) for version in affected))
     if product is not Flavor.MYSQL:
         project, component = _PROJECTS[product]
         yield from (("Project", project), ("Issue Type", "Bug"), ("Component/s", component))
         system = session.environment.get("os") or "Linux"
-        yield from (("Summary", _synopsis(session, slow)), ("Affects Version/s", versions))
+        yield from (("Summary", finding.synopsis), ("Affects Version/s", versions))
         yield "Environment", f"{system}; {_host(session)}; {_storage(session)}"
         return
     severity = "S5 (Performance)" if is_compared(session) else "[S1 to S3: yours to choose]"
-    yield from (("Synopsis", _synopsis(session, slow)), ("Category", _CATEGORY), ("Severity", severity))
+    yield from (("Synopsis", finding.synopsis), ("Category", _CATEGORY), ("Severity", severity))
     known = [str(fact) for name in ("os", "kernel") if (fact := session.environment.get(name))]
     yield from (("Version", versions), ("OS", ", ".join(("Linux", *known))))
     architecture = str(session.environment.get("architecture") or "")
     yield "CPU Architecture", _ARCHITECTURES.get(architecture, architecture or "Any")
 
 
-def _affected(session: Session) -> tuple[str, ...]:
-    """Returns the versions of which a trace shows the defect; all of them if it shows none."""
-    cells = measured_runs_by_cell(session).items()
-    found = dict.fromkeys(version for (version, _), runs in cells if _defect(session, runs[0]))
-    return tuple(found) or session.versions
+def _affected(session: Session, finding: Finding) -> tuple[str, ...]:
+    """Returns the versions that touch files against the documentation, if the report is about that; else all."""
+    if not finding.verb:
+        return session.versions
+    found = (one.version for one in summarise(session) if one.count and touched_files(session, one))
+    return tuple(dict.fromkeys(found))
 
 
 def _release(session: Session, version: str) -> str:
     """Returns the version as its vendor writes it: MariaDB's without a prefix, Percona's with its build."""
     if version.startswith(Flavor.PERCONA):
-        return _server(session, version).get("@version") or version.removeprefix("percona-")
-    return version.removeprefix("mariadb-")
+        return _server(session, version).get("@version") or without_build(version).removeprefix("percona-")
+    return without_build(version).removeprefix("mariadb-")
 
 
 def _server(session: Session, version: str) -> dict[str, str]:
     """Returns the facts about a version's server, of its first variant if each has its own."""
     return next((facts for name, facts in session.servers.items() if name.partition(" ")[0] == version), {})
-
-
-def _synopsis(session: Session, slow: Summary | None) -> str:
-    if slow is None:
-        return f"{session.title}: {', '.join(session.versions)}"
-    run = slowest_run(session, slow)
-    if run is not None and (defect := _defect(session, run)) is not None:
-        return defect
-    tables = f" with {run.tables:,} tables" if run and run.tables else ""
-    version = f" ({slow.version})" if len(session.versions) > 1 else ""
-    # A variant of the experiment `scale` is named after its tables, too.
-    variant = slow.variant.removesuffix(f"-{run.tables}") if run else slow.variant
-    return f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}"
-
-
-def _defect(session: Session, run: Run) -> str | None:
-    """Returns what a traced crash start does against the documentation, in words; None if it does nothing against it,
-    was not traced, or is of a version that promises nothing."""
-    runs = measured_runs_by_cell(session)[run.version, run.variant]
-    verdict = claim_verdict(runs)
-    touched = {FAILS: ("reads", run.tablespaces_read), OPENS_ONLY: ("opens", run.tablespaces_opened)}.get(verdict)
-    if touched is None or not touched[1] or not _names_modified_files(run.version):
-        return None
-    verb, count = touched
-    files = f"all {count:,} files" if count == run.tables else f"{count:,} files"
-    return f"Crash recovery of {run.version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
 
 
 def _host(session: Session) -> str:
@@ -196,6 +164,7 @@ def _sections(
     session: Session,
     product: Flavor,
     slow: Summary | None,
+    finding: Finding,
     script: str | None,
     log: str | None,
     compared: str | None,
@@ -204,10 +173,12 @@ def _sections(
     cells = [one for one in summarise(session) if one.count] if is_compared(session) else ()
     figures: Table | str = "The tables are in report.txt in the archive."
     if cells:
-        figures = (_load_table if slow is None else _startup_table)(session, cells)
+        files = not finding.compared
+        figures = _load_table(session, cells) if slow is None else _startup_table(session, cells, files=files)
     other = (compared,) if compared is not None else ()
-    yield "Actual behaviour", (*answers(session, each_version=slow is None), figures, *other)
-    yield "Expected behaviour", (_YOURS if slow is None else _expected(session, product, slow),)
+    found = answers(session, each_version=slow is None, reason=not finding.compared)
+    yield "Actual behaviour", (*found, figures, *other)
+    yield "Expected behaviour", tuple([_YOURS] if slow is None else _expected(session, product, slow, finding))
     run = slowest_run(session, slow)
     if run is not None:
         lines = _log_lines(log) if log is not None else [run.crash_proof] if run.crash_proof else []
@@ -227,9 +198,10 @@ def _sections(
 
 def _description(session: Session, product: Flavor) -> Iterator[str]:
     for version in session.versions:
-        facts = _server(session, version)
+        facts, build = _server(session, version), build_name(version)
         sha256 = f"SHA-256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
-        yield f"{version}: {', '.join(filter(None, (facts.get('@version_comment'), sha256))) or 'not known'}"
+        name = f"Build {build}, {without_build(version)}" if build else version
+        yield f"{name}: {', '.join(filter(None, (facts.get('@version_comment'), sha256))) or 'not known'}"
     if product is Flavor.MYSQL:
         yield f"Host: {_host(session)}"
         yield f"Storage: {_storage(session)}"
@@ -238,8 +210,9 @@ def _description(session: Session, product: Flavor) -> Iterator[str]:
             yield f"{what}: {given}"
 
 
-def _startup_table(session: Session, cells: Sequence[Summary]) -> Table:
-    """Returns the means of all cells: seconds, and what was read for each table of the schema.
+def _startup_table(session: Session, cells: Sequence[Summary], *, files: bool) -> Table:
+    """Returns the means of all cells: seconds, what was read for each table of the schema, and with `files` how many
+    files were opened and modified.
 
     The version and the number of runs are left out if they are the same everywhere: the text above states them."""
     measured = measured_runs_by_cell(session)
@@ -248,7 +221,9 @@ def _startup_table(session: Session, cells: Sequence[Summary]) -> Table:
     shown = {
         header: values
         for header, values in columns.items()
-        if set(values) != {fmt.ABSENT} and (header not in _STATED_ABOVE or len(set(values)) > 1)
+        if set(values) != {fmt.ABSENT}
+        and (header not in _STATED_ABOVE or len(set(values)) > 1)
+        and (files or header not in _ABOUT_FILES)
     }
     numeric = tuple(header not in _NAMES for header in shown)
     return Table("", tuple(shown), tuple(zip(*shown.values(), strict=True)), numeric=numeric, keys=numeric.count(False))
@@ -296,32 +271,22 @@ def _rounded(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def _expected(session: Session, product: Flavor, slow: Summary) -> str:
-    """Returns what can be expected: by the manual if the start was traced, else by a faster version."""
+def _expected(session: Session, product: Flavor, slow: Summary, finding: Finding) -> Iterator[str]:
+    """Yields what can be expected: by the manual if the report is about files, else by a faster version; nothing if
+    neither says it."""
     runs = measured_runs_by_cell(session)[slow.version, slow.variant]
-    opened = mean(run.tablespaces_opened for run in runs)
-    modified = mean(run.tablespaces_modified for run in runs)
-    if not any(run.crash_proof for run in runs):
-        return _YOURS
-    if opened is not None and modified is not None and opened > modified and _names_modified_files(slow.version):
+    if finding.verb:
+        done = {"reads": ("read", "tablespaces_read"), "opens": ("opened", "tablespaces_opened")}
+        word, name = done[finding.verb]
+        touched, modified = (mean(getattr(run, each) for run in runs) or 0.0 for each in (name, "tablespaces_modified"))
         rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else _PROMISED
-        return f"{rule} Here {opened:,.0f} are opened, and {modified:,.0f} were modified."
+        yield f"{rule} Here {touched:,.0f} are {word}, and {modified:,.0f} were modified."
+        return
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
-    fast = min(others, key=lambda one: one.mean or 0.0)
-    values = (main_values(session, measured_runs_by_cell(session)[one.version, one.variant]) for one in (slow, fast))
-    effect = compare_means(*values, factor=interval_factor(session))
-    if effect is not None and effect.differs:
-        return (
-            f"{slow.version} takes no longer than {fast.version}, which needs {seconds_with_digits(fast.mean or 0.0)}."
-        )
-    return _YOURS
-
-
-def _names_modified_files(version: str) -> bool:
-    try:
-        return can(parse_version(version), "redo_names_files")
-    except ValueError:
-        return False
+    ends = compare_ends(session, others)
+    if any(run.crash_proof for run in runs) and ends.slow == slow and ends.differ:
+        fast = seconds_with_digits(ends.fast.mean or 0.0)
+        yield f"{slow.version} takes no longer than {ends.fast.version}, which needs {fast}."
 
 
 def _sampled_stack(session: Session, slow: Summary | None) -> tuple[CallChain, Run] | None:

@@ -26,7 +26,8 @@ from pathlib import Path, PurePath
 import click
 
 from recovery.analysis.summary import Summary, summarise
-from recovery.cli.bug_report import render_bug_report, slowest_run
+from recovery.cli.bug_finding import find, slowest_run
+from recovery.cli.bug_report import render_bug_report
 from recovery.cli.bundle_scripts import REPRO_SCRIPT, options_file, repro_script, sql_scripts
 from recovery.cli.completion import complete_session
 from recovery.cli.mask import (
@@ -328,7 +329,7 @@ def _bundle_session(name: str, session: Session, product: Flavor, *, raw: Path, 
     }
     files["host.txt"] = "\n\n".join(map(render_table, setup_tables(masked))).encode() + b"\n"
     slow = slowest_start(masked, summarise(masked)) if masked.has_caches else None
-    script = repro_script(masked, name, slow) if slow is not None else None
+    script = repro_script(masked, name, slow, find(masked, slow)) if slow is not None else None
     if script is not None:
         files[REPRO_SCRIPT] = script.encode()
     run = slowest_run(masked, slow)

@@ -16,6 +16,7 @@ from typing import Any
 import jinja2
 
 from recovery.analysis.summary import Summary
+from recovery.cli.bug_finding import Finding
 from recovery.cli.mask import PLACEHOLDER, split_options, split_words
 from recovery.cli.options import BY_NAME, OPTIONS, repeat_command
 from recovery.cli.parse import field_values
@@ -23,7 +24,7 @@ from recovery.cli.values import parse_variants
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments.clean_start import CLEAN_START
 from recovery.linux.files import template_dir
-from recovery.model import SECOND_START, Cache, Layout, Schema, Session
+from recovery.model import SECOND_START, SETTINGS_AXIS, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
 from recovery.session.request import Request
 from recovery.workload.first_queries import stored_script
@@ -195,15 +196,16 @@ _NEED_OPTIONS = (Layout.ENCRYPTED, Layout.COMPRESSED)
 _FIRST_TABLE = f"{Schema.database}.table_1 "
 
 
-def repro_script(session: Session, name: str, slow: Summary) -> str | None:
-    """Returns the script that repeats the starts of a masked session, with the tables and options of its slowest start.
+def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -> str | None:
+    """Returns the script that repeats the starts of a masked session, with the tables and options of its slowest start,
+    and those of the settings that are compared with it. It prints the figures of the report's synopsis.
 
     None if the script cannot make such tables, if they are the user's own, or if the settings are invalid."""
     if session.settings.get("datadir"):
         return None
     try:
         found = _schemas(session)
-        schema = next((one for label, one in found.items() if label and slow.variant.endswith(f"-{label}")), found[""])
+        schema = _schema_of(slow, found)
         inserts = _setting(session, "inserts", Request.inserts)
         runs = _setting(session, "runs", _DEFAULT_RUNS)
     except RecoveryError:
@@ -211,7 +213,10 @@ def repro_script(session: Session, name: str, slow: Summary) -> str | None:
     if schema.layout in _NEED_OPTIONS:
         return None
     own_inserts = bool(session.settings.get("insert_template"))
-    options, timed = _script_options(session, slow)
+    others = (one for one in finding.compared if one.version == slow.version and one.variant != slow.variant)
+    cells = [slow, *(one for one in others if _schema_of(one, found) == schema)]
+    settings = [_settings_name(session, one) for one in cells] if len(cells) > 1 else [""]
+    options = [_script_options(session, one) for one in cells]
     environment = jinja2.Environment(  # noqa: S701 - a script, not a page
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -225,14 +230,27 @@ def repro_script(session: Session, name: str, slow: Summary) -> str | None:
         inserts=inserts,
         runs=runs,
         caches=" ".join(_caches(session)),
-        options=options,
-        timed=timed,
+        variants=[
+            {"name": one, "options": lines, "timed": timed}
+            for one, (lines, timed) in zip(settings, options, strict=True)
+        ],
+        synopsis=" ".join(finding.synopsis.split()),
+        title=session.title,
+        verb=finding.verb,
         open_files=files if (files := _server_facts(session, slow).get("@open_files_limit", "")).isdecimal() else "",
         signal="TERM" if session.scenario == CLEAN_START.name else "KILL",
         heartbeat=HEARTBEAT,
         insert=None if own_inserts else _after(_FIRST_TABLE, insert_statements(_one_table(schema), count=1)[0]),
         **_table_parts(schema),
     )
+
+
+def _schema_of(one: Summary, found: Mapping[str, Schema]) -> Schema:
+    return next((schema for label, schema in found.items() if label and one.variant.endswith(f"-{label}")), found[""])
+
+
+def _settings_name(session: Session, one: Summary) -> str:
+    return session.cells[one.variant].get(SETTINGS_AXIS, one.variant)
 
 
 def _caches(session: Session) -> list[Cache]:

@@ -349,9 +349,9 @@ def charsets(name: str, text: str) -> tuple[str, ...]:
     return found
 
 
-def parse_switch(text: str) -> bool:
+def parse_switch(given: str | bool) -> bool:
     """Parses `on`; a stored session has a boolean."""
-    return text.lower() in ("on", "true")
+    return str(given).lower() in ("on", "true")
 
 
 def switch_text(is_on: bool) -> str:

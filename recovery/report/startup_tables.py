@@ -555,7 +555,7 @@ def touched_table(session: Session) -> Table | None:
         rows=tuple((version, variant, *_touched_row(session, runs)) for version, variant, runs in rows),
         numeric=(False, False, *(True,) * 10, False),
         notes=(
-            f"claim: of the documentation, {CLAIM}. modified: files modified since the checkpoint; opened: distinct "
+            f"claim: of the manual of 5.7, {CLAIM}. modified: files modified since the checkpoint; opened: distinct "
             "files until the first answered query; read: files of which contents were read; only: without having been "
             "modified.",
             "requests and bytes: reads for the server, per table of the schema; cache: growth of the page cache; in "

@@ -12,6 +12,7 @@ from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
     MIN_RUNS,
+    Effect,
     EffectFields,
     Prediction,
     compare_means,
@@ -72,13 +73,13 @@ class _Context:
         return next((one.mean for one in self.of(version) if one.variant == variant), None)
 
 
-def answers(session: Session, *, each_version: bool = True) -> tuple[str, ...]:
+def answers(session: Session, *, each_version: bool = True, reason: bool = True) -> tuple[str, ...]:
     """Returns the answer of a session in lines, with the versions in the order of the report.
 
-    Timed starts have a line for each version, unless a table follows that has the same figures, a comparison and a
-    reason. Other sessions have a sentence for each version; a version measured with several numbers of tables has one
-    for each of its curves."""
-    return (*_answers(session, each_version=each_version), *_missed_precision(session))
+    Timed starts have a line for each version, unless a table follows that has the same figures, a comparison, and with
+    `reason` what takes the time. Other sessions have a sentence for each version; a version measured with several
+    numbers of tables has one for each of its curves."""
+    return (*_answers(session, each_version=each_version, reason=reason), *_missed_precision(session))
 
 
 def _missed_precision(session: Session) -> Iterator[str]:
@@ -88,13 +89,13 @@ def _missed_precision(session: Session) -> Iterator[str]:
         yield f"The precision of +- {precision:g} % was missed: {', '.join(missed[:_MAX_CLAUSES])}{more}."
 
 
-def _answers(session: Session, *, each_version: bool) -> tuple[str, ...]:
+def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str, ...]:
     if not is_compared(session):
         return Source("crash_tables:crash_answers").of(session)
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
     if session.has_caches and not curves:
-        return tuple(_start_answers(context, each_version=each_version))
+        return tuple(_start_answers(context, each_version=each_version, reason=reason))
     found: list[str] = []
     for version in session.versions:
         own = [_growth(session, curve) for curve in curves if curve.version == version]
@@ -153,7 +154,7 @@ def _cost_clauses(context: _Context, version: str, axis: Axis) -> Iterator[str]:
     """Yields clauses such as `loses 16.9 % (15.7 to 18.1) by poll=on (46,320 to 38,472 queries/s)`, the largest effect
     first. Effects that are not significant share one clause."""
     ratios = [one for one in variant_ratios(context.session, axis) if one.version == version]
-    ranked = sorted(ratios, key=_effect_size, reverse=True)
+    ranked = sorted(ratios, key=effect_size, reverse=True)
     noise = [one for one in ranked if one.stands_out is False]
     more = [one for one in ranked if one.stands_out]
     yield from _first_clauses(
@@ -350,8 +351,8 @@ def _axis_effect_clauses(context: _Context, version: str) -> Iterator[str]:
         sure = [one for one in ratios if one.stands_out]
         not_compared = list(_not_compared(axis, ratios))
         if sure:
-            largest = max(sure, key=_effect_size)
-            best.append((_effect_size(largest), _axis_effect(context.session, axis, largest, alone=len(ratios) == 1)))
+            largest = max(sure, key=effect_size)
+            best.append((effect_size(largest), _axis_effect(context.session, axis, largest, alone=len(ratios) == 1)))
         elif not_compared:
             best.append((0.0, not_compared[0]))
         elif ratios:
@@ -359,7 +360,7 @@ def _axis_effect_clauses(context: _Context, version: str) -> Iterator[str]:
     yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MAX_AXES])
 
 
-def _effect_size(one: VariantRatio) -> float:
+def effect_size(one: VariantRatio) -> float:
     """Returns the size of an effect for ranking. A factor of one half counts as much as a factor of two, and an effect
     from or to zero is larger than any other."""
     return math.inf if one.ratio is None else abs(math.log(one.ratio))
@@ -392,7 +393,7 @@ _MANY_TABLES = 5000
 _NOT_WARM = " (not proved warm)"
 
 
-def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
+def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> Iterator[str]:
     """Yields what the figures are, a line for each version, one comparison, and what takes the time."""
     session = context.session
     measured = [one for one in context.summaries if one.count]
@@ -404,9 +405,10 @@ def _start_answers(context: _Context, *, each_version: bool) -> Iterator[str]:
     yield from (_version_line(context, version) for version in shown)
     if len(shown) < len(versions):
         yield f"and {len(versions) - len(shown)} more versions in the tables."
-    if each_version or len(session.versions) > 1:
+    if each_version or len(session.versions) > 1 or settings_axis(session) is not None:
         yield from _start_comparison(context, measured)
-    yield from _reason(context, measured)
+    if reason:
+        yield from _reason(context, measured)
     if measured and not each_version:  # a table follows
         yield conditions
 
@@ -461,18 +463,23 @@ def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterato
         if len(same) > 1:
             yield from _faster(context, same, lambda one: one.version, f", {variant}")
             return
-    settings = next((axis for axis in context.session.differing_axes if axis.name == SETTINGS_AXIS), None)
-    if settings is not None and settings.base and proper:
+    settings = settings_axis(context.session)
+    if settings is not None and proper:
         yield from _compared_settings(context, settings, proper[0].variant)
     else:
         yield from _faster(context, proper, lambda one: f"The {one.variant} start", "")
+
+
+def settings_axis(session: Session) -> Axis | None:
+    """Returns the axis of the settings that the user named, if they are compared."""
+    return next((axis for axis in session.differing_axes if axis.name == SETTINGS_AXIS and axis.base), None)
 
 
 def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iterator[str]:
     """Yields how long the starts with each of the named settings take compared with this variant, the largest effect
     first. Differences must be significant when all are taken together."""
     ratios = [one for one in variant_ratios(context.session, axis) if one.base_variant == base_variant]
-    sure = sorted((one for one in ratios if one.stands_out), key=_effect_size, reverse=True)
+    sure = sorted((one for one in ratios if one.stands_out), key=effect_size, reverse=True)
     clauses = _first_clauses(
         [f"{_axis_value(context.session, axis, one)} takes {_effect_words(one)} as long" for one in sure]
     )
@@ -484,18 +491,39 @@ def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iter
         yield f"Not compared: {MIN_RUNS} runs of each are needed."
 
 
-def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:
-    """Yields how many times faster the fastest is than the slowest.
+@dataclass(frozen=True)
+class Ends:
+    """The fastest and the slowest of several cells, compared with each other."""
 
-    The two are chosen out of all pairs, so their difference must be significant for that many comparisons."""
+    fast: Summary
+    slow: Summary
+    effect: Effect | None
+    differ: bool | None
+    """Whether they differ significantly; None with fewer than three runs of either. The two are chosen out of all
+    pairs, so their difference must be significant for that many comparisons."""
+
+
+def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
+    """Compares the fastest of these measured cells with the slowest."""
+    ranked = sorted(found, key=lambda one: one.mean or 0.0)
+    fast, slow = ranked[0], ranked[-1]
+    runs = measured_runs_by_cell(session)
+    values = (main_values(session, runs[one.version, one.variant]) for one in (slow, fast))
+    effect = compare_means(*values, factor=interval_factor(session))
+    if effect is None or effect.luck is None or len(found) < 2:
+        return Ends(fast, slow, effect, None)
+    return Ends(fast, slow, effect, effect.luck * math.comb(len(found), 2) < _SIGNIFICANCE)
+
+
+def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:
+    """Yields how many times faster the fastest is than the slowest."""
     if len(found) < 2:
         return
-    fast, slow = (pick(found, key=lambda one: one.mean or 0.0) for pick in (min, max))
-    values = (main_values(context.session, context.measured[one.version, one.variant]) for one in (slow, fast))
-    effect = compare_means(*values, factor=interval_factor(context.session))
-    if effect is None or effect.luck is None:
+    ends = compare_ends(context.session, found)
+    fast, slow, effect = ends.fast, ends.slow, ends.effect
+    if effect is None or ends.differ is None:
         yield f"Not compared: {MIN_RUNS} runs of each are needed."
-    elif effect.luck * math.comb(len(found), 2) >= _SIGNIFICANCE:
+    elif not ends.differ:
         yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:
         times = f"{fmt.times(effect.value)} times faster ({fmt.times(effect.low)}-{fmt.times(effect.high)})"
@@ -585,9 +613,10 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
 
 # --- The documentation's claim about the files that a recovery touches
 
-CLAIM = '"only *.ibd files modified since the last checkpoint are accessed"'
+CLAIM = '"only tablespace *.ibd files modified since the last checkpoint are accessed"'
 MANUAL = "https://dev.mysql.com/doc/refman/5.7/en/innodb-recovery.html"
-"""The page of the manual with this claim, under Tablespace Discovery During Crash Recovery."""
+"""The page of the manual with this claim, under Tablespace Discovery During Crash Recovery. From 8.0 on the manual says
+there that the directories of `innodb_directories` are scanned."""
 HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
 
 

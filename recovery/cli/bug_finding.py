@@ -1,0 +1,141 @@
+"""Decides what the bug report of a session is about: its synopsis, and the figure that repro.sh prints to be compared
+with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.summary import Summary, measured_runs_by_cell, summarise, variant_ratios
+from recovery.cli.mask import split_words
+from recovery.cli.values import parse_variants
+from recovery.model import TABLES_AXIS, Run, Session, can, parse_version
+from recovery.report.summary_text import (
+    FAILS,
+    OPENS_ONLY,
+    claim_verdict,
+    compare_ends,
+    effect_size,
+    seconds_with_digits,
+    settings_axis,
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a bug report is about."""
+
+    synopsis: str
+    verb: str = ""
+    """What a start does with files against the documentation: `reads` or `opens`; empty if it is about seconds."""
+    compared: tuple[Summary, ...] = ()
+    """The cells whose difference it is about: builds of one release, or named settings."""
+
+
+def find(session: Session, slow: Summary | None) -> Finding:
+    """Returns what the report of this session is about; `slow` is its slowest start, None if it timed no starts."""
+    if slow is None:
+        return Finding(f"{session.title}: {', '.join(dict.fromkeys(map(without_build, session.versions)))}")
+    if (comparison := _compared_builds(session, slow) or _compared_settings(session, slow)) is not None:
+        return comparison
+    run = slowest_run(session, slow)
+    touched = None if run is None else touched_files(session, slow)
+    if run is not None and touched is not None:
+        verb, count = touched
+        files = f"all {count:,} files" if count == run.tables else f"{count:,} files"
+        text = f"Crash recovery of {slow.version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
+        return Finding(text, verb)
+    # A variant of the experiment `scale` is named after its tables, too.
+    of_tables = TABLES_AXIS in session.cells.get(slow.variant, {})
+    variant = (session.cache_of(slow.variant) if of_tables else None) or slow.variant
+    tables = f" with {run.tables:,} tables" if run and run.tables else ""
+    version = f" ({without_build(slow.version)})" if len(session.versions) > 1 else ""
+    return Finding(f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}")
+
+
+def slowest_run(session: Session, slow: Summary | None) -> Run | None:
+    """Returns the slowest measured run of the slowest cell."""
+    runs = measured_runs_by_cell(session).get((slow.version, slow.variant), ()) if slow else ()
+    return max(runs, key=lambda run: run.metrics.get("startup_s") or 0.0, default=None)
+
+
+def touched_files(session: Session, one: Summary) -> tuple[str, int] | None:
+    """Returns the verb and the number of the files that a traced crash start touches against the documentation; None if
+    it touches none so, was not traced, or is of a version that promises nothing."""
+    runs = measured_runs_by_cell(session)[one.version, one.variant]
+    touched = {FAILS: ("reads", runs[0].tablespaces_read), OPENS_ONLY: ("opens", runs[0].tablespaces_opened)}
+    verb, count = touched.get(claim_verdict(runs), ("", None))
+    return (verb, count) if count and _promises_modified_files_only(one.version) else None
+
+
+def _promises_modified_files_only(version: str) -> bool:
+    try:
+        return can(parse_version(version), "promises_modified_files_only")
+    except ValueError:
+        return False
+
+
+def without_build(version: str) -> str:
+    """Returns the version alone: 8.0.31 of the build 8.0.31+patched."""
+    return version.partition("+")[0]
+
+
+def build_name(version: str) -> str:
+    return version.partition("+")[2]
+
+
+# --- Sessions that compare two ways to start the same release
+
+
+def _compared_builds(session: Session, slow: Summary) -> Finding | None:
+    cells = [
+        one
+        for one in summarise(session)
+        if one.count and one.variant == slow.variant and without_build(one.version) == without_build(slow.version)
+    ]
+    if len(cells) < 2:
+        return None
+    ends = compare_ends(session, cells)
+    names = {(one.version, one.variant): build_name(one.version) or one.version for one in cells}
+    return _comparison(session, (ends.slow, ends.fast) if ends.differ else cells, names, differ=ends.differ)
+
+
+def _compared_settings(session: Session, slow: Summary) -> Finding | None:
+    axis = settings_axis(session)
+    ratios = () if axis is None else variant_ratios(session, axis)
+    ratios = tuple(one for one in ratios if (one.version, one.base_variant) == (slow.version, slow.variant))
+    if axis is None or not ratios:
+        return None
+    sure = [one for one in ratios if one.stands_out]
+    # repro.sh makes one schema: if it can, the report is about settings of the same schema.
+    sure = [one for one in sure if session.cells[one.variant][axis.name] not in _reshaped(session)] or sure
+    differ = True if sure else None if all(one.stands_out is None for one in ratios) else False
+    shown = {one.variant for one in ([max(sure, key=effect_size)] if sure else ratios)}
+    others = [one for one in summarise(session) if one.version == slow.version and one.variant in shown]
+    names = {(one.version, one.variant): session.cells[one.variant][axis.name] for one in (slow, *others)}
+    return _comparison(session, (slow, *others), names, differ=differ)
+
+
+def _reshaped(session: Session) -> set[str]:
+    """Returns the names of the settings that have other schemas or another layout."""
+    named = parse_variants(tuple(split_words(session.settings.get("variants"))))
+    return {one.label for one in named if one.layout is not None or one.schemas is not None}
+
+
+def _comparison(
+    session: Session, cells: Sequence[Summary], names: dict[tuple[str, str], str], *, differ: bool | None
+) -> Finding:
+    first, *others = cells
+    cache = session.cache_of(first.variant) or first.variant
+    run = slowest_run(session, first)
+    about = ", ".join((without_build(first.version), *([f"{run.tables:,} tables"] if run and run.tables else [])))
+    called = [names[one.version, one.variant] for one in cells]
+    if differ:
+        times = [seconds_with_digits(one.mean or 0.0) for one in cells]
+        text = f" takes {times[0]} {cache} with {called[0]}, and {times[1]} with {called[1]}"
+    elif differ is None:
+        text = f": {' and '.join(called)} are not compared, {MIN_RUNS} runs of each are needed"
+    else:
+        text = f": no significant difference between {' and '.join(called)}, {cache}"
+    return Finding(f"{session.title}{text} ({about})", compared=(first, *others))
