@@ -435,6 +435,27 @@ def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, t
         assert re.search(r"^\$ recovery ", done.stderr, re.MULTILINE), "a target prints the command that it runs"
 
 
+@pytest.mark.real
+def test_the_steps_of_github_set_the_exit_code_and_write_the_summary(data: Path, tmp_path: Path) -> None:
+    lines = (ROOT / "docs" / "sharing.md").read_text("utf-8").splitlines()
+    measure, report = (line.removeprefix("- run: .venv/bin/") for line in lines if line.startswith("- run: "))
+    assert lines[lines.index(f"- run: .venv/bin/{report}") + 1] == "  if: always()"
+    measure = re.sub(r"(--tables|--max-startup) \d+", r"\1 100", measure).replace(
+        "--max-startup 100", "--max-startup 0.001"
+    )
+    summary = tmp_path / "summary.md"
+    environment = as_a_user() | {
+        "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(summary),
+        "RECOVERY_DATA": str(data), "RECOVERY_RUNS": "1",
+    }  # fmt: skip
+    codes = [
+        subprocess.run(["bash", "-e", "-c", step], cwd=tmp_path, env=environment, check=False).returncode
+        for step in (f"{measure} --no-probe", report)
+    ]
+    assert codes == [4, 0]
+    assert summary.read_text().startswith("# cold-recovery: 8.0.31\n")
+
+
 def expected_codes(command: str) -> tuple[int, ...]:
     if "doctor" in command:
         return (0, 2, 3)  # the test host may be too small for the full size
