@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+from otherusers import as_user, needs_root
 from test_asked_work import asked, refused
 
 from recovery.errors import UsageError
@@ -90,7 +92,7 @@ def test_a_setting_of_the_command_line_takes_precedence(tmp_path: Path) -> None:
     assert (settings["innodb_io_capacity"], settings["table_open_cache"]) == ("4000", "400")
     assert "--set table_open_cache=400" in request.command
     assert "my.cnf --" not in request.command, "the command repeats the session without the file"
-    assert "Used of my.cnf: 5 options." in request.unavailable
+    assert "Used of my.cnf: 4 options." in request.unavailable
     assert f"Not used of my.cnf: {', '.join(LEFT_OUT)}." in request.unavailable
 
 
@@ -109,6 +111,7 @@ def test_a_file_that_cannot_be_read_is_refused(is_folder: bool, tmp_path: Path) 
         ("[client]\nport=1\n", "it has no group of a server, like [mysqld]"),
         ("[mysqld]\ndatadir=/var/lib/mysql\nport=3306\n", "it has only datadir, port"),
         ("[mariadb]\nback_log=100\n", "it has only [mariadb]"),
+        ("!include gone\n", "it has only gone (No such file or directory)"),
     ],
 )
 def test_a_file_of_which_nothing_is_used_is_refused(text: str, why: str, tmp_path: Path) -> None:
@@ -272,3 +275,17 @@ def test_a_group_is_refused_while_the_version_is_unknown(tmp_path: Path) -> None
     assert error.message == "my.cnf has the group [mysqld-8.0], and the version of lts is not known yet"
     with pytest.raises(UsageError, match="the version of my/mysql is not known yet"):
         asked("interference", defaults_file=file, image="my/mysql")
+
+
+@needs_root
+def test_what_this_user_may_not_read_is_named() -> None:
+    files = {"my.cnf": "!includedir {folder}/a\n!includedir {folder}/b\n[mysqld]\nback_log=9\n"}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        file = written(place, {**files, "a/x.cnf": "[mysqld]\n", "b/y.cnf": "[mysqld]\n"})
+        (place / "a/x.cnf").chmod(0o600)
+        (place / "b").chmod(0o700)
+        with as_user():
+            found = read_defaults_file(file)
+    assert (found.included, found.skipped) == (0, ("x.cnf (Permission denied)", "b (Permission denied)"))

@@ -436,7 +436,7 @@ def test_another_shape_of_the_redo_log_is_refused_where_it_is_recovered_as_it_is
         return
     with pytest.raises(OptionConflictError, match="does not change the redo that AS_IS= recovers") as caught:
         request_from_arguments("crash-recovery", words)
-    assert "the log of /snap has innodb_log_file_size=268435456" in caught.value.hint
+    assert "give what /snap has: innodb_log_file_size=268435456" in caught.value.hint
 
 
 def test_the_options_of_the_servers_own_file_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

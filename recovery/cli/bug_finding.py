@@ -10,6 +10,7 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary, measured_runs_by_cell, summarise, variant_ratios
 from recovery.cli.mask import split_words
 from recovery.cli.values import parse_variants
+from recovery.errors import UsageError
 from recovery.model import TABLES_AXIS, Run, Session, can, parse_version
 from recovery.report.summary_text import (
     FAILS,
@@ -44,7 +45,8 @@ def find(session: Session, slow: Summary | None) -> Finding:
     if run is not None and touched is not None:
         verb, count = touched
         files = f"all {count:,} files" if count == run.tables else f"{count:,} files"
-        text = f"Crash recovery of {slow.version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
+        version = without_build(slow.version)
+        text = f"Crash recovery of {version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
         return Finding(text, verb)
     # A variant of the experiment `scale` is named after its tables, too.
     of_tables = TABLES_AXIS in session.cells.get(slow.variant, {})
@@ -119,7 +121,10 @@ def _compared_settings(session: Session, slow: Summary) -> Finding | None:
 
 def _reshaped(session: Session) -> set[str]:
     """Returns the names of the settings that have other schemas or another layout."""
-    named = parse_variants(tuple(split_words(session.settings.get("variants"))))
+    try:
+        named = parse_variants(tuple(split_words(session.settings.get("variants"))))
+    except UsageError:
+        return set()
     return {one.label for one in named if one.layout is not None or one.schemas is not None}
 
 

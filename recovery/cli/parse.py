@@ -306,15 +306,15 @@ def _with_file_options(
     places = dict(copied.given) if copied is not None else {}
     left_out = tuple(name for name in used.left_out if base_name(name) not in places)
     by_hand = {base_name(pair.partition("=")[0]) for pair in given["settings"]}
-    pairs = tuple(
-        f"{name}={value}" if value else name for name, value in used.settings.items() if base_name(name) not in by_hand
-    )
+    settings = {name: value for name, value in used.settings.items() if base_name(name) not in by_hand}
     # `innodb_data_file_path` and others are used if a copy of the user's own directory is measured.
-    count = len({*map(base_name, used.settings), *places})
+    count = len({*map(base_name, settings), *places})
     included = f" with {count_text(file.included, 'included file')}" if file.included else ""
     name = f"{file.path.name}{included}"
     if not count:
-        why = f"it has only {', '.join(left_out[:3])}" if left_out else "it has no group of a server, like [mysqld]"
+        why = "it has no group of a server, like [mysqld]"
+        if not_used := (*used.settings, *left_out, *file.skipped):
+            why = f"it has only {', '.join(not_used[:3])}"
         raise UsageError(
             f"no option of DEFAULTS_FILE={file.path}{included} is used: {why}",
             "name the file that has the server's options, or leave DEFAULTS_FILE out",
@@ -327,6 +327,7 @@ def _with_file_options(
         notes.append(f"Not read of {file.path.name}: {', '.join(file.skipped[:_MAX_SKIPPED])}{more}.")
     # Only a command with the file itself has its places of files.
     kept = {"defaults_file": absolute_path(file.path) if copied is not None else None}
+    pairs = tuple(f"{option}={value}" if value else option for option, value in settings.items())
     return {**given, "settings": (*pairs, *given["settings"]), **kept}, tuple(notes)
 
 

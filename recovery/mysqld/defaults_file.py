@@ -86,8 +86,9 @@ class _Reader:
         if stat.S_ISREG(status.st_mode):
             if status.st_mode & stat.S_IWOTH:
                 raise UsageError(f"{path} is skipped by servers: everybody may write to it", f"chmod o-w {path}")
-            self._count(status.st_size)
+            self._check_amount(status.st_size)
         content = read_limited(path, _MAX_BYTES)
+        self.files, self.bytes = self.files + 1, self.bytes + len(content)
         group: str | None = None
         for number, line in enumerate(map(str.strip, content.decode("utf-8", errors="replace").split("\n")), 1):
             where = f"line {number} of {path.name}"
@@ -105,9 +106,8 @@ class _Reader:
                 name, _, value = line.partition("=")
                 self.options.append(FileOption(group, canonical_name(name), _value(value)))
 
-    def _count(self, size: int) -> None:
-        self.files, self.bytes = self.files + 1, self.bytes + size
-        if self.files > _MAX_FILES or self.bytes > _MAX_BYTES:
+    def _check_amount(self, more_bytes: int) -> None:
+        if self.files == _MAX_FILES or self.bytes + more_bytes > _MAX_BYTES:
             raise _TooMuchError(
                 f"DEFAULTS_FILE={self.first} has more than {_MAX_BYTES:,} bytes or {_MAX_FILES:,} files, with those "
                 "that it includes",
@@ -129,6 +129,9 @@ class _Reader:
             return
         try:
             found = sorted(path.iterdir(), key=os.fsencode)
+        except PermissionError as error:  # the server's user may read it
+            self.skipped.append(f"{path.name} ({error.strerror})")
+            return
         except (OSError, ValueError) as error:
             raise _RefusedLineError(f"{where} names {path}: {getattr(error, 'strerror', error)}") from None
         for file in found:

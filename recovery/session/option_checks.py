@@ -105,9 +105,9 @@ def check_redo_as_is(request: Request) -> None:
     for one in given:
         if not (is_kept and one in common):
             raise OptionConflictError(
-                f"{one.text} does not change the redo that AS_IS= recovers; the server would rebuild its log in the "
-                "timed start",
-                f"leave it out: the log of {own.path} has {there}; without AS_IS= the crash is made with such a log",
+                f"{one.text} does not change the redo that AS_IS= recovers: the server would read the same, and then "
+                "rebuild or resize its log",
+                f"leave it out, or give what {own.path} has: {there}; without AS_IS= the crash is made with such a log",
             )
 
 
