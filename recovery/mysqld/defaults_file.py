@@ -259,7 +259,7 @@ def _all_read(file: DefaultsFile, group: str, servers: Sequence[ServerKind]) -> 
     if unknown := [name for name, is_read in found.items() if is_read is None]:
         raise UsageError(
             f"{file.path.name} has the group [{group}], and the version of {unknown[0]} is not known yet",
-            "give it with VERSION=, like VERSION=8.0.31",
+            "name its release or series with VERSION=",
         )
     if len(set(found.values())) > 1:
         readers = " and ".join(name for name, is_read in found.items() if is_read)
