@@ -362,10 +362,8 @@ def keeps_redo_log(own: OwnData, settings: Mapping[str, str]) -> bool:
         more = size(REDO_CAPACITY, by_files) - int(there[REDO_CAPACITY])
         return 0 <= more < _LARGEST_PAGE * _REDO_FILES_OF_CAPACITY
     is_one = own.version is not None and can(own.version, "one_redo_file")
-    files, bytes_each = (
-        1 if is_one else int(there.get(REDO_FILE_COUNT, _DEFAULT_REDO_FILES)),
-        int(there[REDO_FILE_SIZE]),
-    )
+    files = 1 if is_one else int(there.get(REDO_FILE_COUNT, _DEFAULT_REDO_FILES))
+    bytes_each = int(there[REDO_FILE_SIZE])
     by_capacity = bytes_each if REDO_FILE_COUNT in given else size(REDO_CAPACITY, bytes_each * files) // files
     is_same_count = is_one or size(REDO_FILE_COUNT, files) == files
     return is_same_count and 0 <= size(REDO_FILE_SIZE, by_capacity) - bytes_each < _LARGEST_PAGE
