@@ -110,7 +110,8 @@ def test_without_ansible_nothing_is_sent(
     assert run(["fleet", "run", str(write(tmp_path, SESSION + HOST)), "--output", str(tmp_path / "fleet")]) == 3
     assert capsys.readouterr().err.splitlines() == [
         "error: ansible-playbook is missing",
-        "hint:  install Ansible: pip install '.[fleet]', or apt-get install ansible-core",
+        "hint:  install it with this host's package manager; in Debian its package is ansible-core; "
+        "or pip install '.[fleet]'",
     ]
 
 

@@ -51,6 +51,7 @@ from recovery.linux.files import (
     write_atomically,
 )
 from recovery.linux.locks import lock_holder, take_lock
+from recovery.linux.packages import install_advice
 from recovery.report.fmt import count_text
 from recovery.report.stored_session import load_session
 from recovery.session.prepare import plan_ahead
@@ -63,7 +64,6 @@ _LIBRARIES = ("libaio1", "libeatmydata1")
 """Packages that a host may lack even if this one has them."""
 _SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_OUTCOME_BYTES = 1_000_000
-_INSTALL = "install Ansible: pip install '.[fleet]', or apt-get install ansible-core"
 
 
 @click.group("fleet")
@@ -117,7 +117,7 @@ def _program(name: str) -> str:
     beside = str(Path(sys.executable).parent)
     path = shutil.which(name, path=os.pathsep.join((beside, os.environ.get("PATH", os.defpath))))
     if path is None:
-        raise HostUnfitError(f"{name} is missing", _INSTALL)
+        raise HostUnfitError(f"{name} is missing", f"{install_advice('ansible-core')}; or pip install '.[fleet]'")
     return path
 
 

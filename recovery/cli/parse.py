@@ -36,7 +36,7 @@ from recovery.model import NO_LIMITS, Limits, OwnData, Schema, Version
 from recovery.mysqld.defaults_file import DefaultsFile, ServerKind, read_defaults_file, used_options
 from recovery.mysqld.options import PLACE_OPTIONS, base_name, datadir_settings
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
-from recovery.report.fmt import count_text
+from recovery.report.fmt import count_text, size
 from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_request
 from recovery.session.prepare import own_server_version
@@ -390,7 +390,7 @@ def own_data_notes(own: OwnData) -> Iterator[str]:
     wrote = f"was written by {own.version}" if own.version else "does not say which version wrote it"
     yield (
         f"The data directory {wrote}: {count_text(own.tables, 'table')} in {count_text(own.schemas, 'schema')}, "
-        f"{own.bytes / 1e9:.1f} GB. "
+        f"{size(own.bytes)}. "
         "Servers run over a copy, without its users, plugins, functions, events and replication."
     )
     if own.was_shut_down is False and not own.as_is:

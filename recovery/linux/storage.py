@@ -431,7 +431,8 @@ class DiskSpace:
         return DiskSpace(self.bytes - other.bytes, self.inodes - other.inodes)
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e9:.1f} GB and {self.inodes:,} inodes"
+        size = f"{self.bytes / 1e9:.1f} GB" if self.bytes >= 1e8 else f"{self.bytes / 1e6:.1f} MB"
+        return f"{size} and {self.inodes:,} inodes"
 
     def fits(self, room: DiskSpace, *, share: float = 1.0) -> bool:
         return self.bytes <= share * room.bytes and self.inodes <= share * room.inodes
