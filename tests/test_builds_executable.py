@@ -128,6 +128,28 @@ def test_the_version_that_a_server_prints(output: str, expected: tuple[Flavor, t
     assert (None if version is None else (version.flavor, version.numbers)) == expected
 
 
+@pytest.mark.parametrize("numbers", ["9" * 5000 + ".0.1", "8.0." + "1" * 5000, "99999.0.1", "8.0.12345", "²²².0.1"])
+def test_a_version_that_no_server_has_is_none(numbers: str) -> None:
+    assert parse_version_output(f"mysqld  Ver {numbers} for Linux on x86_64") is None
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mysqld")
+    with pytest.raises(UsageError, match="is not a regular file"):
+        executable.check_elf(tmp_path / "mysqld")
+    assert "is neither a file nor a folder" in refusal(tmp_path / "mysqld").message
+
+
+def test_the_holes_of_a_program_are_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "mysqld").open("wb") as file:
+        file.truncate(10 << 40)
+    assert not executable._is_server(tmp_path / "mysqld")
+    with (tmp_path / "mysqld").open("rb+") as file:
+        file.seek(1 << 40)
+        file.write(b"the file ibdata1")
+    assert executable._is_server(tmp_path / "mysqld")
+
+
 def test_a_version_without_end_is_cut_off_and_its_program_ended(tmp_path: Path) -> None:
     mysqld = shell_script(tmp_path / "mysqld", f"# ibdata1\necho $$ >{tmp_path}/pid; exec yes 'mysqld  Ver 8.0.31'")
     with pytest.raises(UsageError, match="it prints more than 64 KiB"):

@@ -426,6 +426,24 @@ def test_files_with_pages_after_the_checkpoint_are_found(tmp_path: Path) -> None
     assert found == {f"{tmp_path.name}/new.ibd"}
 
 
+def test_only_what_is_not_a_hole_is_read_for_a_warm_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small.ibd").write_bytes(b"x" * 5000)
+    with (tmp_path / "sparse.ibd").open("wb") as file:
+        file.write(b"x" * 4096)
+        file.truncate(10 << 40)
+    read, pread = list[int](), os.pread
+
+    def counted(descriptor: int, size: int, at: int) -> bytes:
+        found = pread(descriptor, size, at)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(os, "pread", counted)
+    bench = SimpleNamespace(datadir=SimpleNamespace(mysql=tmp_path), on_step=lambda _: None)
+    Bench.read_all(cast(Bench, bench))
+    assert sum(read) == 5000 + 4096
+
+
 # --- The read floor
 
 

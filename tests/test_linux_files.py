@@ -16,7 +16,9 @@ from recovery.linux import file_opens
 from recovery.linux.file_opens import OpenTrace
 from recovery.linux.files import (
     TableFiles,
+    clone_or_copy,
     copy_atomically,
+    data_extents,
     draft_path,
     empty_folder,
     numbered_names,
@@ -73,6 +75,51 @@ def test_walking_sees_every_file_once(tmp_path: Path) -> None:
     assert sorted(name for _, name in walk_files(tmp_path)) == sorted(names)
     empty_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def copied(source: Path, target: Path) -> bytes:
+    with source.open("rb") as opened, target.open("xb") as written:
+        clone_or_copy(opened.fileno(), written.fileno())
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("changed_bytes", [0, 100, 1 << 20, (4 << 20) + 1])
+def test_a_file_that_changes_its_size_while_it_is_copied_is_an_error(
+    changed_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of the rest of a file that was cut short would never end."""
+    (tmp_path / "a").write_bytes(b"x" * (4 << 20))
+    calls, sendfile = list[int](), os.sendfile
+
+    def cut(target: int, source: int, start: int, count: int) -> int:
+        os.truncate(tmp_path / "a", changed_bytes)
+        calls.append(start)
+        assert len(calls) < 100, "the copy does not end"
+        return sendfile(target, source, start, min(count, 1 << 20))
+
+    monkeypatch.setattr(os, "sendfile", cut)
+    with pytest.raises(HostUnfitError, match="changed its size while it was copied"):
+        copied(tmp_path / "a", tmp_path / "b")
+
+
+def test_holes_are_neither_read_nor_copied(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(10 << 40)
+        file.seek(1 << 40)
+        file.write(b"x" * 4096)
+    with (tmp_path / "a").open("rb") as file, (tmp_path / "b").open("xb") as target:
+        assert list(data_extents(file.fileno())) == [(1 << 40, (1 << 40) + 4096)]
+        clone_or_copy(file.fileno(), target.fileno())
+    assert (tmp_path / "b").stat().st_size == 10 << 40
+    assert (tmp_path / "b").stat().st_blocks <= 16
+
+
+def test_the_parts_of_a_file_that_becomes_shorter_end(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(100_000))
+    with (tmp_path / "a").open("rb+") as file:
+        extents = data_extents(file.fileno())
+        file.truncate(0)
+        assert list(extents) == []
 
 
 # --- The files of tables

@@ -15,7 +15,7 @@ from recovery.builds import packages
 from recovery.builds.download import NoAnswerError, Say, program_output
 from recovery.errors import HostUnfitError, RecoveryError, StorageFailedError, UsageError
 from recovery.linux import cleanup
-from recovery.linux.files import create_readable_folder, libraries_dir, why_not_trusted
+from recovery.linux.files import create_readable_folder, data_extents, libraries_dir, open_regular, why_not_trusted
 from recovery.linux.packages import install_advice, libraries_advice
 from recovery.model import Build, Flavor, Version
 
@@ -26,7 +26,9 @@ _MYSQLD_PLACES = tuple(
 )
 _MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _EXECUTABLE_TYPES = (2, 3)  # fixed address, position independent
-_VERSION = re.compile(r"\bVer (?P<text>(\d+)\.(\d+)\.(\d+)(?:\.(?P<update>\d+))?\S*)")
+_VERSION = re.compile(
+    r"\bVer (?P<text>(\d{1,3})\.(\d{1,3})\.(\d{1,4})(?:\.(?P<update>\d{1,4}))?(?!\d)\S{0,100})", re.ASCII
+)
 VERSION_OPTIONS = ("--no-defaults", "--loose-version-with-update", "--version")
 """Make a server print its version and exit: MySQL since 9.7.4 with the number of the update, others without."""
 _OPTION = re.compile(r"^  (?:-., )?--([\w-]+)", re.MULTILINE)
@@ -78,7 +80,7 @@ def scripts_in(basedir: Path) -> tuple[Path, ...]:
 def check_elf(path: Path) -> None:
     """Raises an error unless the file is an executable program for this host's CPU. The header is read before anything
     runs the file, because a script, a text or a program for another CPU gives an obscure error."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         header = file.read(20)
     if len(header) < 20 or header[:4] != b"\x7fELF":
         raise UsageError(f"{path} is not a mysqld: it is not a Linux program (ELF)", _MYSQLD_HINT)
@@ -157,12 +159,13 @@ def parse_option_names(output: str) -> frozenset[str]:
 def _is_server(path: Path) -> bool:
     """Returns whether the program contains the name of the system tablespace. The clients print the same words for
     --version, but only the server has this name."""
-    with path.open("rb") as file:
-        tail = b""
-        while chunk := file.read(1 << 22):
-            if b"ibdata1" in tail + chunk:
-                return True
-            tail = chunk[-16:]
+    with open_regular(path) as file:
+        for start, end in data_extents(file.fileno()):
+            tail = b""
+            while start < end and (chunk := os.pread(file.fileno(), min(1 << 22, end - start), start)):
+                if b"ibdata1" in tail + chunk:
+                    return True
+                start, tail = start + len(chunk), chunk[-16:]
     return False
 
 

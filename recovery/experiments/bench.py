@@ -24,7 +24,7 @@ from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
 from recovery.experiments.before_start import run_before_start
-from recovery.linux.files import TableFiles, open_for_reading, sync_on_exit, table_files, walk_files
+from recovery.linux.files import TableFiles, data_extents, open_for_reading, sync_on_exit, table_files, walk_files
 from recovery.linux.page_cache import (
     CacheDropper,
     flush_caches,
@@ -524,12 +524,13 @@ class Bench:
             self._tracer.on_restored()
 
     def read_all(self) -> None:
-        """Reads all files, so that they are in the page cache."""
+        """Reads all files, so that they are in the page cache. Holes have nothing that could be read from the disk."""
         self.on_step("reading the data directory")
         for folder_fd, name in walk_files(self.datadir.mysql):
             with open_for_reading(folder_fd, name) as fd:
-                while os.read(fd, 1 << 20):
-                    pass
+                for start, end in data_extents(fd):
+                    while start < end and (read := len(os.pread(fd, min(1 << 20, end - start), start))):
+                        start += read
 
     def resident_share(self) -> float | None:
         """Returns the share of table files that have pages in the page cache; None if the host cannot say."""

@@ -547,7 +547,7 @@ _FICLONE = 0x40049409
 
 def clone_or_copy(source: int, target: int) -> None:
     """Copies the content of an open file to an empty one: by sharing its blocks where the filesystem can. Holes stay
-    holes."""
+    holes. Raises HostUnfitError if the file becomes shorter or longer meanwhile."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
         return
@@ -556,18 +556,26 @@ def clone_or_copy(source: int, target: int) -> None:
             raise
     size = os.fstat(source).st_size
     os.ftruncate(target, size)
-    start = 0
-    while start < size:
+    for start, end in data_extents(source):
+        os.lseek(target, start, os.SEEK_SET)
+        while start < end and (copied := os.sendfile(target, source, start, end - start)):
+            start += copied
+    if os.fstat(source).st_size != size:
+        raise HostUnfitError("a file changed its size while it was copied", "end what writes there, and try again")
+
+
+def data_extents(file: int) -> Iterator[tuple[int, int]]:
+    """Yields the beginning and the end of each part of an open file that is not a hole."""
+    size, end = os.fstat(file).st_size, 0
+    while end < size:
         try:
-            start = os.lseek(source, start, os.SEEK_DATA)
+            start = os.lseek(file, end, os.SEEK_DATA)
+            end = os.lseek(file, start, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # nothing but a hole is left
+            if error.errno != errno.ENXIO:  # nothing but a hole is left, or the file became shorter
                 raise
             return
-        end = os.lseek(source, start, os.SEEK_HOLE)
-        os.lseek(target, start, os.SEEK_SET)
-        while start < end:
-            start += os.sendfile(target, source, start, end - start)
+        yield start, end
 
 
 def allocated_bytes(folder: Path) -> int:
