@@ -724,6 +724,8 @@ class Startup:
     log_errors: int | None = None
     around: HostActivity | None = None
     timeline: Timeline | None = None
+    redo_bytes: int | None = None
+    """Bytes of redo before the start, from the last checkpoint to the end of the log."""
 
 
 @dataclass(frozen=True)
@@ -1147,8 +1149,9 @@ METRICS: dict[str, Metric] = {
     for one in (
         Metric(
             STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
-            ("first_query_s", "shutdown_s", "peak_memory_bytes"),
-            ("first_query_s", "read_bytes", "read_requests", "cpu_s", "before_start_s"), ("read_bytes_per_s",),
+            ("first_query_s", "shutdown_s", "peak_memory_bytes", "redo_bytes"),
+            ("first_query_s", "redo_bytes", "read_bytes", "read_requests", "cpu_s", "before_start_s"),
+            ("read_bytes_per_s",),
         ),
         Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
         Metric("shutdown_s", "shutdown", "s", False, "seconds from SIGTERM to the exit of the server"),
@@ -1156,6 +1159,7 @@ METRICS: dict[str, Metric] = {
             "peak_memory_bytes", "peak memory", "B", False,
             "largest resident memory of the server until the first answered query",
         ),
+        Metric("redo_bytes", "redo", "B", None, "of the log that the start had to read, from the last checkpoint on"),
         Metric("before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0"),
         Metric(
             "elapsed_s", "seconds", "s", False, "until the last answer",

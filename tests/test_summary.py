@@ -11,7 +11,7 @@ from statistics import NormalDist
 import pytest
 from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from schema_check import violations
-from sessions import seconds
+from sessions import FIXTURES, seconds
 
 from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
 from recovery.analysis.summary import (
@@ -29,8 +29,8 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.model import STARTUP_METRIC, Axis, HostActivity, Run, Session, Verdict
-from recovery.report.metric_tables import axis_tables, version_tables
-from recovery.report.stored_session import to_json
+from recovery.report.metric_tables import axis_tables, runs_table, summary_tables, version_tables
+from recovery.report.stored_session import load_session, to_json
 from recovery.report.summary_text import answers
 
 # --- Starts
@@ -311,3 +311,52 @@ def test_one_loss_of_six_just_beyond_its_interval_is_not_significant() -> None:
     answer = answers(session)[0]
     assert "does not lose significantly by poll=on" in answer
     assert answer.endswith("the 6 comparisons along poll taken together.")
+
+
+# --- How much redo the starts over a data directory of the user's own had to read
+
+
+def own_session(*, redo_bytes: int | None, **settings: str | int | bool) -> Session:
+    session = load_session(FIXTURES / "sessions/three-versions")
+    runs = tuple(
+        replace(one, metrics=one.metrics | ({} if redo_bytes is None else {"redo_bytes": redo_bytes}))
+        for one in session.runs
+        if one.version == session.versions[0]
+    )
+    return replace(session, versions=session.versions[:1], runs=runs, settings={**session.settings, **settings})
+
+
+def redo_sentences(session: Session) -> list[str]:
+    return [line for line in answers(session) if line.startswith("Redo to read")]
+
+
+def test_a_crash_of_the_tools_own_has_the_least_redo() -> None:
+    (line,) = redo_sentences(own_session(redo_bytes=57_000, datadir="/var/lib/mysql", inserts=100))
+    assert line.startswith(
+        "Redo to read: 57.0 kB. That is the least: it is from 100 inserts, and a server that crashes"
+    )
+
+
+def test_the_recovery_that_is_ahead_has_the_redo_of_the_users_server() -> None:
+    session = own_session(redo_bytes=34_100_000, datadir="/snapshot/mysql", as_is=True)
+    assert redo_sentences(session) == ["Redo to read: 34.1 MB."]
+
+
+def test_a_clean_start_over_the_users_data_says_how_much_redo_it_read() -> None:
+    session = own_session(redo_bytes=0, datadir="/var/lib/mysql", inserts=100)
+    clean = replace(session, runs=tuple(replace(one, crash_proof=None) for one in session.runs))
+    assert redo_sentences(clean) == ["Redo to read: 0 B."]
+
+
+def test_redo_is_not_a_sentence_without_a_data_directory_or_without_a_figure() -> None:
+    assert redo_sentences(own_session(redo_bytes=57_000)) == []
+    assert redo_sentences(own_session(redo_bytes=None, datadir="/var/lib/mysql")) == []
+
+
+def test_redo_is_a_metric_of_every_start() -> None:
+    session = own_session(redo_bytes=57_000)
+    for table in (*summary_tables(session), runs_table(session)):
+        column = table.headers.index("redo")
+        assert "57.0 kB" in {row[column] for row in table.rows}
+    stored = json.loads(to_json(session))
+    assert {one["redo_bytes"] for one in stored["runs"]} == {57_000}

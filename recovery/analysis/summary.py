@@ -36,7 +36,7 @@ _DERIVED_METRICS = {
 """Metrics that are computed from others where they were not measured: a dividend, and the divisors."""
 _OF_EVERY_RUN = frozenset((
     "startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s",
-    "peak_memory_bytes", "before_start_s",
+    "peak_memory_bytes", "before_start_s", "redo_bytes",
 ))  # fmt: skip
 
 

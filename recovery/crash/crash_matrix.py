@@ -127,6 +127,7 @@ def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> 
         try:
             if task.moment is CrashMoment.RECOVERY:
                 kills += _kill_recoveries(bench, task, rng, within_s=_STARTS_PER_RECOVERY * before.startup_s)
+            server.measure_redo()
             bench.on_step("timed start")
             startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:

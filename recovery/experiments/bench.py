@@ -520,6 +520,7 @@ class Bench:
         shutil.rmtree(self.datadir.mysql, ignore_errors=True)
         with sync_on_exit(self.datadir.path):
             copy_data(self.datadir.original, self.datadir.mysql)
+        self.server.measure_redo()
         if self._tracer is not None:
             self._tracer.on_restored()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from recovery.errors import ServerFailedError
+from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
@@ -23,6 +23,7 @@ from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProc
 from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
 from recovery.mysqld.phases import with_first_query
+from recovery.mysqld.redo_log import RedoSpan, redo_span
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
     PhaseFollower,
@@ -92,6 +93,8 @@ class Server:
         self._rundirs = RunDirs()
         self._process: ServerProcess | None = None
         self._starts = 0
+        self._redo: RedoSpan | None = None
+        """The part of the redo log that the next start has to read, as far as known."""
 
     @property
     def alive(self) -> bool:
@@ -127,6 +130,7 @@ class Server:
                 oom_kills=(self.group.counted().oom_kills or 0) if self.group else 0,
             )  # fmt: skip
             process = self._process = self._launcher.launch(launch)
+            redo, self._redo = self._redo, None
         sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=self.group)
         try:
             with companion(process.pid), sampler:
@@ -158,6 +162,7 @@ class Server:
             log_errors=ready.log_errors,
             around=sampler.background,
             timeline=sampler.timeline,
+            redo_bytes=None if redo is None else redo.bytes,
         )
 
     def _first_answer(self, process: ServerProcess) -> float:
@@ -238,6 +243,7 @@ class Server:
             raise self._failed(f"the killed server is still running after {_KILL_LIMIT_S:.0f} s")
         if exited.signal != signal.SIGKILL:
             raise self._failed(f"expected exit by signal 9, but {describe_exit(process, exited)}")
+        self.measure_redo()
         return exited
 
     def stop(self) -> Exit:
@@ -258,7 +264,15 @@ class Server:
             raise self._failed("the server ended without a shutdown message in its log")
         assert process.ended_at is not None, "its exit was read"
         self.shutdown_s = process.ended_at - asked_at
+        self.measure_redo()
         return exited
+
+    def measure_redo(self) -> None:
+        """Measures how much redo the next start has to read. This comes right after the end of a server, before the
+        caches are emptied, because some blocks of the log are read."""
+        self._redo = None
+        with suppress(RecoveryError, OSError):
+            self._redo = redo_span(self.datadir)
 
     def _running_process(self, about_to_be: str) -> ServerProcess:
         """Returns the process that will be ended now. Raises ServerFailedError if it has already ended, because that

@@ -106,6 +106,8 @@ class StoredRun(Run):
     """Largest resident memory of the server until the first answered query."""
     shutdown_s: float | None = None
     """Time from SIGTERM to the exit of the server, in the clean shutdown that ends the run."""
+    redo_bytes: int | None = None
+    """Bytes of redo that the start had to read: from the last checkpoint to the end of the log, before the start."""
     before_start_s: float | None = None
     """Time of the command BEFORE_START, which ended with exit code 0 before the start; None without one."""
     timeline: StartTimeline | None = None
@@ -121,7 +123,7 @@ class StoredRun(Run):
 StoredRun.__name__, StoredRun.__doc__ = Run.__name__, Run.__doc__
 _FLAT = tuple(one.name for one in fields(StoredRun)[len(fields(Run)) : -2])
 """Metrics that are fields of a stored run."""
-_COUNTS = ("read_bytes", "read_requests", "group_memory_bytes", "peak_memory_bytes")
+_COUNTS = ("read_bytes", "read_requests", "group_memory_bytes", "peak_memory_bytes", "redo_bytes")
 _FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at", *_FLAT)
 _KEYS = tuple(one.name for one in fields(Run) if one.name != "metrics")
 _BEFORE_WATCHED = (*_FIRST, *_KEYS[: _KEYS.index("timeline") + 1])

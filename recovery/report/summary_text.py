@@ -409,6 +409,7 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
         yield from _start_comparison(context, measured)
     if reason:
         yield from _reason(context, measured)
+    yield from _redo_read(context, measured)
     if measured and not each_version:  # a table follows
         yield conditions
 
@@ -552,6 +553,33 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
     if after := {name: seconds for name, seconds in means.items() if phase_names.is_after_the_start(name)}:
         yield f"First queries after that: {', '.join(_phases(after))}."
+
+
+def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
+    """Yields how much redo the starts over a data directory of the user's own had to read, by version."""
+    session, found = context.session, dict[str, str]()
+    for version in session.versions if session.settings.get("datadir") else ():
+        cells = [(version, one.variant) for one in measured if one.version == version]
+        read = mean(run.metrics.get("redo_bytes") for cell in cells for run in context.measured[cell])
+        if read is not None:
+            found[version] = fmt.size(round(read))
+    if not found:
+        return
+    sizes = (
+        [next(iter(found.values()))] if len(found) == 1 else [f"{size} by {version}" for version, size in found.items()]
+    )
+    read_text = f"Redo to read: {_joined_words(sizes)}"
+    if session.settings.get("as_is") or not _is_recovery(context, measured):
+        yield f"{read_text}."
+    else:
+        yield (
+            f"{read_text}. That is the least: it is from {session.settings.get('inserts')} inserts, and a server that "
+            "crashes under load leaves more. AS_IS=1 times the recovery of a directory that did."
+        )
+
+
+def _is_recovery(context: _Context, measured: Sequence[Summary]) -> bool:
+    return any(run.crash_proof for one in measured for run in context.measured[one.version, one.variant])
 
 
 def advice_of(session: Session) -> str | None:

@@ -313,7 +313,7 @@ def _metrics(measured: Measurement) -> dict[str, float]:
     start, load = measured.startup, measured.load
     found: dict[str, float | None] = {name: _rounded(value) for name, value in measured.metrics.items()}
     if start is not None:
-        found |= {"startup_s": start.startup_s, "first_query_s": start.first_query_s}
+        found |= {"startup_s": start.startup_s, "first_query_s": start.first_query_s, "redo_bytes": start.redo_bytes}
         found |= _usage_metrics(start.usage, seconds=start.first_query_s)
     if load is not None:
         found |= _usage_metrics(load.usage, seconds=load.seconds)
