@@ -85,6 +85,12 @@ def test_options_of_servers_are_taken_and_harmful_ones_are_named(tmp_path: Path)
     assert used.left_out == LEFT_OUT
 
 
+def test_options_that_name_schemas_are_not_stored() -> None:
+    text = "[mysqld]\nbinlog-do-db=salaries\nbinlog_ignore_db=salaries\nreplicate-do-db=salaries\n"
+    settings, left_out, _ = parse_defaults_file(text)
+    assert (settings, left_out) == ({}, ("binlog_do_db", "binlog_ignore_db", "replicate_do_db"))
+
+
 def test_a_setting_of_the_command_line_takes_precedence(tmp_path: Path) -> None:
     file = written(tmp_path, {"my.cnf": FILE})
     request = asked("metadata", defaults_file=file, settings=("innodb_io_capacity=4000",))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +19,7 @@ from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import own_data_notes
 from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
 from recovery.model import OwnData, parse_version
-from recovery.mysqld.own_data import check_server, copy_own_data, examine, hide_names, keeps_redo_log
+from recovery.mysqld.own_data import check_server, copy_own_data, examine, keeps_redo_log
 
 PAGE = 16384
 
@@ -354,19 +356,115 @@ def test_which_servers_may_be_started(
         check_server(own, parse_version(server))
 
 
+# --- What others may have put there, and what changes during the copy
+
+
+def replace_by_pipe(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+
+
 @pytest.mark.parametrize(
-    ("line", "hidden"),
+    "name",
+    ["ib_logfile0", "mysql.ibd", "ibdata1", "shop@002deu/orders.ibd", "shop@002deu/orders.frm", "shop@002deu/more"],
+)
+def test_a_pipe_is_refused_and_not_waited_for(name: str, datadir: Path) -> None:
+    replace_by_pipe(datadir / name)
+    with pytest.raises(UsageError):
+        looked_at(datadir)
+
+
+def test_a_device_behind_the_name_of_the_dictionary_is_refused(datadir: Path) -> None:
+    (datadir / "mysql.ibd").symlink_to("/dev/zero")
+    with pytest.raises(UsageError):
+        looked_at(datadir)
+
+
+def test_the_socket_of_a_server_that_has_ended_is_left_out(datadir: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(datadir / "left"))
+    assert looked_at(datadir).tables == 2
+
+
+def test_folders_in_folders_are_refused(datadir: Path) -> None:
+    here = os.open(datadir, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("f", dir_fd=here)
+        below = os.open("f", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    with pytest.raises(UsageError, match="is in 9 folders"):
+        looked_at(datadir)
+    subprocess.run(("rm", "-r", str(datadir)), check=True)
+
+
+@pytest.mark.parametrize("number", [0, 1, 0xFFFFFFFF])
+def test_a_dictionary_with_an_impossible_version_says_none(number: int, datadir: Path) -> None:
+    (datadir / "mysql.ibd").write_bytes(page(version=number))
+    assert looked_at(datadir).version is None
+
+
+@pytest.mark.parametrize("text", ["MySQL 99999.1.1", "MySQL 5.7.123456", "MySQL \xb2.7.1", "MariaDB 1.1.11111"])
+def test_a_log_with_an_impossible_version_says_none(text: str, datadir: Path) -> None:
+    (datadir / "ib_logfile0").write_bytes((bytes(16) + text.encode("latin-1")).ljust(PAGE, b"\0"))
+    assert looked_at(datadir).version is None
+
+
+def test_a_dictionary_of_ten_terabytes_of_nothing_is_not_read(datadir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (datadir / "mysql.ibd").open("wb") as file:
+        file.write(page(version=80031))
+        file.truncate(10 << 40)
+    asked, pread = list[int](), os.pread
+
+    def counted(file: int, size: int, at: int) -> bytes:
+        asked.append(size)
+        return pread(file, size, at)
+
+    monkeypatch.setattr(os, "pread", counted)
+    assert str(looked_at(datadir).version) == "8.0.31"
+    assert sum(asked) < 1 << 27
+
+
+def test_a_table_that_vanishes_when_it_is_about_to_be_copied(datadir: Path, tmp_path: Path) -> None:
+    own, table = looked_at(datadir), datadir / "shop@002deu/people.ibd"
+
+    def on_progress(done: int, _: int) -> None:
+        if done and (tmp_path / "copy/shop@002deu/orders.ibd").exists():
+            table.unlink(missing_ok=True)
+
+    with pytest.raises(HostUnfitError, match=r"user changed while it was copied: a file vanished$"):
+        copy_own_data(own, tmp_path / "copy", on_progress=on_progress)
+
+
+def changed_when_copied(datadir: Path, target: Path, change: Callable[[Path], None]) -> str:
+    """The message of a copy during which a table's file changes."""
+    own, table, changed = looked_at(datadir), datadir / "shop@002deu/people.ibd", list[Path]()
+
+    def on_progress(*_: int) -> None:
+        if not changed:
+            changed.append(table)
+            change(table)
+
+    with pytest.raises(HostUnfitError) as caught:
+        copy_own_data(own, target, on_progress=on_progress)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
     [
-        ("Cannot open './shop@002deu/orders.ibd'.", "Cannot open './SCHEMA/TABLE'."),
-        ("Table `shop-eu`.`orders` is marked", "Table `SCHEMA/TABLE` is marked"),
-        ("table 'shop-eu' 'x'", "table 'SCHEMA' 'x'"),
-        ("Cannot find shop-eu.orders now", "Cannot find SCHEMA/TABLE now"),
-        ("mysqld: ready for connections.", "mysqld: ready for connections."),
-        ("an empty log, mysql/plugin", "an empty log, mysql/plugin"),
+        (Path.unlink, "it had 7 files and has 6"),
+        (lambda table: os.truncate(table, 1), "a file was written or renamed"),
+        (replace_by_pipe, "a file was replaced by something else"),
+        (lambda table: shutil.rmtree(table.parent), "a file vanished"),
     ],
 )
-def test_names_are_hidden(line: str, hidden: str, datadir: Path) -> None:
-    assert hide_names(line, datadir) == hidden
+def test_what_happened_during_the_copy_is_said_without_the_name_of_a_table(
+    change: Callable[[Path], None], what: str, datadir: Path, tmp_path: Path
+) -> None:
+    message = changed_when_copied(datadir, tmp_path / "copy", change)
+    assert message == f"{datadir} changed while it was copied: {what}"
 
 
 # -- the shape of the redo log, which AS_IS recovers as it is

@@ -401,7 +401,7 @@ class Bench:
                 try:
                     run_to_last_row(connection, statement)
                 except pymysql.MySQLError as error:
-                    raise self.server.failure(f"the query '{name}' failed: {message_of(error)}") from error
+                    raise self.server.failure(f"the query '{name}' failed: {self.server.message_of(error)}") from error
                 phases.append(Phase(name, began_s, time.monotonic() - since_s))
         return replace(startup, phases=tuple(phases))
 

@@ -626,7 +626,6 @@ ALL_TABLES = "all_tables.ibd"
 tablespaces."""
 _ENDING = ".ibd"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
-_CODED_CHARACTER = re.compile(r"@([0-9a-f]{4})")
 _UNFINISHED = "#sql"
 """Begins the names of tables that a server was making when it died; the next one removes them."""
 
@@ -661,11 +660,6 @@ class TableFiles:
                 return sum(self.holds(entry.name) for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return 0
-
-
-def decoded_name(folder: str) -> str:
-    """Returns the name of the database that a server stores in this folder: `my-db` in `my@002ddb`."""
-    return _CODED_CHARACTER.sub(lambda match: chr(int(match[1], 16)), folder)
 
 
 def table_files(data: Path, schema: Schema, *, original: Path | None = None) -> TableFiles:

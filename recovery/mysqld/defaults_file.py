@@ -172,7 +172,10 @@ _SERVER_GROUP = re.compile(
 """The groups that `mysqld --verbose --help` lists; `more` are read by MariaDB only."""
 _OF_MARIADB = frozenset({"mariadb", "mariadbd", "client-server", "galera"})
 _LEFT_OUT_PREFIXES = ("early_plugin_load", "init_", "plugin_", "replicate_", "require_secure", "ssl", "tls_", "wsrep_")
-_LEFT_OUT_NAMES = frozenset({"grant_tables", "read_only", "super_read_only", "innodb_read_only", "offline_mode"})
+_LEFT_OUT_NAMES = frozenset({
+    "grant_tables", "read_only", "super_read_only", "innodb_read_only", "offline_mode",
+    "binlog_do_db", "binlog_ignore_db",  # they name schemas of the user's, and options are stored
+})  # fmt: skip
 _NAME = re.compile(r"[a-z0-9_.]{1,80}")
 
 

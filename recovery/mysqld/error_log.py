@@ -130,8 +130,8 @@ _PROGRESS_HINTS = (
 # "Validated a/b" with two blanks is no progress: it ends the work.
 _PROGRESS = re.compile(
     r"Checked \d+/\d+|Files found so far: \d+|threads? have validated \d+ out of \d+|Validated \d+/\d+ (?! )"
-    r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+.{0,8}"
-    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: .{1,40}|\[MY-012533\] \[InnoDB\] \d{1,3}%",
+    r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+(?: \(\d+%\))?"
+    r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%",
     re.ASCII,
 )
 _MAX_DIGITS = 18

@@ -11,12 +11,13 @@ import re
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.cleanup import SERVER_NAMES, servers_in
-from recovery.linux.files import clone_or_copy, decoded_name
+from recovery.linux.files import clone_or_copy, data_extents, open_regular
 from recovery.model import SYSTEM_SCHEMAS, Flavor, OwnData, Version, can, parse_version
 from recovery.mysqld.options import (
     ENCRYPTED_REDO,
@@ -51,6 +52,8 @@ _TEMPORARY = re.compile(r"ibtmp\d+|#innodb_temp|.+\.(?:pid|sock|sock\.lock|err)|
 _LEFT_OUT = re.compile(r"mysqld-auto\.cnf|mysqld\.my|component_.+\.cnf")
 """Files that would change how the server starts: persisted options and components. The user is told."""
 _NUMBERED = re.compile(r"(?P<base>.+)\.\d{6,}")
+_MOST_FOLDERS = 8
+"""Most folders in each other, with room for other engines and plugins than InnoDB."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ def _names(folder: Path) -> list[str]:
 
 def _walk(path: Path, name: str) -> Iterator[_File]:
     status = path.lstat()
+    if name.count("/") > _MOST_FOLDERS:
+        raise UsageError(
+            f"{path} is in {name.count('/')} folders, and a server makes one for each schema",
+            "give the data directory of a server, and nothing else",
+        )
     if stat.S_ISLNK(status.st_mode) or path.suffix == ".isl":
         raise UsageError(
             f"{path} leads to another place (a link or DATA DIRECTORY), which a copy would share with the original",
@@ -115,6 +123,8 @@ def _walk(path: Path, name: str) -> Iterator[_File]:
             yield from _walk(path / entry, f"{name}/{entry}")
     elif stat.S_ISREG(status.st_mode):
         yield _File(path, name, status)
+    elif not stat.S_ISSOCK(status.st_mode):
+        raise UsageError(f"{path} is not a regular file", "remove the pipe or device: no server makes one there")
 
 
 def _digest(files: Iterable[_File]) -> str:
@@ -135,19 +145,33 @@ _FRM, _FRM_OF_INNODB = b"\xfe\x01", b"\x0c"
 _ENCRYPTED, _FULL_CRC32 = 1 << 13, 0x10
 _CREATOR = slice(16, 48)
 """The place of the server's name and version in the first block of the redo log."""
-_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+_RELEASE = re.compile(r"(?<!\d)\d{1,3}\.\d{1,3}\.\d{1,4}(?!\d)", re.ASCII)
+_RELEASE_NUMBERS = range(80_000, 1_000_000)
+"""The numbers that a server may have in its data dictionary: 80031 is 8.0.31."""
 _ABSOLUTE = re.compile(rb"[\x00-\x1f\x80-\xff](/[ -~]{1,500}?\.ib[du])")
 """The path of a tablespace outside the data directory, in the data dictionary of 8.0 and later."""
 _CHUNK_BYTES = 1 << 24
 _SMALLEST_PAGE = 1024
 
 
+def _first_bytes(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read(_HEADER_BYTES)
+
+
 def examine(path: Path, given: Mapping[str, str], *, as_is: bool) -> OwnData:
     """Returns what a data directory holds. `given` are the `PLACE_OPTIONS` of the user's my.cnf.
 
     Raises UsageError or HostUnfitError if it is not a whole data directory of a server that has ended."""
-    try:
+    with _explained_errors(path):
         return _examine(_Place(path, given), as_is=as_is)
+
+
+@contextmanager
+def _explained_errors(path: Path) -> Iterator[None]:
+    """Explains errors of reading the data directory."""
+    try:
+        yield
     except PermissionError as error:
         raise UsageError(f"{error.filename} cannot be read by this user", "run as root, or as its owner") from error
     except FileNotFoundError as error:
@@ -172,8 +196,7 @@ def _examine(place: _Place, *, as_is: bool) -> OwnData:
             f"{path} has no redo log, without which a server cannot recover it",
             "give a copy of everything; if my.cnf places the log elsewhere, name it with DEFAULTS_FILE=",
         )
-    with system[0].open("rb") as opened:
-        first_page = opened.read(_HEADER_BYTES)
+    first_page = _first_bytes(system[0])
     is_clean = was_shut_down(log_folder, first_page)
     if as_is and is_clean:
         raise UsageError(
@@ -218,9 +241,8 @@ def _defines_innodb_table(file: _File) -> bool:
     folder, _, name = file.name.rpartition("/")
     if not name.endswith(".frm") or name.startswith("#sql") or folder in SYSTEM_SCHEMAS:
         return False
-    with file.path.open("rb") as opened:
-        header = opened.read(4)
-    return header[:2] == _FRM and header[3:] == _FRM_OF_INNODB
+    header = _first_bytes(file.path)
+    return header[:2] == _FRM and header[3:4] == _FRM_OF_INNODB
 
 
 def _refuse_unread_logs(path: Path, log_folder: Path) -> None:
@@ -270,7 +292,7 @@ def _system_files(place: _Place) -> list[Path]:
 
 def _refuse_running(path: Path, system: Path) -> None:
     """Raises UsageError if a server uses the files: it locks its system tablespace, and works in its directory."""
-    with system.open("rb") as file:
+    with open_regular(system) as file:
         asked = struct.pack("@hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         is_locked = struct.unpack_from("@h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK
     if is_locked or servers_in(path, *SERVER_NAMES):
@@ -280,8 +302,7 @@ def _refuse_running(path: Path, system: Path) -> None:
 
 
 def _check_tablespace(file: _File) -> None:
-    with file.path.open("rb") as opened:
-        page = opened.read(_HEADER_BYTES)
+    page = _first_bytes(file.path)
     if len(page) < _HEADER_BYTES:
         return
     size, flags = int.from_bytes(page[_SIZE_AT : _SIZE_AT + 4]), int.from_bytes(page[_FLAGS_AT : _FLAGS_AT + 4])
@@ -299,32 +320,30 @@ def _check_tablespace(file: _File) -> None:
 
 
 def _refuse_outside(dictionary: Path) -> None:
-    with dictionary.open("rb") as file:
-        rest = b""
-        while chunk := file.read(_CHUNK_BYTES):
-            if match := _ABSOLUTE.search(rest + chunk):
-                raise UsageError(
-                    f"the data dictionary names {match[1].decode()}, a tablespace outside the data directory, which a "
-                    "copy would share with the original",
-                    "bring it into the data directory first",
-                )
-            rest = chunk[-512:]
+    with open_regular(dictionary) as file:
+        for start, end in data_extents(file.fileno()):
+            rest = b""
+            while start < end and (chunk := os.pread(file.fileno(), min(_CHUNK_BYTES, end - start), start)):
+                if match := _ABSOLUTE.search(rest + chunk):
+                    raise UsageError(
+                        f"the data dictionary names {match[1].decode()}, a tablespace outside the data directory, "
+                        "which a copy would share with the original",
+                        "bring it into the data directory first",
+                    )
+                start, rest = start + len(chunk), chunk[-512:]
 
 
 def _version(path: Path, redo: list[Path]) -> tuple[Version | None, bool]:
     """Returns the version of the server that wrote the files, None if they do not say it, and whether it is exact:
     before MySQL 8.0 a newer release of the same series may have used them since."""
     if (dictionary := path / "mysql.ibd").exists():
-        with dictionary.open("rb") as file:
-            number = int.from_bytes(file.read(_HEADER_BYTES)[_VERSION_AT : _VERSION_AT + 4])
+        number = int.from_bytes(_first_bytes(dictionary)[_VERSION_AT : _VERSION_AT + 4])
+        if number not in _RELEASE_NUMBERS:
+            return None, False
         return parse_version(f"{number // 10_000}.{number // 100 % 100}.{number % 100}"), True
-    with redo[0].open("rb") as file:
-        creator = file.read(512)[_CREATOR].partition(b"\0")[0].decode("latin-1")
-    texts = [creator]
-    for name in ("mysql_upgrade_info", "mariadb_upgrade_info"):
-        if (info := path / name).is_file():
-            with info.open("rb") as file:
-                texts.append(file.read(100).decode("latin-1"))
+    creator = _first_bytes(redo[0])[_CREATOR].partition(b"\0")[0].decode("latin-1")
+    notes = (path / name for name in ("mysql_upgrade_info", "mariadb_upgrade_info"))
+    texts = [creator, *(_first_bytes(note).decode("latin-1") for note in notes if note.is_file())]
     is_mariadb = any("mariadb" in text.lower() for text in texts)
     releases = [match[0] for text in texts if (match := _RELEASE.search(text))]
     versions = [parse_version(f"mariadb-{text}" if is_mariadb else text) for text in releases]
@@ -407,31 +426,36 @@ def copy_own_data(own: OwnData, target: Path, *, on_progress: Callable[[int, int
 
     Where the filesystem can, a copy shares the blocks of the original until one of them changes."""
     place = _Place(own.path, dict(own.given))
-    done = 0
     target.mkdir(mode=0o700)
+    try:
+        _copy_files(place, target, lambda done: on_progress(done, own.bytes))
+        files = list(place.files())
+    except (FileNotFoundError, PermissionError) as error:
+        if error.filename is not None and Path(error.filename).is_relative_to(target):
+            raise
+        is_gone = isinstance(error, FileNotFoundError)
+        raise _changed_error(own.path, "a file vanished" if is_gone else "a file cannot be read any more") from error
+    except (UsageError, IsADirectoryError, NotADirectoryError) as error:
+        raise _changed_error(own.path, "a file was replaced by something else") from error
+    if len(files) != own.files:
+        raise _changed_error(own.path, f"it had {own.files:,} files and has {len(files):,}")
+    if _digest(files) != own.digest:
+        raise _changed_error(own.path, "a file was written or renamed")
+
+
+def _copy_files(place: _Place, target: Path, on_copied: Callable[[int], None]) -> None:
+    done = 0
     for file in place.files():
         copy = target / file.name
         copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with file.path.open("rb") as source, copy.open("xb") as written:
+        with open_regular(file.path) as source, copy.open("xb") as written:
             clone_or_copy(source.fileno(), written.fileno())
         done += file.status.st_blocks * 512
-        on_progress(done, own.bytes)
+        on_copied(done)
     if (log := place.binary_log) is not None:
         (target / f"{log.rpartition('.')[0]}.index").write_text(f"./{log}\n")
-    if _digest(place.files()) != own.digest:
-        raise HostUnfitError(f"{own.path} changed while it was copied", "end what writes there, and try again")
 
 
-# --- What is stored about it
-
-
-def hide_names(text: str, data: Path) -> str:
-    """Returns the text, such as a log, without the names of the user's schemas and tables."""
-    folders = [name for name in _names(data) if (data / name).is_dir() and not name.startswith("#")]
-    names = {spelled for name in {*folders} - {*SYSTEM_SCHEMAS, OWN_SCHEMA} for spelled in (name, decoded_name(name))}
-    if not names:
-        return text
-    schema = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    table = r"[`'\"]?[./\\][`'\"]?[^\s`'\",;:()]+"
-    pattern = rf"(?<![\w@$])(?:{schema})(?:(?P<table>{table})|(?=[`'\"/\\]))"
-    return re.sub(pattern, lambda match: "SCHEMA/TABLE" if match["table"] else "SCHEMA", text)
+def _changed_error(path: Path, what: str) -> HostUnfitError:
+    """Returns the error for files that changed. None of them is named: the message is stored with the session."""
+    return HostUnfitError(f"{path} changed while it was copied: {what}", "end what writes there, and try again")

@@ -71,6 +71,7 @@ class Server:
         group: LimitGroup | None = None,
         keys: Path | None = None,
         follower: PhaseFollower | None = None,
+        is_private: bool = False,
     ) -> None:
         self.build = build
         self.datadir = datadir
@@ -90,6 +91,8 @@ class Server:
         self.group = group
         """The control group that gives every process of this server the same limits; None if there are no limits."""
         self._keys = keys
+        self.is_private = is_private
+        """Whether it may name the user's own schemas and tables, in its log and in its answers."""
         self._rundirs = RunDirs()
         self._process: ServerProcess | None = None
         self._starts = 0
@@ -127,7 +130,7 @@ class Server:
         with defer_signals():
             launch = Launch(
                 self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys,
-                oom_kills=(self.group.counted().oom_kills or 0) if self.group else 0,
+                oom_kills=(self.group.counted().oom_kills or 0) if self.group else 0, is_private=self.is_private,
             )  # fmt: skip
             process = self._process = self._launcher.launch(launch)
             redo, self._redo = self._redo, None
@@ -185,7 +188,7 @@ class Server:
         try:
             return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
-            raise self.failure(f"the server takes no connection: {client.message_of(error)}") from error
+            raise self.failure(f"the server takes no connection: {self.message_of(error)}") from error
 
     @contextmanager
     def session(self) -> Iterator[Connection[Cursor]]:
@@ -195,7 +198,7 @@ class Server:
             try:
                 yield connection
             except (pymysql.Error, OSError) as error:
-                raise self.failure(f"the server does not answer as it should: {client.message_of(error)}") from error
+                raise self.failure(f"the server does not answer as it should: {self.message_of(error)}") from error
             finally:
                 with suppress(pymysql.Error, OSError):
                     connection.close()
@@ -228,6 +231,11 @@ class Server:
         finally:
             over.set()
             watcher.join()
+
+    def message_of(self, error: BaseException) -> str:
+        """Returns the message of a client's error or, if it may name the user's own tables, only its number."""
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else type(error).__name__
+        return f"error {number}" if self.is_private else client.message_of(error)
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         with self.session() as connection:

@@ -220,6 +220,7 @@ class DatadirPool:
             group=self.group,
             keys=datadir.keys_for(planned.schema),
             follower=self.reporter.follow,
+            is_private=planned.schema.own is not None,
         )
 
     def _build(self, planned: PlannedDatadir, datadir: DataDir) -> None:

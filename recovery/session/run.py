@@ -39,8 +39,8 @@ from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
 from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
+from recovery.mysqld.known_lines import hide_names
 from recovery.mysqld.options import quoted_value
-from recovery.mysqld.own_data import hide_names
 from recovery.report.stored_session import STACKS_FOLDER, writing_results
 from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
@@ -90,13 +90,11 @@ def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measuremen
     return run
 
 
-def _without_names(run: Run, bench: Bench) -> Run:
-    """Hides the names of the user's schemas and tables in the logs of a trial, and in the reason of its run."""
+def _hide_names(bench: Bench) -> None:
+    """Hides the names of the user's schemas and tables in the logs of a trial."""
     for log in bench.server.logdir.glob("*.err"):
-        log.write_text(
-            hide_names(log.read_text(errors="surrogateescape"), bench.datadir.mysql), errors="surrogateescape"
-        )
-    return run if run.reason is None else replace(run, reason=hide_names(run.reason, bench.datadir.mysql))
+        text = log.read_text(encoding="utf-8", errors="replace")
+        log.write_text(hide_names(text, str(bench.server.build.mysqld)), encoding="utf-8")
 
 
 # --- The loop over the trials
@@ -242,7 +240,7 @@ class TrialLoop:
                 # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
                 run = replace(run, ready_lag_s=None)
             if bench.schema.own is not None:
-                run = _without_names(run, bench)
+                _hide_names(bench)
             run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
             if run.verdict is Verdict.FAILED and not bench.can_recover:
                 kept = self.pool.set_aside(datadir_spec(trial.version, trial.variant))

@@ -105,6 +105,7 @@ class DatadirBuilder:
             preload=preload,
             stall_s=self.stall_s,
             keys=self._keys,
+            is_private=self.schema.own is not None,
         )
 
     @property

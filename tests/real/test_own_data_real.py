@@ -109,6 +109,65 @@ def test_the_recovery_that_is_ahead_is_timed_again_and_again(tmp_path: Path) -> 
     assert not list((tmp_path / "data").glob("*/mysql")), "only the copy that is never started is kept"
 
 
+IN_NAMES = "zebra"
+"""A part of the names of all schemas and tables."""
+
+
+def secret_datadir(version: str, folder: Path) -> Path:
+    """A killed server's data directory: names with blanks and quotes, partitions, and files that are missing."""
+    build = resolve_server(version, Sources(), lambda _: None)
+    folder.mkdir()
+    data = made_by(build, folder)
+    with server_on(build, data, folder / "logs") as server:
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            for schema in ("zebra plan", "Zebra-Bank"):
+                cursor.execute(f"CREATE DATABASE `{schema}`")
+                for table in ("zebra salary", "zebra's", 'zebra"', "zebra.x", "zebra\nline", "zebra"):
+                    cursor.execute(f"CREATE TABLE `{schema}`.`{table}` (id INT PRIMARY KEY) ENGINE=InnoDB")
+                cursor.execute(
+                    f"CREATE TABLE `{schema}`.`zebra part` (id INT PRIMARY KEY) ENGINE=InnoDB "
+                    "PARTITION BY HASH (id) PARTITIONS 2"
+                )
+        server.stop()
+        server.start()
+        with server.session() as connection, connection.cursor() as cursor:
+            for number in range(50):
+                cursor.execute(f"INSERT INTO `zebra plan`.`zebra salary` VALUES ({number})")
+                cursor.execute(f"INSERT INTO `zebra plan`.`zebra part` VALUES ({number})")
+        server.kill()
+    missing = [*data.glob("Zebra*/zebra@0027s.ibd"), *data.glob("Zebra*/zebra@0020part#?#p0.ibd")]
+    assert len(missing) == 2
+    for file in missing:
+        file.unlink()
+    return data
+
+
+@pytest.mark.parametrize("version", ["5.7.22", "8.0.31", "mariadb-10.11.5"])
+def test_no_name_is_stored_or_shown(version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    data, results = secret_datadir(version, tmp_path / "user"), tmp_path / "results"
+    queries = tmp_path / "queries.sql"
+    # Its error quotes the name of a table.
+    name = "SELECT MIN(table_name) FROM information_schema.tables WHERE table_schema LIKE 'Ze%'"
+    queries.write_text(f"SELECT EXTRACTVALUE(1, CONCAT(0x3a, ({name})));\n")
+    at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(results), "--runs", "1", "-v"]
+    codes = []
+    for more in (["--as-is"], [], ["--first-queries", str(queries)], ["--as-is"]):
+        codes.append(run(["crash-recovery", "--datadir", str(data), *more, *at]))
+        assert run(["bundle", "--results", str(results), "--output", str(tmp_path / f"bundle{len(codes)}")]) == 0
+        if len(codes) == 3:  # without a file that the log names, no server starts
+            (data / "zebra@0020plan/zebra@0020salary.ibd").unlink()
+    assert codes == [0, 0, 1, 1]
+    shown = "".join(capfd.readouterr()).replace(str(data), "").replace(str(queries), "")
+    kept = [path for folder in (results, *tmp_path.glob("bundle*")) for path in folder.rglob("*") if path.is_file()]
+    assert {".err", ".json", ".html", ".txt"} <= {path.suffix for path in kept}
+    assert IN_NAMES not in shown.lower()
+    assert [path for path in kept if IN_NAMES.encode() in path.read_bytes().lower()] == []
+    assert "failed: error 1105" in shown
+    assert "Redo to read: " in shown
+    assert "That is the least" in shown
+
+
 def test_a_directory_that_was_shut_down_cleanly_has_no_recovery_ahead(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
