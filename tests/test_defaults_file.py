@@ -85,10 +85,10 @@ def test_options_of_servers_are_taken_and_harmful_ones_are_named(tmp_path: Path)
     assert used.left_out == LEFT_OUT
 
 
-def test_options_that_name_schemas_are_not_stored() -> None:
+def test_options_that_name_schemas_are_not_stored(tmp_path: Path) -> None:
     text = "[mysqld]\nbinlog-do-db=salaries\nbinlog_ignore_db=salaries\nreplicate-do-db=salaries\n"
-    settings, left_out, _ = parse_defaults_file(text)
-    assert (settings, left_out) == ({}, ("binlog_do_db", "binlog_ignore_db", "replicate_do_db"))
+    used = used_options(read_defaults_file(written(tmp_path, {"my.cnf": text})), list)
+    assert (used.settings, used.left_out) == ({}, ("binlog_do_db", "binlog_ignore_db", "replicate_do_db"))
 
 
 def test_a_setting_of_the_command_line_takes_precedence(tmp_path: Path) -> None:

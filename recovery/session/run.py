@@ -90,6 +90,12 @@ def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measuremen
     return run
 
 
+def ending_note(error: RecoveryError | OSError, *, is_own: bool) -> str:
+    """Returns the note of a session about the error that ended it. Over data of the user's own an error of the system
+    is stored without its file, whose name is that of a table."""
+    return (error.strerror or str(error)) if is_own and isinstance(error, OSError) else str(error)
+
+
 def _hide_names(bench: Bench) -> None:
     """Hides the names of the user's schemas and tables in the logs of a trial."""
     for log in bench.server.logdir.glob("*.err"):
@@ -134,7 +140,7 @@ class TrialLoop:
             status = Status.INTERRUPTED
             raise
         except (RecoveryError, OSError) as error:
-            note = str(error)
+            note = ending_note(error, is_own=self.request.schema.own is not None)
             raise
         finally:
             # A second Ctrl-C is deferred: without this write the session would look like one with a killed tool.

@@ -36,7 +36,9 @@ def insert(server: Server, *, table: str, row_bytes: int) -> None:
         cursor.execute(f"UPDATE redo.{table} SET b = CONCAT(b, 'x')")
 
 
-@pytest.mark.parametrize("version", ["5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5"])
+@pytest.mark.parametrize(
+    "version", ["5.6.24", "5.7.22", "8.0.15", "8.0.31", "mariadb-10.2.11", "mariadb-10.11.5", "mariadb-11.4.5"]
+)
 def test_the_span_of_redo_is_that_which_the_server_reads(version: str, tmp_path: Path) -> None:
     build = resolve_server(version, Sources(), lambda _: None)
     data = made_by(build, tmp_path)
