@@ -109,7 +109,8 @@ def test_a_log_of_terabytes_is_searched_in_few_reads(tmp_path: Path, monkeypatch
     os.truncate(tmp_path / "ib_logfile0", 10 << 40)
     monkeypatch.setattr(os, "pread", counted)
     assert redo_span(tmp_path) == RedoSpan(START, START + 300_000)
-    assert (len(reads) < 50, max(reads)) == (True, 6)
+    assert len(reads) < 50
+    assert sorted(reads)[-2:] == [6, 12288], "one header of the file, and headers of blocks"
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 100, 512, 2047, 2048, 12287, 13000])

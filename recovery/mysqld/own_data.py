@@ -11,7 +11,6 @@ import re
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,15 +162,8 @@ def examine(path: Path, given: Mapping[str, str], *, as_is: bool) -> OwnData:
     """Returns what a data directory holds. `given` are the `PLACE_OPTIONS` of the user's my.cnf.
 
     Raises UsageError or HostUnfitError if it is not a whole data directory of a server that has ended."""
-    with _explained_errors(path):
-        return _examine(_Place(path, given), as_is=as_is)
-
-
-@contextmanager
-def _explained_errors(path: Path) -> Iterator[None]:
-    """Explains errors of reading the data directory."""
     try:
-        yield
+        return _examine(_Place(path, given), as_is=as_is)
     except PermissionError as error:
         raise UsageError(f"{error.filename} cannot be read by this user", "run as root, or as its owner") from error
     except FileNotFoundError as error:

@@ -132,8 +132,16 @@ def _read_headers(folder: Path) -> list[_RedoFile]:
 
 
 def _size_and_header(path: Path) -> tuple[int, bytes]:
+    with _open_for_few_reads(path) as opened:
+        return os.fstat(opened).st_size, os.pread(opened, _HEADER_BYTES, 0)
+
+
+@contextmanager
+def _open_for_few_reads(path: Path) -> Iterator[int]:
+    """Yields a descriptor of a file of which nothing is read ahead into the page cache."""
     with open_regular(path) as file:
-        return os.fstat(file.fileno()).st_size, file.read(_HEADER_BYTES)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        yield file.fileno()
 
 
 def _last_checkpoint(files: list[_RedoFile]) -> tuple[int, int] | None:
@@ -271,14 +279,6 @@ class _Blocks:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-
-@contextmanager
-def _open_for_few_reads(path: Path) -> Iterator[int]:
-    """Yields a descriptor of a file of which nothing is read ahead into the page cache."""
-    with open_regular(path) as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-        yield file.fileno()
 
 
 def _end_of_blocks(checkpoint_lsn: int, limit_lsn: int, header: Callable[[int], tuple[int, int] | None]) -> int | None:
