@@ -426,6 +426,15 @@ def test_files_with_pages_after_the_checkpoint_are_found(tmp_path: Path) -> None
     assert found == {f"{tmp_path.name}/new.ibd"}
 
 
+def test_a_pipe_in_a_data_directory_is_not_copied_and_not_waited_for(dirs: DataDirs) -> None:
+    with dirs.acquire(KEY) as dd:
+        fill(dd)
+        os.mkfifo(dd.mysql / "discovery/pipe.ibd")
+        with pytest.raises(UsageError, match="is not a regular file"), disposable_copy(dd.mysql, dd.path):
+            pass
+        assert not list(dd.path.glob("copy/mysql"))
+
+
 def test_only_what_is_not_a_hole_is_read_for_a_warm_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.ibd").write_bytes(b"x" * 5000)
     with (tmp_path / "sparse.ibd").open("wb") as file:

@@ -32,6 +32,7 @@ from recovery.linux.files import (
     empty_folder,
     expand_path,
     open_descriptor,
+    open_regular,
     parse_json,
     read_untrusted,
     refuse_untrusted,
@@ -134,7 +135,7 @@ def copy_data(original: Path, copy: Path) -> None:
         names[:] = [name for name in names if not name.startswith(_TEMPORARY_PREFIXES)]
         for name in file_names:
             if not name.startswith(_TEMPORARY_PREFIXES):
-                with Path(folder, name).open("rb") as source, Path(there, name).open("wb") as target:
+                with open_regular(Path(folder, name)) as source, Path(there, name).open("wb") as target:
                     clone_or_copy(source.fileno(), target.fileno())
                 _copy_owner_and_mode(Path(folder, name), there / name)
 
