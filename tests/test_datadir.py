@@ -508,6 +508,6 @@ def test_the_floor_reads_pages_of_the_size_that_the_server_uses(
     assert sizes == [4096]
 
 
-def test_files_that_cannot_be_read_for_the_floor_are_named(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_for_the_floor_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(RecoveryError, match=r"could not be read for the floor: No such file"):
         read_floor.measure_read_floor(TableFiles((tmp_path / "nobody",)), 16384, lambda: None, None)
