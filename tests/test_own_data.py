@@ -314,6 +314,15 @@ def test_nothing_is_written_into_the_original(option: str, datadir: Path, tmp_pa
         request_from_arguments("cold-recovery", words)
 
 
+def test_its_first_queries_only_read(datadir: Path, tmp_path: Path) -> None:
+    """Its server has no grant tables: every user has all rights."""
+    queries = tmp_path / "queries.sql"
+    queries.write_text("-- size\nselect count(*) from shop.orders; set global general_log = 1;")
+    words = ["--datadir", str(datadir), "--first-queries", str(queries)]
+    with pytest.raises(UsageError, match="the query 'query-2' does more than read tables"):
+        request_from_arguments("cold-recovery", words)
+
+
 def test_a_way_with_dots_leads_to_the_same_directory(datadir: Path) -> None:
     words = ["--datadir", str(datadir / "../user/mysql/..")]
     own = request_from_arguments("cold-recovery", words).schema.own

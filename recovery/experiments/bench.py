@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from recovery.linux.page_cache import (
 )
 from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Phase, Schema, StackSamples, Startup, Variant
-from recovery.mysqld.client import count_all_tables, message_of, run_to_last_row
+from recovery.mysqld.client import count_all_tables, create_limited_user, message_of, run_to_last_row
 from recovery.mysqld.datadir import DataDir, DataDirs, State, copy_data, removal_hint
 from recovery.mysqld.options import (
     adapt_redo_capacity,
@@ -80,6 +80,9 @@ class Conditions:
     """Queries to time after each timed start."""
     dropper: CacheDropper | None = None
     """Drops the caches of the whole host; with None, files are evicted one by one."""
+    foreign_statements: bool = False
+    """Whether a template or query file of the user's is used. Statements on its tables then run as the limited user: a
+    view of theirs could otherwise run a function as root."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start only: a server accepts no inserts with them, so other starts do not use them."""
     trace: bool = False
@@ -395,7 +398,7 @@ class Bench:
             return startup
         self.on_step("first queries")
         since_s = self.server.process.started_at
-        with self.server.session() as connection:
+        with self.user_session() as connection:
             for name, statement in first_queries(given, connection):
                 began_s = time.monotonic() - since_s
                 try:
@@ -544,17 +547,23 @@ class Bench:
 
     # -- the contents
 
+    def user_session(self) -> AbstractContextManager[Connection[Cursor]]:
+        """Returns a connection for statements that may be somebody else's, or that read the tables of these."""
+        return self.server.session(limited=self.conditions.foreign_statements)
+
     def run_inserts(self) -> None:
         """Runs the insert script.
 
         The ledger is written only after the server has ended: nothing may come between the inserts and the SIGKILL. If
         this process dies before that, the directory is still marked as in use, and its rows are counted again."""
         self.on_step("inserting")
-        with self.server.session() as connection:
+        if not self.conditions.statements:
+            with self.server.session() as connection:
+                connection.query(HEARTBEAT)
+            return
+        with self.user_session() as connection:
             try:
                 acknowledged = execute_inserts(connection, self.conditions.statements)
-                if not acknowledged:
-                    connection.query(HEARTBEAT)
             except InsertsFailedError as error:
                 self._acknowledged.update(error.acknowledged)
                 failure = self.server.failure(error.message)
@@ -573,7 +582,7 @@ class Bench:
         self.on_step("counting rows and tables")
         state = self.datadir.state
         self.describe()
-        with self.server.session() as connection:
+        with self.user_session() as connection:
             rows_found = count_rows(connection, tuple(state.rows))
             return Contents(
                 tables_expected=state.tables or self.schema.total_tables,
@@ -588,16 +597,21 @@ class Bench:
         """Marks the data directory as in use; returns whether it already was, because an earlier run died.
 
         In that case the server is started, the contents are counted, and the server is stopped again. The same happens
-        if the insert script names tables that were never counted, or if a killed run left the scratch schema. Raises
+        if the insert script names tables that were never counted, if a killed run left the scratch schema, or if an
+        earlier version of the tool built the directory without the limited user, who is needed now. Raises
         RecoveryError if the number of tables is wrong."""
         if self.is_as_is:  # each run begins with another copy
             return False
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
-        if dirty or new_tables or has_scratch_schema(self.datadir, self.schema):
+        if dirty or new_tables or has_scratch_schema(self.datadir, self.schema) or self._lacks_user:
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
+
+    @property
+    def _lacks_user(self) -> bool:
+        return self.conditions.foreign_statements and not self.datadir.state.limited_user
 
     def recount_after_failure(self) -> None:
         """Ends the server of a failed trial, starts it again, and counts tables and rows.
@@ -625,16 +639,22 @@ class Bench:
         self.datadir.save(replace(self.datadir.state, status="whole"))
 
     def _recount(self, tables: tuple[str, ...]) -> None:
-        """Starts the server, drops the scratch schema if there is one, counts tables and rows, and saves the ledger."""
+        """Starts the server, drops the scratch schema if there is one, creates the limited user if it is needed, counts
+        tables and rows, and saves the ledger."""
         self.last_read_bytes = None
         self._acknowledged.clear()
         self.start()
         self.on_step("counting rows and tables")
+        limited_user = self.datadir.state.limited_user
         with self.server.session() as connection:
             if has_scratch_schema(self.datadir, self.schema):
                 self.on_step("dropping tables that a killed run left")
                 drop_left_scratch_schema(self.datadir, connection)
                 self.on_step("counting rows and tables")
+            if self._lacks_user:
+                create_limited_user(connection, self.schema)
+                limited_user = True
+        with self.user_session() as connection:
             count = count_all_tables(connection, self.schema)
             if count != self.datadir.state.tables:
                 raise RecoveryError(
@@ -650,7 +670,7 @@ class Bench:
                     "give --insert-template a script that fits the schema's template",
                 ) from error
         self.stop()
-        self.datadir.save(replace(self.datadir.state, rows=rows))
+        self.datadir.save(replace(self.datadir.state, rows=rows, limited_user=limited_user))
 
     def _write_ledger(self) -> None:
         if self._acknowledged:

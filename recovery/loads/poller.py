@@ -22,6 +22,7 @@ from recovery.loads.status_sampler import Sample
 from recovery.loads.sysbench import base_command, duration_options, parse_intervals, parse_report
 from recovery.loads.tasks import Load, Poll
 from recovery.model import Version, can
+from recovery.mysqld.client import ADMIN
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -207,6 +208,7 @@ def poller_command(
     database: str,
     tables: int,
     version: Version,
+    user: str = ADMIN,
 ) -> list[str]:
     """Returns the command line of the pollers, which run as long as the load.
 
@@ -214,7 +216,7 @@ def poller_command(
     script = str(template_dir() / "poll.lua")
     counters = _SELECT_STATUS if can(version, "status_tables") else _SHOW_STATUS
     return [
-        *base_command(script, program=program, socket=socket, database=database, threads=poll.clients),
+        *base_command(script, program=program, socket=socket, database=database, threads=poll.clients, user=user),
         *duration_options(load), f"--statements={statements}", f"--every={poll.every_s}", f"--tables={tables}",
         f"--schema={database}", f"--counters={counters}",
         f"--mysql-ignore-errors={','.join(map(str, _IGNORED_ERRORS))}",

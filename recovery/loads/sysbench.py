@@ -23,6 +23,7 @@ from recovery.linux import die_with_parent, procfs
 from recovery.linux.files import expand_path
 from recovery.linux.signals import defer_signals
 from recovery.loads.tasks import Load
+from recovery.mysqld.client import ADMIN
 from recovery.mysqld.launcher import has_process_ended
 from recovery.workload.inserts import shorten
 
@@ -95,10 +96,12 @@ def duration_options(load: Load) -> list[str]:
     return [f"--time={load.warmup_s + load.seconds}", *warming]
 
 
-def base_command(script: str, *, program: Path, socket: Path, database: str, threads: int) -> list[str]:
+def base_command(
+    script: str, *, program: Path, socket: Path, database: str, threads: int, user: str = ADMIN
+) -> list[str]:
     return [
         str(program), script, f"--threads={threads}", "--events=0", "--report-interval=1", "--histogram=on",
-        "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", "--mysql-user=root", "--mysql-password=",
+        "--percentile=99", "--db-driver=mysql", "--mysql-ssl=off", f"--mysql-user={user}", "--mysql-password=",
         f"--mysql-socket={socket}", f"--mysql-db={database}",
     ]  # fmt: skip
 

@@ -1,5 +1,8 @@
-"""Connects to a server over its socket, as root without a password, and queries it with statements that stay fast with
-hundreds of thousands of tables."""
+"""Connects to a server over its socket, and queries it with statements that stay fast with hundreds of thousands of
+tables.
+
+The tool's own statements run as root, without a password. Those of a template or query file, which may be somebody
+else's, run as a user who may write to the tables of the test and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 
+ADMIN, LIMITED = "root", "recovery_tester"
 _ROWS_AT_ONCE = 1000
 _NOT_LISTENING = frozenset({2002, 2003, 2006, 2013, 1040})
 """Errors that mean that the server does not listen yet or has just gone, or (1040) that all its connections are taken.
@@ -36,11 +40,13 @@ def message_of(error: BaseException) -> str:
             return str(error) or type(error).__name__
 
 
-def connect(socket: Path, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+def connect(
+    socket: Path, *, user: str = ADMIN, multi: bool = False, timeout_s: float | None = None
+) -> Connection[Cursor]:
     """Opens a connection; `multi` allows several statements in one packet. Errors of PyMySQL are passed on."""
     return pymysql.connect(
         unix_socket=str(socket),
-        user="root",
+        user=user,
         password="",
         charset="utf8mb4",
         autocommit=True,
@@ -76,6 +82,23 @@ def try_query(socket: Path, *, timeout_s: float) -> bool:
             # An error while closing does not matter.
             with contextlib.suppress(pymysql.err.Error, OSError):
                 connection.close()
+
+
+def create_limited_user(connection: Connection[Cursor], schema: Schema) -> None:
+    """Creates the user who may read everything and write to the schemas of the test, unless it is there already.
+
+    Reading everything lets a query see the same tables as root. Without the rights FILE and SUPER, and without writing
+    to system tables, no statement can set an option of the server, or write to another file."""
+    pattern = schema.database.replace("_", "\\_") + ("" if schema.databases == 1 else "\\_%")
+    user = f"'{LIMITED}'@'localhost'"
+    known = "SELECT 1 FROM mysql.user WHERE user = %s AND host = 'localhost'"
+    if scalar(connection, known, (LIMITED,)) is None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE USER {user}")
+    with connection.cursor() as cursor:
+        cursor.execute(f"GRANT SELECT, PROCESS, SHOW DATABASES, SHOW VIEW, REPLICATION CLIENT ON *.* TO {user}")
+        cursor.execute(f"GRANT EXECUTE ON sys.* TO {user}")
+        cursor.execute(f"GRANT ALL ON `{pattern}`.* TO {user}")
 
 
 def scalar(connection: Connection[Cursor], statement: str, arguments: tuple[object, ...] = ()) -> object:

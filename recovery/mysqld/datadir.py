@@ -173,6 +173,8 @@ class State:
     bytes: int | None = None
     rows: dict[str, int] = field(default_factory=dict)
     """Number of acknowledged rows for each table of the insert script, over all trials."""
+    limited_user: bool = False
+    """Whether the server has the user for statements that may be somebody else's."""
     created_at: str = ""
     tool_version: str = ""
     format: int = FORMAT

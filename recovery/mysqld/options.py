@@ -31,10 +31,11 @@ RESERVED_OPTIONS: frozenset[str] = frozenset(
     | {"user", "admin_address", "admin_port", "create_admin_listener_thread", "extra_port", "mysqlx_bind_address"}
     | {"mysqlx_port", "mysqlx_socket", "wsrep_on", "wsrep_provider", "chroot", "feedback", "help"}
     | {"innodb", "keyring_migration_destination", "language", "log_error_services", "silent_startup"}
-    | {"validate_config", "verbose", "wsrep_recover"}
+    | {"validate_config", "verbose", "wsrep_recover", "skip_grant_tables"}
 )
 """Options that a user may not set: those that the tool must decide, or it could not find, watch or kill its own server
-or prove its files; those that would make the server use the network; those that make it print something and exit."""
+or prove its files; those that would make the server use the network, or give every user all rights; those that make it
+print something and exit."""
 
 TIMED_ONLY_OPTIONS = frozenset({"innodb_force_recovery"})
 """Options that are used in timed starts only: a server accepts no inserts with them, and no clean start needs them."""

@@ -184,17 +184,21 @@ class Server:
             process.wait(_RETRY_S)
         return time.monotonic()
 
-    def connect(self, *, multi: bool = False, timeout_s: float | None = None) -> Connection[Cursor]:
+    def connect(
+        self, *, limited: bool = False, multi: bool = False, timeout_s: float | None = None
+    ) -> Connection[Cursor]:
+        """Opens a connection as root, or as the `limited` user for statements that may be somebody else's."""
+        user = client.LIMITED if limited else client.ADMIN
         try:
-            return client.connect(self.socket, multi=multi, timeout_s=timeout_s)
+            return client.connect(self.socket, user=user, multi=multi, timeout_s=timeout_s)
         except (pymysql.Error, OSError) as error:
             raise self.failure(f"the server takes no connection: {self.message_of(error)}") from error
 
     @contextmanager
-    def session(self) -> Iterator[Connection[Cursor]]:
+    def session(self, *, limited: bool = False) -> Iterator[Connection[Cursor]]:
         """Yields a connection for queries. Query errors and lost connections are raised as ServerFailedError."""
         with self.watched():
-            connection = self.connect()
+            connection = self.connect(limited=limited)
             try:
                 yield connection
             except (pymysql.Error, OSError) as error:

@@ -139,6 +139,7 @@ class DatadirPool:
             as_published=requested.as_published,
             before_start=requested.experiment_options.more.get("before_start", ()),
             first_queries=requested.experiment_options.more.get("first_queries", ()),
+            foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
             trace=requested.trace,

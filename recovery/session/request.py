@@ -21,6 +21,7 @@ from recovery.model import (
 from recovery.mysqld.options import every_start_settings, merge, timed_only_settings
 from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.session.plan import build_variants
+from recovery.workload.schema import has_own_template
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,17 @@ class Request:
     def exact_baseline(self, versions: Sequence[Version]) -> Version | None:
         """Returns the exact version of the baseline: the requested 9.7 may have been resolved to 9.7.4."""
         return None if self.baseline is None else versions[self.server_names.index(self.baseline)]
+
+    @property
+    def named_queries(self) -> tuple[tuple[str, str], ...]:
+        """Returns the names and texts of the queries in files of the user's, who may have them from somebody else."""
+        first = self.experiment_options.more.get("first_queries", ())
+        return (*self.experiment_options.queries, *(() if isinstance(first, str) else first))
+
+    @property
+    def has_foreign_statements(self) -> bool:
+        """Returns whether statements come from files of the user's, who may have them from somebody else."""
+        return bool(has_own_template(self.schema) or self.insert_template or self.named_queries)
 
     @property
     def most_tables(self) -> int:

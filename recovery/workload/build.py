@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from types import FrameType
@@ -29,7 +30,7 @@ from recovery.errors import (
     StorageFailedError,
     UsageError,
 )
-from recovery.linux.files import allocated_bytes, sync_on_exit, table_files, template_dir
+from recovery.linux.files import allocated_bytes, sync_on_exit, table_files
 from recovery.linux.signals import ClockGuard, use_signal_handler
 from recovery.linux.storage import (
     SPACE_HINT,
@@ -43,19 +44,21 @@ from recovery.linux.storage import (
 )
 from recovery.model import Build, Layout, Schema, can
 from recovery.mysqld.bootstrap import create_key_folder, initialise
-from recovery.mysqld.client import count_all_tables, count_tables, scalar
+from recovery.mysqld.client import count_all_tables, count_tables, create_limited_user, scalar
 from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.options import build_settings, compressed_settings, experiment_settings, merge
 from recovery.mysqld.own_data import copy_own_data
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup import DEFAULT_STALL_S
+from recovery.workload.foreign_sql import check_access
 from recovery.workload.inserts import count_rows, insert_statements, tables_of
 from recovery.workload.schema import (
     ScriptSize,
     checked_script_size,
     creates_table,
     disk_need,
+    has_own_template,
     script_statements,
     sysbench_tables,
 )
@@ -319,6 +322,9 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
     # The fastest on two cores. Before MySQL 8.0 and MariaDB 10.6 a lock on the data dictionary makes more connections
     # useless. Larger packets gain nothing, and an interruption has to wait for the packets already sent.
     connections, batch = (4, 100) if can(version, "ddl_scales_with_connections") else (2, 200)
+    script, is_foreign = script_statements(builder.schema), has_own_template(builder.schema)
+    if is_foreign:
+        script = map(partial(check_access, version=version), script)
     settings = build_settings(version, statistics=builder.schema.statistics)
     if builder.schema.layout is Layout.COMPRESSED:
         settings |= compressed_settings(version)
@@ -334,12 +340,15 @@ def _run_script(builder: DatadirBuilder, size: ScriptSize, *, done: int, progres
             builder.server(settings, (library,) if library else ()) as server,
         ):
             server.start(log_name="build.log")
+            if builder.schema.own is None:
+                with server.session() as connection:
+                    create_limited_user(connection, builder.schema)
             with _redo_log_disabled(server), server.watched():
                 progress(done, total)
                 began_s, clock = time.monotonic(), ClockGuard()
                 reached = execute_script(
-                    script_statements(builder.schema),
-                    open_connection=lambda: server.connect(multi=True),
+                    script,
+                    open_connection=lambda: server.connect(limited=is_foreign, multi=True),
                     connections=connections,
                     batch=batch,
                     done=done,
@@ -448,14 +457,17 @@ def _verify(builder: DatadirBuilder) -> State:
             f"{version}: {own.tables:,} files of tables in the original, {files - tables:,} after the first start"
         )
     size = allocated_bytes(builder.target.mysql)
-    return replace(builder.target.state, status="whole", tables=all_tables, ibd_files=files, bytes=size, rows=rows)
+    return replace(
+        builder.target.state, status="whole", tables=all_tables, ibd_files=files, bytes=size, rows=rows,
+        limited_user=own is None,
+    )  # fmt: skip
 
 
 def _check_row_counts(schema: Schema, connection: Connection[Cursor]) -> None:
     """Raises DatadirMismatchError if a table made by the sysbench template does not have the requested number of rows.
 
     A table with too few rows would be fast, and nobody would see why."""
-    if schema.template is None or schema.template.parent != template_dir() or not schema.rows:
+    if schema.template is None or has_own_template(schema) or not schema.rows:
         return
     for table, rows in count_rows(connection, sysbench_tables(schema)).items():
         if rows != schema.rows:

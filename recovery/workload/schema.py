@@ -254,6 +254,11 @@ class ScriptSize:
     """Largest size of compressed pages, or 0 if the server chooses it. None if not all tables are compressed."""
 
 
+def has_own_template(schema: Schema) -> bool:
+    """Returns whether the tables come from a template of the user's, who may have it from somebody else."""
+    return schema.template is not None and schema.template.parent != template_dir()
+
+
 def template_path(schema: Schema) -> Path:
     if schema.template is not None:
         return schema.template
