@@ -857,3 +857,16 @@ def test_a_closed_standard_input_is_refused() -> None:
     command = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "recovery", "analyze", "-"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "error: standard input is closed")
+
+
+def test_a_working_directory_that_was_removed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(["cold-recovery", "--tables", "20", "--data", "data", "--dry-run"]) == 3
+    printed = capsys.readouterr().err
+    assert "error: the working directory was removed" in printed
+    assert "change to a folder that exists" in printed

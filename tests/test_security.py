@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -125,6 +126,30 @@ def test_a_template_reaches_nothing_but_its_variables(expression: str, tmp_path:
     path.write_text(expression)
     with pytest.raises(UsageError):
         list(script_statements(Schema(1, template=path)))
+
+
+@pytest.mark.parametrize(("name", "what"), [(b'a"b', "a double quote"), (b"a\nb", "a control character"),
+                                            (b"a\xff", "bytes that are not UTF-8")])  # fmt: skip
+@pytest.mark.parametrize("setting", ["DATA", "TMPDIR"])
+def test_a_folder_that_no_options_file_can_name_is_refused(
+    setting: str,
+    name: bytes,
+    what: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    if setting == "TMPDIR":
+        folder.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    data = folder if setting == "DATA" else tmp_path / "data"
+    words = ["clean-start", "--tables", "1", "--offline", "--data", str(data), "--results", str(tmp_path / "results")]
+    assert run(words) == 2
+    printed = " ".join(capfd.readouterr().err.split())
+    assert f"contains {what}, which an options file cannot have" in printed
+    assert "a folder with another name" in printed
+    assert not data.exists()
 
 
 def test_no_password_is_on_a_command_line() -> None:

@@ -195,6 +195,9 @@ def _report_error(error: BaseException, layers: Layers) -> int:
             code = UsageError.exit_code
         case BrokenPipeError():
             code = _handle_closed_pipe()
+        case FileNotFoundError() if not error.filename and _is_working_directory_gone():
+            _print_error("the working directory was removed", "change to a folder that exists (`cd`), and try again")
+            code = HostUnfitError.exit_code
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
             _print_error(
@@ -204,6 +207,14 @@ def _report_error(error: BaseException, layers: Layers) -> int:
         case _:
             _print_error("interrupted", "runs that have ended are stored, and no server was left running")
     return code
+
+
+def _is_working_directory_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _command_path(error: click.ClickException, layers: Layers) -> str:

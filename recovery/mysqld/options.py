@@ -325,14 +325,12 @@ def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
         raise UsageError(f"templates/my.cnf.j2: {error}", "correct the template") from error
 
 
-def quoted_value(name: str, value: str) -> str:
+def quoted_value(name: str, value: str, hint: str = "leave it out") -> str:
     """Returns the value as it is written in an options file. Quotes protect blanks and #. Raises UsageError for a value
-    with double quotes or control characters, which an options file cannot contain."""
-    if re.search(r"[\x00-\x1f\"]", value):
-        raise UsageError(
-            f"the value of '{name}' contains a double quote or a control character",
-            "leave it out: an options file cannot contain it",
-        )
+    with double quotes, control characters, or bytes that are not UTF-8, which an options file cannot contain."""
+    if found := re.search(r"(\")|([\x00-\x1f])|[\ud800-\udfff]", value):
+        what = "a double quote" if found[1] else "a control character" if found[2] else "bytes that are not UTF-8"
+        raise UsageError(f"the value of '{name}' contains {what}, which an options file cannot have", hint)
     if re.fullmatch(r"[\w./,:=+@%-]*", value, re.ASCII):
         return value
     return '"' + value.replace("\\", "\\\\") + '"'

@@ -444,7 +444,8 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
             provide_tool(PERF, offline=request.offline, say=reporter.warn)
         samplers = usable_programs(request.stacks)
     check_results_folder(request.results)
-    quoted_value("DATA=", str(request.data))
+    for name, folder in (("DATA", request.data), ("TMPDIR", temporary_folder().path)):
+        quoted_value(f"{name}=", str(folder), f"give {name}= a folder with another name")
     DataDirs(request.data).check()
     if any(spec.cache is Cache.COLD for spec in request.variant_specs):
         check_can_be_cold(request.data)
