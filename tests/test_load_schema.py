@@ -1,11 +1,14 @@
 """The build script: rendered from a template, split into statements, sent in packets; and the insert script."""
 
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any, Self, cast
 
+import pymysql
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +17,7 @@ from recovery.errors import UsageError
 from recovery.linux.files import ALL_TABLES, template_dir
 from recovery.linux.storage import estimate_space
 from recovery.model import Layout, Schema, parse_version
+from recovery.workload import script_runner
 from recovery.workload.inserts import insert_statements, shorten, table_of, tables_of
 from recovery.workload.schema import (
     ScriptSize,
@@ -33,7 +37,12 @@ from recovery.workload.schema import (
     split_script,
     template_variables,
 )
-from recovery.workload.script_runner import MAX_PACKET_BYTES, packets
+from recovery.workload.script_runner import (
+    MAX_PACKET_BYTES,
+    StatementInterruptedError,
+    execute_script,
+    packets,
+)
 
 
 @pytest.fixture
@@ -453,3 +462,45 @@ def test_an_insert_script_that_cannot_be_counted_is_refused(
 def test_long_statements_are_shortened() -> None:
     assert shorten("select\n  1") == "select 1"
     assert len(shorten("x" * 500)) == 80
+
+
+class Endless:
+    """A connection to a server that answers no statement before it is killed."""
+
+    open = False
+
+    def __init__(self, asked: threading.Event, killed: threading.Event) -> None:
+        self._asked, self._killed = asked, killed
+
+    def cursor(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, _: str) -> None:
+        self._asked.set()
+        self._killed.wait()
+        raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+
+
+@pytest.mark.parametrize("statement", ["do sleep(3600)", "set @a = sleep(3600)", "create table s.t (a int)"])
+def test_an_interruption_does_not_wait_for_a_long_statement(statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_runner, "_PATIENCE_S", 0.0)
+    asked, killed, stop = threading.Event(), threading.Event(), threading.Event()
+
+    def interrupt() -> None:
+        asked.wait()
+        stop.set()
+
+    signal = threading.Thread(target=interrupt)
+    signal.start()
+    with pytest.raises(StatementInterruptedError, match="nothing of it is kept"):
+        execute_script(
+            [statement], open_connection=lambda: cast(Any, Endless(asked, killed)), connections=2, batch=10, done=0,
+            progress=lambda _: None, stop=stop, give_up=killed.set,
+        )  # fmt: skip
+    signal.join()

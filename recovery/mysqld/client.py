@@ -125,9 +125,15 @@ def run_to_last_row(connection: Connection[Cursor], statement: str) -> int:
     """Runs a statement until its last row has arrived, and returns the number of rows, none of which is kept."""
     rows = 0
     with contextlib.closing(connection.cursor(SSCursor)) as cursor:
-        cursor.execute(statement)
-        while fetched := cursor.fetchmany(_ROWS_AT_ONCE):
-            rows += len(fetched)
+        try:
+            cursor.execute(statement)
+            while fetched := cursor.fetchmany(_ROWS_AT_ONCE):
+                rows += len(fetched)
+        except BaseException:
+            # After Ctrl-C, closing the cursor would read the rest of the rows first, which may take hours.
+            if (result := getattr(connection, "_result", None)) is not None:
+                result.unbuffered_active = False
+            raise
     return rows
 
 

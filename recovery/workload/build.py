@@ -62,7 +62,7 @@ from recovery.workload.schema import (
     script_statements,
     sysbench_tables,
 )
-from recovery.workload.script_runner import StatementFailedError, execute_script
+from recovery.workload.script_runner import StatementFailedError, StatementInterruptedError, execute_script
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -243,7 +243,7 @@ def prepare_datadir(builder: DatadirBuilder, *, progress: Callable[[int, int], N
             else:
                 _run_script(builder, size, done=done, progress=progress)
                 whole = _verify(builder)
-    except (StatementFailedError, DatadirMismatchError, TablesTooLargeError):
+    except (StatementFailedError, StatementInterruptedError, DatadirMismatchError, TablesTooLargeError):
         # Resuming cannot correct this, and the files may take 20 GB.
         builder.target.wipe()
         raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -14,7 +15,13 @@ from dataclasses import dataclass
 import pymysql
 from pymysql.connections import Connection
 
-from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, UsageError
+from recovery.errors import (
+    HostUnfitError,
+    InterruptedByUserError,
+    RecoveryError,
+    ServerFailedError,
+    UsageError,
+)
 from recovery.mysqld.client import message_of
 from recovery.workload.inserts import shorten
 from recovery.workload.schema import REFERENCES, StatementKind, kind_of
@@ -82,6 +89,8 @@ def _with_kinds(script: Iterable[str]) -> Iterator[tuple[str, StatementKind]]:
 
 _POLL_S = 0.2
 """Seconds between two checks of the pending packets, so that signals are handled while all connections are busy."""
+_PATIENCE_S = 5.0
+"""Seconds that the packets already sent get to end after an interruption."""
 _CONNECTION_LOST_ERRORS = frozenset({0, 2006, 2013})
 """Error numbers of a lost connection: already closed (0), server has gone away (2006), lost during a query (2013)."""
 _DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
@@ -90,6 +99,16 @@ _DISK_FULL_ERRORS = frozenset({28, 1021, 1114})
 
 class StatementFailedError(UsageError):
     """The server rejected a statement of the script."""
+
+
+class StatementInterruptedError(InterruptedByUserError):
+    """A statement took too long to wait for its end after an interruption."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the build was interrupted, and a statement did not end within {_PATIENCE_S:.0f} s; nothing of it is kept",
+            "run the same command again: it builds from the beginning",
+        )
 
 
 def execute_script(
@@ -106,8 +125,9 @@ def execute_script(
     """Executes the script from statement number `done` on and returns how many statements, from its start, are done.
 
     These are all statements unless `stop` was set. In that case the function waits for the packets already sent, so
-    that the number is exact. On an error it calls `give_up`, which ends the server and with it all pending answers."""
-    pool = _ConnectionPool(open_connection, connections, done, progress)
+    that the number is exact. If they take long, it raises StatementInterruptedError instead. On an error it calls
+    `give_up`, which ends the server and with it all pending answers."""
+    pool = _ConnectionPool(open_connection, connections, done, progress, stop)
     try:
         last = None
         for packet in packets(script, batch=batch, done=done):
@@ -135,12 +155,20 @@ class _ConnectionPool:
     """A pool of connections that run packets in parallel. Only the thread that created the pool may call it."""
 
     def __init__(
-        self, open_connection: Callable[[], Connection], size: int, done: int, progress: Callable[[int], None]
+        self,
+        open_connection: Callable[[], Connection],
+        size: int,
+        done: int,
+        progress: Callable[[int], None],
+        stop: threading.Event,
     ) -> None:
         self._connections: list[Connection] = []
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._pending: set[Future[int]] = set()
         self._progress = progress
+        self._stop = stop
+        self._patient_until_s: float | None = None
+        """Time on the monotonic clock at which the pending packets are given up; None if nothing was interrupted."""
         self._answered = self.done = done
         """`done` is exact only after drain(), because packets that run in parallel end in any order."""
         try:
@@ -170,10 +198,8 @@ class _ConnectionPool:
         self.drain()
 
     def run_on_all(self, packet: Packet) -> None:
-        for connection in self._connections:
-            run_packet(connection, packet)
-        self._count(max(0, packet.end - self._answered))
-        self.done = self._answered
+        self._pending.add(self._threads.submit(self._run_on_each, packet))
+        self.drain()
 
     def drain(self) -> None:
         """Waits until no packet is pending."""
@@ -190,6 +216,11 @@ class _ConnectionPool:
 
     def _collect(self, until: str, *, timeout_s: float = _POLL_S) -> None:
         ended, self._pending = wait(self._pending, timeout=timeout_s, return_when=until)
+        if self._stop.is_set() and self._pending:
+            now_s = time.monotonic()
+            self._patient_until_s = self._patient_until_s or now_s + _PATIENCE_S
+            if now_s >= self._patient_until_s:
+                raise StatementInterruptedError
         failures = [failure for future in ended if (failure := future.exception()) is not None]
         self._count(sum(future.result() for future in ended if future.exception() is None))
         if failures:
@@ -199,6 +230,13 @@ class _ConnectionPool:
         self._answered += statements
         if statements:
             self._progress(self._answered)
+
+    def _run_on_each(self, packet: Packet) -> int:
+        """Runs the packet on every connection, and returns how many statements of the script are done by it: none if it
+        has been done in the part of the build before an interruption."""
+        for connection in self._connections:
+            run_packet(connection, packet)
+        return max(0, packet.end - self._answered)
 
     def _run_on_idle(self, packet: Packet) -> int:
         connection = self._idle.get()
