@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from recovery.builds.catalog import PinnedServer
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.cleanup import sweep_drafts
-from recovery.linux.files import create_readable_folder, parse_json, write_atomically
+from recovery.linux.files import create_readable_folder, open_regular, read_memo, write_atomically
 from recovery.linux.packages import install_advice
 
 Say = Callable[[str], None]
@@ -35,7 +35,7 @@ ALGORITHM_NAMES = {"sha256": "SHA-256", "md5": "MD5"}
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
@@ -57,7 +57,7 @@ def cached_sha256(path: Path, checksum_file: Path) -> str:
     that of the last inode change, because setting a file's modification time back changes it."""
     key = [_file_state(path, file) for file in _files(path)]
     try:
-        known = parse_json(checksum_file.read_bytes())
+        known = read_memo(checksum_file)
         if known["file"] == key:
             return str(known["sha256"])
     except (OSError, ValueError, KeyError, TypeError):

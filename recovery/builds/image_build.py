@@ -31,11 +31,13 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.cleanup import part_folder
 from recovery.linux.docker_engine import IMAGE_NAME, OWNER, PURPOSE
-from recovery.linux.files import create_readable_folder, docker_dir, images_dir
+from recovery.linux.files import create_readable_folder, docker_dir, images_dir, read_limited
 from recovery.linux.locks import wait_for_lock
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.model import Build
 
+_MAX_FILE_BYTES = 4 << 30
+"""More than the largest server with debugging information has."""
 _SWEEPS_AFTER_INTERRUPT = 15
 _SWEEP_INTERVAL_S = 0.2
 
@@ -157,7 +159,7 @@ def _server_paths(build: Build) -> Iterator[Path]:
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
     """Adds the content of a file under the name that the loader asks for, even if the path is a link."""
-    content = path.read_bytes()
+    content = read_limited(path, _MAX_FILE_BYTES)
     member = tarfile.TarInfo(name)
     member.size, member.mode = len(content), 0o755
     tar.addfile(member, io.BytesIO(content))

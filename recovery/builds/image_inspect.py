@@ -27,7 +27,7 @@ from recovery.builds.executable import (
 )
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.docker_engine import temporary_container
-from recovery.linux.files import create_readable_folder, images_dir, parse_json, write_atomically
+from recovery.linux.files import create_readable_folder, images_dir, read_memo, write_atomically
 from recovery.model import Build, Version, can
 
 _RUN_TIMEOUT_S = 120
@@ -145,7 +145,7 @@ def inspect_image(client: docker.DockerClient, image: str, source: str, mysqld: 
     to the server."""
     memo = _memo_path(image)
     try:
-        inspection = ImageInspection(**parse_json(memo.read_bytes()))
+        inspection = ImageInspection(**read_memo(memo))
         version = version_of(inspection)
     except (OSError, ValueError, TypeError, HostUnfitError):  # not stored yet, or damaged: inspect it
         inspection, scripts, _ = run_inspection(client, image, mysqld)

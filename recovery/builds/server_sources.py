@@ -26,7 +26,14 @@ from recovery.builds.install import (
     unpack,
 )
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.files import create_readable_folder, expand_path, refuse_untrusted, servers_dir, write_atomically
+from recovery.linux.files import (
+    create_readable_folder,
+    expand_path,
+    read_limited,
+    refuse_untrusted,
+    servers_dir,
+    write_atomically,
+)
 from recovery.model import Flavor, Version, parse_version
 
 
@@ -213,7 +220,7 @@ def _verify_against_record(url: str, file: Path) -> str:
     recorded = _record_path(url)
     if recorded.is_file():
         hint = f"it is not what came from there before; if that is right, remove {recorded}"
-        verify_checksum(file, recorded.read_text(encoding="ascii").strip(), hint=hint)
+        verify_checksum(file, read_limited(recorded, _MAX_CHECKSUMS_BYTES).decode("ascii").strip(), hint=hint)
     return f"no checksum is published for {file.name}: its SHA-256 {digest(file)} was recorded at the first download"
 
 

@@ -30,6 +30,7 @@ from recovery.cli.status import find_running_session
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import find_experiment
 from recovery.experiments.experiment import PUBLISHED
+from recovery.linux.files import read_stored_text
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
@@ -194,7 +195,7 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
         if shown.json_to != STANDARD_OUTPUT:
             console.show(session, folder, ReportConsole(), verbose=shown.verbose)
         if shown.json_to:
-            write_json(shown.json_to, (folder / REPORT_FILE).read_text(encoding="utf-8"))
+            write_json(shown.json_to, read_stored_text(folder / REPORT_FILE))
         if shown.json_to == STANDARD_OUTPUT or shown.verbose:
             say(f"stored in {folder}")
     return session
@@ -319,5 +320,5 @@ def _finish_ended_session(unfinished: Unfinished, json_to: str | None) -> int:
     lacking = incomplete_reason(unfinished.session)
     text = f"all of its {unfinished.session.planned_runs} runs were measured" if lacking is None else lacking
     print_line(f"{unfinished.folder.name} has ended: {text}; `recovery report` prints it", err=True)
-    write_json(json_to, (unfinished.folder / REPORT_FILE).read_text(encoding="utf-8"))
+    write_json(json_to, read_stored_text(unfinished.folder / REPORT_FILE))
     return 0 if lacking is None else 1

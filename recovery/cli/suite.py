@@ -49,6 +49,7 @@ from recovery.cli.suite_run import (
 )
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK
+from recovery.linux.files import read_stored_text
 from recovery.report.console import ReportConsole, print_tables
 from recovery.session.engine import locate_servers
 from recovery.session.estimate import duration_text
@@ -217,7 +218,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
 def _show_results(folder: Path, json_to: str | None) -> None:
     if json_to != STANDARD_OUTPUT:
         _print_answers(folder, ReportConsole())
-    write_json(json_to, (folder / RECORD_FILE).read_text(encoding="utf-8"))
+    write_json(json_to, read_stored_text(folder / RECORD_FILE))
 
 
 def _print_answers(folder: Path, console: Console) -> None:

@@ -18,7 +18,7 @@ from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 
 from recovery.errors import HostUnfitError
-from recovery.linux.files import parse_json
+from recovery.linux.files import read_memo
 from recovery.linux.page_cache import DROP_CACHES, CacheKind
 from recovery.linux.privileges import RootStep, is_refused
 from recovery.linux.procfs import is_owner_gone, process_id
@@ -161,7 +161,7 @@ def engine_errors() -> Iterator[None]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = parse_json(path.read_bytes())
+        content = read_memo(path)
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -185,7 +186,7 @@ def copy_atomically(source: Path, path: Path) -> None:
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[IO[bytes]]:
+def open_regular(path: Path) -> Iterator[BufferedReader]:
     """Yields the open file, and closes it at the end of the block. Raises UsageError if it is a pipe, which would block
     the caller, or a device, which may have no end. Raises OSError if it cannot be opened, or is a folder."""
     with open_descriptor(path, os.O_RDONLY | os.O_NONBLOCK) as opened:
@@ -316,6 +317,7 @@ def open_descriptor(path: Path | str, flags: int, *, dir_fd: int | None = None) 
 STORED_FORMAT = 1
 _MAX_JSON_BYTES = 500_000_000
 """Twice the size of a stored session with many runs."""
+_MAX_MEMO_BYTES = 64 << 20
 _MIN_NUMBER, _MAX_NUMBER = 1e-30, 1e30
 """The range of absolute values that are accepted. Everything that can be measured, and all that is computed from it,
 lies inside; calculations with values outside would fail."""
@@ -343,6 +345,19 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
         raise RecoveryError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
+
+
+def read_memo(path: Path) -> Any:
+    """Returns the parsed content of a JSON file that the tool keeps for later. Raises only OSError and ValueError."""
+    try:
+        return parse_json(read_limited(path, _MAX_MEMO_BYTES))
+    except UsageError as error:
+        raise ValueError(error.message) from error
+
+
+def read_stored_text(path: Path) -> str:
+    """Returns the text of a stored file as it is."""
+    return read_limited(path, _MAX_JSON_BYTES).decode()
 
 
 def parse_json(text: str | bytes) -> Any:

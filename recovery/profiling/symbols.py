@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from recovery.errors import UsageError
+from recovery.linux.files import open_regular
+
 # --- Stack traces and readable function names
 
 _OPERATOR = re.compile(r"operator\s*(?:\(\)|<=>|<<=?|>>=?|->\*?|[<>]=?)")
@@ -110,7 +113,7 @@ def _same_content(here: Path, inside: Path) -> bool:
     """Returns whether two files have the same size and the same first _HEAD_BYTES bytes."""
     if here.stat().st_size != inside.stat().st_size:
         return False
-    with here.open("rb") as one, inside.open("rb") as other:
+    with open_regular(here) as one, open_regular(inside) as other:
         return one.read(_HEAD_BYTES) == other.read(_HEAD_BYTES)
 
 
@@ -171,9 +174,9 @@ def resolve_addresses(pid: int, addresses: Iterable[int]) -> dict[int, str]:
 def _is_position_independent(path: Path) -> bool:
     """Returns whether the file is a position-independent ELF file; false if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             header = file.read(18)
-    except OSError:
+    except (OSError, UsageError):
         return False
     return header[:4] == b"\x7fELF" and int.from_bytes(header[16:18], "little") == _ET_DYN
 

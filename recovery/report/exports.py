@@ -24,7 +24,7 @@ from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_p
 from recovery.analysis.statistics import LINE, LineFit
 from recovery.analysis.summary import Summary, VariantRatio, VersionRatio, startup_key
 from recovery.errors import escape_control
-from recovery.linux.files import STORED_FORMAT
+from recovery.linux.files import STORED_FORMAT, read_stored_text
 from recovery.model import (
     CallChain,
     HostActivity,
@@ -290,6 +290,6 @@ FORMATS = (*RENDERERS, "json", "html")
 def render_as(folder: Path, name: str) -> str:
     """Returns the session in the given format, without writing any file. JSON is report.json as it was stored."""
     if name == "json":
-        return escape_control_characters((folder / REPORT_FILE).read_text(encoding="utf-8"))
+        return escape_control_characters(read_stored_text(folder / REPORT_FILE))
     session = load_session(folder)
     return escape_control_characters(render_page(folder, session)) if name == "html" else RENDERERS[name](session)

@@ -24,7 +24,7 @@ from recovery.analysis.warm import rename_second_starts
 from recovery.analysis.warnings import findings
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux import locks
-from recovery.linux.files import STORED_FORMAT, read_stored
+from recovery.linux.files import STORED_FORMAT, read_limited, read_stored
 from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
 from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, Status, Timeline, exceeded_limit
 from recovery.report.summary_text import answers
@@ -33,6 +33,7 @@ REPORT_FILE = "report.json"
 LATEST_LINK = "latest"
 STACKS_FOLDER = "stacks"
 """Name of the folder for the folded stacks of sampled runs."""
+_MAX_STACKS_BYTES = 256 << 20
 LOCK_FILE = "running.lock"
 """Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
 was killed."""
@@ -297,11 +298,11 @@ def load_stacks(folder: Path, run: Run) -> Folded | None:
     name = PurePath(run.stacks or "").name
     try:
         return (
-            parse_folded((folder / STACKS_FOLDER / name).read_text(encoding="utf-8", errors="replace"))
+            parse_folded(read_limited(folder / STACKS_FOLDER / name, _MAX_STACKS_BYTES).decode(errors="replace"))
             if name
             else None
         )
-    except (OSError, ValueError):
+    except (OSError, ValueError, UsageError):
         return None
 
 

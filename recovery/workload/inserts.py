@@ -14,7 +14,14 @@ from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import template_dir
 from recovery.model import Schema
 from recovery.mysqld.client import message_of
-from recovery.workload.schema import quote_identifier, read_template, render_text, split_script, template_variables
+from recovery.workload.schema import (
+    bounded_rendering,
+    quote_identifier,
+    read_template,
+    render_text,
+    split_script,
+    template_variables,
+)
 
 _NAME = r"(?:`[^`.]+`|[\w$]+)"
 _INSERT = re.compile(
@@ -43,7 +50,8 @@ def insert_statements(schema: Schema, *, count: int = 100, template: Path | None
     The script may be empty if `count` is 0 and there is no user's template."""
     path = template if template is not None else template_dir() / "insert.sql.j2"
     values = template_variables(schema) | {"count": count}
-    script = tuple(split_script(render_text(read_template(path), str(path), values)))
+    with bounded_rendering(path, count):
+        script = tuple(split_script(render_text(read_template(path), str(path), values)))
     if not script and (count or template is not None):
         raise UsageError(
             f"the insert template {path} renders to no statement", "without a write there is nothing to recover"

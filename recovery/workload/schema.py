@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from random import Random
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
 
 from recovery.errors import RecoveryError, UsageError
-from recovery.linux.files import template_dir
+from recovery.linux.files import read_limited, template_dir
+from recovery.linux.own_limits import TooMuchCpuTimeError, limited_memory_and_time
 from recovery.linux.storage import DiskSpace, estimate_space, shares_blocks
 from recovery.model import DEFAULT_CHARSET, PARTITIONS, Layout, Schema, Version
 
@@ -25,6 +27,10 @@ from recovery.model import DEFAULT_CHARSET, PARTITIONS, Layout, Schema, Version
 
 _PIECES_PER_CHUNK = 4096
 """Number of pieces from Jinja2, each of a few bytes, that are joined into one chunk."""
+_MAX_TEMPLATE_BYTES = 16 << 20
+_MAX_RENDERING_BYTES = 1 << 30
+_RENDERING_S, _RENDERING_S_EACH = 60.0, 0.001
+"""Seconds of CPU time that a script may take to render: so many, and so many for each table or insert."""
 _MAX_RANGE = 100_000_000
 """Maximum length of a range() in a template."""
 _UNQUOTED_NAME = re.compile(r"(?:discovery|s|sbtest)(?:_\d+)?|(?:table_|sbtest)\d+")
@@ -53,7 +59,7 @@ def quote_identifier(name: str) -> str:
 def read_template(path: Path) -> str:
     """Reads the text of a template; raises UsageError if it cannot be read or is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_limited(path, _MAX_TEMPLATE_BYTES).decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"the template {path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
@@ -68,10 +74,29 @@ def render_text(text: str, name: str, values: Mapping[str, object]) -> Iterator[
             yield chunk
     except jinja2.TemplateSyntaxError as error:
         raise _template_error(name, error.lineno, error.message or "syntax error") from error
-    except RecoveryError:
+    except (RecoveryError, MemoryError, TooMuchCpuTimeError):
         raise
     except Exception as error:  # an expression in a template can raise anything, and each is a mistake of its author
         raise _template_error(name, _template_line(error), str(error) or type(error).__name__) from error
+
+
+@contextmanager
+def bounded_rendering(path: Path, size: int) -> Iterator[None]:
+    """Raises UsageError in the block if rendering the template takes too much memory, or too much CPU time for a script
+    of this size. No process may be started in the block."""
+    most_s = _RENDERING_S + _RENDERING_S_EACH * size
+    try:
+        with limited_memory_and_time(_MAX_RENDERING_BYTES, most_s):
+            yield
+    except MemoryError as error:
+        raise UsageError(
+            f"the template {path} needs more than {_MAX_RENDERING_BYTES >> 20:,} MiB of memory",
+            "write the rows in more statements, and no string or list that grows",
+        ) from error
+    except TooMuchCpuTimeError as error:
+        raise UsageError(
+            f"the template {path} is not rendered after {most_s:.0f} s of CPU time", "look for a loop without an end"
+        ) from error
 
 
 def _environment() -> SandboxedEnvironment:
@@ -79,6 +104,8 @@ def _environment() -> SandboxedEnvironment:
     # The range() of the sandbox is limited to 100,000 to save memory. A loop over a range takes no memory, and there
     # can be more tables than that.
     environment.globals["range"] = _long_range
+    # A script is rendered several times, and must be the same each time.
+    environment.filters["random"] = Random(0).choice  # noqa: S311 - no secret
     return environment
 
 
@@ -320,6 +347,13 @@ def sysbench_tables(schema: Schema) -> tuple[str, ...]:
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
+    """Returns the size of the script. Raises UsageError if rendering it takes too much memory or time: the template may
+    be somebody else's. It is rendered again later, with the same result."""
+    with bounded_rendering(template_path(schema), schema.total_tables):
+        return _measure_by_rendering(schema)
+
+
+def _measure_by_rendering(schema: Schema) -> ScriptSize:
     count = tables = indexes = 0
     compressed: set[int | None] = set()
     for statement in script_statements(schema):
