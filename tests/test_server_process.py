@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,13 +15,16 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from fakes import CRASHED, READY_56, READY_57, FakeLauncher, fake_build, fake_launch, shell_script
 from waiting import DEADLINE_S
 
+from recovery.builds.download import program_output
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, UsageError
 from recovery.linux.cgroups import GroupUsage, LimitGroup
 from recovery.linux.procfs import ProcessActivity
+from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits, parse_version
 from recovery.mysqld import log_tail, startup
 from recovery.mysqld.bootstrap import initialise
@@ -28,6 +32,7 @@ from recovery.mysqld.container import ExecBarrier
 from recovery.mysqld.launcher import Exit, Launch, open_files_limit
 from recovery.mysqld.local import LocalLauncher, LocalProcess, spawn_in_cgroup
 from recovery.mysqld.log_tail import LogLine, LogTail
+from recovery.mysqld.server import Server
 from recovery.mysqld.startup import Ready, StallDetector, describe_exit, server_failure, wait_until_ready
 
 # -- local processes
@@ -320,3 +325,44 @@ def test_a_server_that_was_killed_while_it_makes_a_data_directory_says_so(tmp_pa
     with pytest.raises(ServerKilledError, match=r"when memory runs out: \[ERROR\] disk on fire"):
         initialise(launcher, fake_build(), tmp_path / "data", rundir=tmp_path / "run", log=tmp_path / "logs" / "log")
     assert not (tmp_path / "run").exists()
+
+
+# -- programs that leave something running
+
+DETACH = (
+    f"{sys.executable} -c 'import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
+    'open("PID", "w").write(str(os.getpid())); os.rename("PID", "FILE"); os.closerange(0, 9); time.sleep(3600)\'; '
+    "while [ ! -e FILE ]; do sleep 0.01; done; "
+)
+
+
+def detached(folder: Path, then: str) -> tuple[str, Path]:
+    """The text of a program that starts another in the background, as a daemon does, and a file with its id."""
+    file = folder / "pid"
+    return DETACH.replace("FILE", str(file)).replace("PID", f"{file}.draft") + then, file
+
+
+def test_a_server_that_detaches_itself_is_ended(tmp_path: Path) -> None:
+    text, file = detached(tmp_path, "exit 0")
+    launch = script(tmp_path, text)
+    launch.datadir.mkdir()
+    with (
+        Server(LocalLauncher(), launch.build, launch.datadir, device=Device(), logdir=tmp_path / "logs") as server,
+        pytest.raises(ServerFailedError),
+    ):
+        server.start()
+    assert not psutil.pid_exists(int(file.read_text()))
+
+
+def test_a_server_that_detaches_itself_as_it_initialises_is_ended(tmp_path: Path) -> None:
+    text, file = detached(tmp_path, "exit 1")
+    launch = script(tmp_path, text)
+    with pytest.raises(ServerFailedError):
+        initialise(LocalLauncher(), launch.build, launch.datadir, rundir=launch.rundir, log=launch.log)
+    assert not psutil.pid_exists(int(file.read_text()))
+
+
+def test_a_program_that_detaches_itself_as_it_is_asked_is_ended(tmp_path: Path) -> None:
+    text, file = detached(tmp_path, "echo Ver 5.7.22")
+    assert program_output(shell_script(tmp_path / "asked", text), environment={"PATH": os.defpath}) == "Ver 5.7.22"
+    assert not psutil.pid_exists(int(file.read_text()))

@@ -8,6 +8,7 @@ import ipaddress
 import json
 import os
 import re
+import secrets
 import select
 import shutil
 import signal
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 
 from recovery.builds.catalog import PinnedServer
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux.cleanup import sweep_drafts
+from recovery.linux.cleanup import kill_with_environment, sweep_drafts
 from recovery.linux.files import create_readable_folder, open_regular, read_memo, write_atomically
 from recovery.linux.packages import install_advice
 
@@ -98,6 +99,8 @@ def _digest_below(folder: Path) -> str:
 _CLIENT_TIMEOUT_S = 3600
 _OUTPUT_TIMEOUT_S = 30
 _MAX_OUTPUT_BYTES = 64 << 10
+_MARK = "ASKED_BY_RECOVERY"
+"""A variable in the environment of a program that is asked, and of all that it starts."""
 
 # Advice that the clients print after the reason, and notices that are not the reason.
 _BOILERPLATE = re.compile(
@@ -142,9 +145,10 @@ def program_output(
 ) -> str:
     """Returns what the program prints until it ends, with its errors if they are directed to standard output.
 
-    Raises NoAnswerError if it takes too long or prints too much. No process of its process group is left running."""
+    Raises NoAnswerError if it takes too long or prints too much. No process that it started is left running."""
+    mark = secrets.token_hex(8)
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env={**environment, _MARK: mark},
         start_new_session=True, cwd=folder,
     )  # fmt: skip
     with process:
@@ -154,6 +158,7 @@ def program_output(
             # The process has not been waited for yet, so no other process can have its PID.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            kill_with_environment(_MARK, mark)
 
 
 def _read_output(process: subprocess.Popen[bytes], longest: int) -> bytes:

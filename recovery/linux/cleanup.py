@@ -202,6 +202,19 @@ def _runs_in(process: psutil.Process, folder: Path, names: tuple[str, ...]) -> b
         return False
 
 
+def kill_with_environment(name: str, value: str) -> None:
+    """Kills (SIGKILL) every process that was started with this variable in its environment. Unlike its parent, session
+    and process group, a process that detaches itself keeps it."""
+    _kill_and_wait([process for process in psutil.process_iter() if _has_variable(process, name, value)])
+
+
+def _has_variable(process: psutil.Process, name: str, value: str) -> bool:
+    try:
+        return process.environ().get(name) == value
+    except (psutil.Error, OSError):  # the process has ended, or belongs to another user
+        return False
+
+
 def kill_orphaned_servers() -> tuple[int, ...]:
     """Kills (SIGKILL) the servers with options in the run folder of a killed run, and returns their ids once they have
     ended.

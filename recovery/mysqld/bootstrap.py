@@ -68,9 +68,11 @@ def initialise(
         _wait_until_done(process, stall_s)
     finally:
         with defer_signals():
-            if process is not None and process.exited() is None:
-                process.signal(signal.SIGKILL)
-                process.wait(_KILL_TIMEOUT_S)
+            if process is not None:
+                if process.exited() is None:
+                    process.signal(signal.SIGKILL)
+                    process.wait(_KILL_TIMEOUT_S)
+                process.end_detached()
             if statements is not None:
                 statements.unlink(missing_ok=True)
             shutil.rmtree(rundir, ignore_errors=True)

@@ -120,6 +120,9 @@ class ServerProcess(ABC):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)
 
+    def end_detached(self) -> None:  # noqa: B027 - a container ends with its first process
+        """Kills what the server has started and left running. Call it once the process has ended."""
+
     @abstractmethod
     def _read_exit(self) -> Exit:
         """Returns how the process ended. It is called once it has ended."""

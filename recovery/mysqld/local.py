@@ -11,6 +11,7 @@ from pathlib import Path
 
 from recovery.errors import HostUnfitError, ServerFailedError
 from recovery.linux.cgroups import LimitGroup
+from recovery.linux.cleanup import kill_with_environment
 from recovery.linux.files import refuse_untrusted
 from recovery.linux.signals import record_server_stop
 from recovery.mysqld.launcher import (
@@ -82,6 +83,9 @@ class LocalProcess(ServerProcess):
     def _read_exit(self) -> Exit:
         code = self._process.wait()
         return Exit(code=None, signal=-code) if code < 0 else Exit(code=code, signal=None)
+
+    def end_detached(self) -> None:
+        kill_with_environment("HOME", str(self.launch.rundir))
 
     def signal(self, number: int) -> None:
         """Sends a signal, after checking whether somebody has stopped the server. Only the parent process can find that

@@ -307,12 +307,15 @@ class Server:
         self.close()
 
     def _end(self) -> None:
-        """Kills the process if it still runs. A second Ctrl-C is deferred until that is done, because it would leave
-        the server running."""
+        """Kills the process if it still runs, and what it has left running. A second Ctrl-C is deferred until that is
+        done, because it would leave the server running."""
         with defer_signals():
-            if self._process is not None and self._process.exited() is None:
+            if self._process is None:
+                return
+            if self._process.exited() is None:
                 self._process.signal(signal.SIGKILL)
                 self._process.wait(_KILL_LIMIT_S)
+            self._process.end_detached()
 
     def failure(self, what: str) -> ServerFailedError:
         """Returns the error for a caller that fails while it talks to the server. Waits until it is known whether the
