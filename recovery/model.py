@@ -583,11 +583,13 @@ class Phase:
     """A named part of a start."""
 
     name: str
-    """Name of the phase: `redo scan`, `validation` …"""
+    """Name of the phase: `redo scan`, `file check` …"""
     start_s: float
     """When it began, in seconds since the exec of the server."""
     end_s: float
     """When it ended, in seconds since the exec of the server."""
+    estimated: bool = False
+    """Whether its beginning or its end was computed from a line about progress."""
 
 
 @dataclass(frozen=True)

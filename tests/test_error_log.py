@@ -16,7 +16,7 @@ from fuzzing.errorlog import in_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.analysis.phase_names import seconds_by_name
+from recovery.analysis.phase_names import named_share, seconds_by_name
 from recovery.cli.analyze import log_answer
 from recovery.errors import UsageError
 from recovery.model import parse_version
@@ -144,6 +144,7 @@ def test_counters(line: str, counters: dict[str, int]) -> None:
     ("line", "progress"),
     [
         ("[InnoDB] Thread# 0 - Checked 15615/20298 files", "Checked 15615/20298"),
+        ("[InnoDB] Validated 2 out of 10 tablespaces so far.", "Validated 2 out of 10"),
         ("InnoDB: Progress in percent: 1 2 3", "3 %"),
         ("InnoDB: x", None),
     ],
@@ -271,12 +272,12 @@ def test_phases_of_lines_that_were_held_back_come_from_their_stamps() -> None:
     tracker = tracked(*((3.0, at_s, text) for at_s, text in LINES_80))
     assert tracker.held_s is not None
     assert round(tracker.held_s, 3) == 2.5
-    assert spans(tracker)["discovery"] == (0.5, 2.5)
+    assert spans(tracker)["directory listing + file scan"] == (0.5, 2.5)
     # The lines after them are not taken for late.
     last = (3.05, "1 [Note] [MY-012357] [InnoDB] Reading DD tablespace files")
     done = (3.09, "1 [Note] [MY-012356] [InnoDB] Validated 26/26  tablespaces")
     tracker = tracked(*((3.1, at_s, text) for at_s, text in (*LINES_80, last, done)))
-    assert spans(tracker)["validation"] == (3.05, 3.09)
+    assert spans(tracker)["dictionary read + file check"] == (3.05, 3.09)
 
 
 def test_a_stamp_before_the_start_does_not_make_a_phase_begin_before_it() -> None:
@@ -337,7 +338,15 @@ def test_the_progress_of_the_current_phase() -> None:
     tracker = tracked((0.5, 0.5, LINES_80[0][1]))
     tracker.latest = "2026-01-01T00:00:00.000000Z 1 [Note] [MY-012200] [InnoDB] Checked 15615/20298 files"
     found = tracker.current(STARTED_S + 3)
-    assert (found.phase, found.progress) == ("discovery", "Checked 15615/20298")
+    assert (found.phase, found.progress) == ("directory listing + file scan", "Checked 15615/20298")
+
+
+def test_the_check_of_the_files_is_the_current_phase_from_the_first_line_about_progress() -> None:
+    reads = (1.0, 1.0, "1 [Note] [MY-012357] [InnoDB] Reading DD tablespace files")
+    checks = (30.0, 30.0, "0 [Note] [MY-012350] [InnoDB] 8threads have validated 7 out of 9 tablespaces so far.")
+    before, after = tracked(reads).current(STARTED_S + 20), tracked(reads, checks).current(STARTED_S + 31)
+    assert (before.phase, round(before.since_s - STARTED_S, 3)) == ("dictionary read + file check", 1.0)
+    assert (after.phase, round(after.since_s - STARTED_S, 3)) == ("file check", 20.0)
 
 
 # -- all starts in a log
@@ -433,7 +442,81 @@ def test_the_time_of_mysqld_safe_is_not_part_of_the_start() -> None:
 def test_the_kind_of_a_start_with_few_lines_is_unknown() -> None:
     (start,) = starts(PERCONA_84_QUIET)
     assert (start.version, start.kind, start.startup_s) == ("percona-8.4.6", "not told", 2.5)
-    assert seconds_by_name(start.phases) == {"process start": 0.5, "unnamed": 2.0}
+    assert seconds_by_name(start.phases) == {
+        "process start": 0.5,
+        "innodb initialization": 1.0,
+        "dictionary read + file check + rest to ready": 1.0,
+    }
+
+
+RESIZED = b"""\
+2026-11-27T17:20:49.057185Z 0 [Note] /opt/bin/mysqld (mysqld 5.7.22) starting as process 12793 ...
+2026-11-27T17:20:49.106849Z 0 [Note] InnoDB: Initializing buffer pool, total size = 128M, instances = 1
+2026-11-27T17:20:49.131035Z 0 [Note] InnoDB: Completed initialization of buffer pool
+2026-11-27T17:20:49.163758Z 0 [Note] InnoDB: Highest supported file format is Barracuda.
+2026-11-27T17:20:49.167554Z 0 [Note] InnoDB: Log scan progressed past the checkpoint lsn 16844356
+2026-11-27T17:20:50.092192Z 0 [Note] InnoDB: Doing recovery: scanned up to log sequence number 17217864
+2026-11-27T17:20:50.236707Z 0 [Note] InnoDB: Database was not shutdown normally!
+2026-11-27T17:20:50.283816Z 0 [Note] InnoDB: Starting an apply batch of log records to the database...
+2026-11-27T17:20:51.336989Z 0 [Note] InnoDB: Apply batch completed
+2026-11-27T17:20:53.757056Z 0 [Warning] InnoDB: Resizing redo log from 2*3072 to 2*1536 pages, LSN=17419766
+2026-11-27T17:20:53.875166Z 0 [Warning] InnoDB: Starting to delete and rewrite log files.
+2026-11-27T17:20:53.940913Z 0 [Warning] InnoDB: New log files created, LSN=17419766
+2026-11-27T17:20:53.948586Z 0 [Note] InnoDB: Removed temporary tablespace data file: "ibtmp1"
+2026-11-27T17:20:54.014876Z 0 [Note] InnoDB: 5.7.22 started; log sequence number 17217864
+2026-11-27T17:20:54.122624Z 0 [Note] /opt/bin/mysqld: ready for connections.
+Version: '5.7.22'  socket: '/tmp/mysqld.sock'  port: 0  MySQL Community Server (GPL)
+"""
+
+
+def test_a_redo_log_of_another_size_is_rebuilt_in_a_phase_of_its_own() -> None:
+    """A trace of this start showed 0.1 s of validation, then the writes, of which only the end is logged."""
+    (start,) = starts(RESIZED)
+    seconds = {name: round(found, 2) for name, found in seconds_by_name(start.phases).items()}
+    assert (seconds["validation + redo log resize"], seconds["redo log resize"]) == (2.42, 0.18)
+    assert "validation" not in seconds
+    assert "rebuilds the redo log in its configured size" in log_answer([start])
+
+
+PUBLISHED = LOGS / "published"
+"""Shortened logs of others; splits.txt names their source."""
+
+
+def answer(name: str, *, without: str = "\n\n") -> str:
+    text = (PUBLISHED / name).read_text()
+    return log_answer(starts("".join(line for line in text.splitlines(keepends=True) if without not in line).encode()))
+
+
+def test_a_published_log_without_notes_names_what_it_hides_and_how_to_see_more() -> None:
+    found = answer("8.0.39-default.err")
+    assert "85% innodb initialization: 8.0.39 reads the first page of every file and, after a crash" in found
+    assert "set log_error_verbosity=3 in my.cnf before the next start" in found
+    assert "log_error_verbosity" in answer("8.0.39-default.err", without="ready for"), "also while it is not ready"
+    (start,) = starts((PUBLISHED / "8.0.39-default.err").read_bytes())
+    assert named_share(start.phases) == 1.0
+
+
+def test_a_log_with_notes_gets_no_advice_to_log_them() -> None:
+    assert "log_error_verbosity" not in answer("8.0.39-no-validation.err") + answer("9.1.0-clean.err")
+
+
+def test_a_published_clean_start_reads_no_file_while_it_checks() -> None:
+    (start,) = starts((PUBLISHED / "9.1.0-clean.err").read_bytes())
+    seconds = {name: round(found, 1) for name, found in seconds_by_name(start.phases).items()}
+    assert seconds["dictionary read"] == 173.8
+    assert seconds["file check"] == 67.9
+    assert {phase.name for phase in start.phases if phase.estimated} == {"dictionary read", "file check"}
+    assert "dictionary read: 9.1.0 reads all tablespaces from its dictionary" in answer("9.1.0-clean.err")
+    joined = answer("9.1.0-clean.err", without="MY-012350")
+    assert "50% dictionary read + file check" in joined
+    assert joined.endswith("from its dictionary, then opens and closes every file, without reading it.")
+
+
+def test_a_published_start_without_path_validation_has_an_exact_boundary() -> None:
+    (start,) = starts((PUBLISHED / "8.0.39-no-validation.err").read_bytes())
+    seconds = seconds_by_name(start.phases)
+    assert (round(seconds["dictionary read"], 2), round(seconds["file check"], 2)) == (48.72, 0.20)
+    assert not any(phase.estimated for phase in start.phases)
 
 
 def test_a_log_that_ends_early_is_cut() -> None:

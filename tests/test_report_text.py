@@ -26,9 +26,10 @@ from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
 from recovery.report.html import page as html_page
 from recovery.report.html.cell_bars import group_charts
+from recovery.report.html.phase_bars import phases_chart
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.html.svg import Chart
-from recovery.report.startup_tables import floor_table
+from recovery.report.startup_tables import floor_table, phase_table
 from recovery.report.stored_session import load_session
 from recovery.report.summary_text import answers, seconds_with_digits
 
@@ -52,6 +53,41 @@ def test_of_many_short_phases_the_two_longest_are_named() -> None:
     names = ("buffer pool", "system files", "redo scan", "redo apply", "validation", "dictionary")
     phases = tuple(Phase(name, 1.0 * number, 1.1 * number + 1) for number, name in enumerate(names))
     assert "cold: 1.50 s dictionary, 1.40 s validation;" in of(replace(UNTRACED, phases=phases))
+
+
+CHECKED = (Phase("dictionary read", 0.0, 20.0, True), Phase("file check", 20.0, 41.0, True))
+
+
+def test_an_estimated_boundary_is_marked_in_the_answer_and_in_the_table() -> None:
+    new = replace(UNTRACED, version="8.0.31", phases=CHECKED)
+    assert "cold: ~21.0 s file check, ~20.0 s dictionary read;" in of(new)
+    table = phase_table(a_session((new,)))
+    assert table is not None
+    assert (table.headers[2:], table.rows[0][2:4]) == (("dictionary read", "file check", "named"), ("~20.00", "~21.00"))
+    assert any(note.startswith("~: begins or ends 10 s before") for note in table.notes)
+    chart = phases_chart(a_session((new,)))
+    assert chart is not None
+    assert "file check: ~21.00 s" in chart.svg
+
+
+def test_starts_of_which_some_hide_the_boundary_are_summed_up_as_one_phase() -> None:
+    joined = (Phase("dictionary read + file check", 0.0, 40.0),)
+    runs = (replace(UNTRACED, phases=CHECKED), replace(UNTRACED, number=2, phases=joined))
+    table = phase_table(a_session(runs))
+    assert table is not None
+    assert (table.headers[2:], table.rows[0][2:3]) == (("dictionary read + file check", "named"), ("40.50",))
+    assert not any(note.startswith("~") for note in table.notes)
+
+
+def test_a_session_whose_logs_hide_the_phases_says_how_to_see_them() -> None:
+    hidden = (
+        Phase("innodb initialization", 0.0, 30.0),
+        Phase("dictionary read + file check + rest to ready", 30.0, 41.0),
+    )
+    found = of(replace(UNTRACED, version="8.0.31", phases=hidden))
+    assert "cold: 30.0 s innodb initialization" in found
+    assert "The log shows more phases with log_error_verbosity=3" in found
+    assert "log_error_verbosity" not in of(UNTRACED)
 
 
 def test_runs_whose_interval_passes_zero_are_given_as_a_range() -> None:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from recovery.analysis.effective_options import are_equivalent
-from recovery.analysis.phase_names import seconds_by_name, sorted_phases
+from recovery.analysis.phase_names import seconds_of_starts, sorted_phases
 from recovery.analysis.statistics import (
     PRECISION_FACTOR,
     EffectFields,
@@ -169,7 +169,7 @@ def phase_means(session: Session) -> dict[Cell, dict[str, float]]:
     """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
     found = {}
     for cell, runs in measured_runs_by_cell(session).items():
-        starts = [seconds_by_name(run.phases) for run in runs if run.phases]
+        starts = seconds_of_starts(run.phases for run in runs if run.phases)
         names = sorted_phases(name for start in starts for name in start)
         means = {name: statistics.fmean(start.get(name, 0.0) for start in starts) for name in names}
         if means:

@@ -14,11 +14,18 @@ from pathlib import Path, PurePath
 
 import click
 
-from recovery.analysis.phase_names import DOES, JOIN, UNNAMED, advice_on, named_share, seconds_by_name
+from recovery.analysis.phase_names import (
+    UNNAMED,
+    advice_on,
+    named_share,
+    quiet_log_advice,
+    seconds_by_name,
+    what_happens_in,
+)
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
 from recovery.errors import UsageError, escape_control
-from recovery.model import Table
+from recovery.model import Table, parse_version
 from recovery.mysqld.error_log import error_text
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
@@ -195,7 +202,7 @@ def _last_sentence(last: LoggedStart, writer: LogWriter | None) -> str:
     where = _standing_text(last)
     what = "failed" if last.outcome == "failed" else "is not ready"
     reason = f": {_reason_text(last.reason)}" if last.reason else ""
-    return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}."
+    return f"The last start {what}{after}{where}{reason}{_writer_text(writer)}.{_quiet_log_text(last)}"
 
 
 def _standing_text(start: LoggedStart) -> str:
@@ -223,9 +230,18 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     if slow.startup_s is None or not (whole := sum(seconds.values())):
         return f"{which}Its time is not known: the log has too few timestamps."
     phase = max(seconds, key=lambda name: seconds[name])
-    does = DOES.get(phase.partition(JOIN)[0])
+    does = what_happens_in(
+        phase,
+        parse_version(slow.version) if slow.version else None,
+        crashed=None if slow.kind == "not told" else slow.kind == "crash",
+    )
     why = f": {slow.version or 'the server'} {does}" if does else ""
-    return f"{which}{_duration_text(slow)}; {seconds[phase] / whole:.0%} {phase}{why}."
+    return f"{which}{_duration_text(slow)}; {seconds[phase] / whole:.0%} {phase}{why}.{_quiet_log_text(slow)}"
+
+
+def _quiet_log_text(start: LoggedStart) -> str:
+    advice = quiet_log_advice(phase.name for phase in start.phases)
+    return f" {advice}" if advice else ""
 
 
 def _advice_of(starts: Sequence[LoggedStart]) -> str | None:

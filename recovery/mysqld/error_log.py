@@ -57,7 +57,7 @@ _HINTS = re.compile(
 MAX_SEARCHED_CHARS = 2000
 """Number of characters of a line that are searched. The server's message is within them, and searching a line of
 megabytes would take minutes."""
-_ERROR = "[ERROR]"
+_ERROR, _NOTE = "[ERROR]", "[Note]"
 _MICROSECONDS = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})(Z|[+-]\d\d:\d\d)\s")
 
 
@@ -77,6 +77,10 @@ def is_error(line: str) -> bool:
     """Returns whether a line is an error of any severity. The first error usually gives the reason of a failed start,
     the last one only the fact that it failed."""
     return _ERROR in line
+
+
+def is_note(line: str) -> bool:
+    return _NOTE in line[:MAX_SEARCHED_CHARS]
 
 
 def error_text(line: str) -> str:
@@ -129,7 +133,7 @@ _PROGRESS_HINTS = (
 )
 # "Validated a/b" with two blanks is no progress: it ends the work.
 _PROGRESS = re.compile(
-    r"Checked \d+/\d+|Files found so far: \d+|threads? have validated \d+ out of \d+|Validated \d+/\d+ (?! )"
+    r"Checked \d+/\d+|Files found so far: \d+|(?:threads? have v|V)alidated \d+ out of \d+|Validated \d+/\d+ (?! )"
     r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+(?: \(\d+%\))?"
     r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%",
     re.ASCII,
@@ -175,8 +179,11 @@ class Milestone(Enum):
     STARTING = "the server names itself"
     INITIALIZING = "the server makes a new data directory"
     INNODB = "InnoDB begins"
-    SCAN = "directories are scanned"
-    SCANNED = "all files have been scanned"
+    SCAN = "directories are listed, then every file is read"
+    LISTING = "directories are still being listed"
+    FOUND = "all directories have been listed"
+    SCANNING = "files are being read"
+    SCANNED = "every file has been read"
     POOL = "the buffer pool is made"
     POOLED = "the buffer pool is there"
     SYSTEM = "the system tablespace is open"
@@ -187,11 +194,15 @@ class Milestone(Enum):
     APPLY = "redo is applied"
     APPLIED = "redo has been applied"
     SEGMENTS = "rollback segments are active"
+    RESIZE = "the redo log is rebuilt in another size"
+    RESIZED = "the redo log has been rebuilt"
     UNDO = "undo and temporary tablespaces are opened"
     STARTED = "InnoDB is up"
     DICTIONARY = "the data dictionary is opened"
-    VALIDATE = "every file is compared with the dictionary"
-    VALIDATED = "every file has been compared with it"
+    VALIDATE = "the dictionary is read, then every file is compared with it"
+    CHECK = "the dictionary has been read, and files are compared with it"
+    CHECKING = "files are being compared with the dictionary"
+    VALIDATED = "every file has been compared with the dictionary"
     DICTIONARY_READ = "the data dictionary is in use"
     UPGRADE = "tables of an older server are upgraded"
     UPGRADED = "the upgrade is done"
@@ -212,6 +223,9 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     (Milestone.INITIALIZING, r"initializing of server in progress"),
     (Milestone.INNODB, r"InnoDB initialization has started"),
     (Milestone.SCAN, r"Directories to scan|\[InnoDB\] Scanning '"),
+    (Milestone.LISTING, r"Files found so far: \d"),
+    (Milestone.FOUND, r"Found \d+ '\.ibd'|Using \d+ threads? to scan \d"),
+    (Milestone.SCANNING, r"Checked \d+/\d+ files"),
     (Milestone.SCANNED, r"Completed space ID check of"),
     (Milestone.POOL, r"Initializing buffer pool|InnoDB: innodb_buffer_pool_size_max="),
     (Milestone.POOLED, r"Completed initialization of buffer pool"),
@@ -233,6 +247,8 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     ),
     (Milestone.APPLIED, r"InnoDB(?::|\]) Apply batch completed"),
     (Milestone.SEGMENTS, r"rollback segments?(?:\(s\))? .{0,60}active"),
+    (Milestone.RESIZE, r"(?:Resizing|Upgrading) redo log|Starting to delete and rewrite (?:redo )?log file"),
+    (Milestone.RESIZED, r"New (?:redo )?log files? created"),
     (
         Milestone.UNDO,
         r"Using undo tablespace|Opened \d+ existing undo tablespaces|Removed temporary tablespace"
@@ -245,7 +261,9 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
     ),
     (Milestone.DICTIONARY, r"Data dictionary (?:restarting|initializing|upgrading)"),
     (Milestone.VALIDATE, r"Reading DD tablespace files"),
-    # Threads report progress in nearly the same words. Only the last line has the code, or two blanks.
+    (Milestone.CHECK, r"Skipping InnoDB tablespace path validation"),
+    # The last line has nearly the same words as those about progress before it, but a code of its own.
+    (Milestone.CHECKING, r"\[MY-012350\]|threads? have validated \d|Validated \d+ out of \d"),
     (Milestone.VALIDATED, r"\[MY-012356\]|Validated \d+/\d+  tablespaces|Scanned \d+ tablespaces\. Validated"),
     (Milestone.DICTIONARY_READ, r"Using data dictionary with version"),
     (Milestone.UPGRADE, r"Server upgrade from .{1,60} started"),
@@ -263,11 +281,13 @@ _MILESTONE_PATTERNS: tuple[tuple[Milestone, str], ...] = (
 # Every line that matches a spelling contains one of these: a quick test for the many lines that are irrelevant.
 _MILESTONE_HINTS = (
     "mysqld_safe", "Server - start", "MY-015015", "as process ", "initializing of", "InnoDB initialization",
-    "Directories to scan", "Scanning '", "Completed ", "Initializing buffer", "size_max=", "file format is",
+    "Directories to scan", "Scanning '", "so far", "Found ", " to scan ", "Checked ", "Completed ",
+    "Initializing buffer", "size_max=", "file format is",
     "rash recovery", "able recovery", "Reading ", "Restoring ", "Log scan", "log scan", "log sequence number",
     "was not shut", "checkpoint", "redo log",
     "End of log", "pply batch", "batch to recover", "Applying a", "To recover", "undo tablespace", "rollback",
     "Removed temporary", "Creating shared", "Waiting for ", "ata dictionary", "MY-012356", "alidated",
+    "MY-012350", "path validation", "rewrite ", "created",
     "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
 )  # fmt: skip
 _ANY_MILESTONE = re.compile("|".join(f"(?P<{one.name}>{spelling})" for one, spelling in _MILESTONE_PATTERNS))

@@ -3,8 +3,9 @@
 A phase is the time between two milestones. It is named by the milestone that opens it. Where a server logs nothing
 about some work, the phase is named by the gap in which that work is known to happen: 5.7.22 reads every file between
 "Apply batch completed" and its next line. Where no line separates two kinds of work, both are named (`redo apply +
-validation`), and where nothing is known to bound the time, it is `unnamed`. Phases never overlap, and add up to the
-whole start."""
+validation`), and where nothing is known to bound the time, it is `unnamed`. Where the first line about some work is one
+about its progress, which is logged every ten seconds, the phase began ten seconds before: an estimate. Phases never
+overlap, and add up to the whole start."""
 
 from __future__ import annotations
 
@@ -18,11 +19,17 @@ from recovery.analysis.phase_names import (
     BUFFER_POOL,
     BUFFER_POOL_LOAD,
     DICTIONARY,
+    DICTIONARY_READ,
+    DIRECTORY_LISTING,
     DISCOVERY,
+    FILE_CHECK,
+    FILE_SCAN,
     FIRST_QUERY,
+    INNODB_INITIALIZATION,
     JOIN,
     PROCESS_START,
     REDO_APPLY,
+    REDO_LOG_RESIZE,
     REDO_SCAN,
     REST_TO_READY,
     ROLLBACK,
@@ -33,7 +40,7 @@ from recovery.analysis.phase_names import (
     VALIDATION,
 )
 from recovery.model import Phase, Version, can
-from recovery.mysqld.error_log import Milestone, log_counters, microsecond_stamp, milestone_of, progress_of
+from recovery.mysqld.error_log import Milestone, is_note, log_counters, microsecond_stamp, milestone_of, progress_of
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,9 @@ class StartContext:
 
     file_access: FileAccess
     crashed: bool
+    has_notes: bool = True
+    """Whether the log has lines of the severity Note. 8.0 and later write none by default, and so hardly any milestone
+    of InnoDB."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,8 @@ class Sighting:
     at_s: float | None
     late_s: float = 0.0
     """Seconds from the stamp of the line to its arrival."""
+    estimated: bool = False
+    """Whether the time was computed from a later line."""
 
 
 _PHASE_OPENED_BY: dict[Milestone, str] = {
@@ -89,7 +101,9 @@ _PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.ANNOUNCED: PROCESS_START,
     Milestone.INITIALIZING: PROCESS_START,
     Milestone.INNODB: PROCESS_START,
-    Milestone.SCAN: DISCOVERY,
+    Milestone.SCAN: JOIN.join((DIRECTORY_LISTING, FILE_SCAN)),
+    Milestone.LISTING: DIRECTORY_LISTING,
+    Milestone.FOUND: FILE_SCAN,
     Milestone.SCANNED: PROCESS_START,
     Milestone.POOL: BUFFER_POOL,
     Milestone.POOLED: SYSTEM_FILES,
@@ -100,9 +114,12 @@ _PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.RESTORE: REDO_SCAN,
     Milestone.APPLY: REDO_APPLY,
     Milestone.SEGMENTS: UNDO_AND_TEMP,
+    Milestone.RESIZE: REDO_LOG_RESIZE,
+    Milestone.RESIZED: UNDO_AND_TEMP,
     Milestone.UNDO: UNDO_AND_TEMP,
     Milestone.DICTIONARY: DICTIONARY,
-    Milestone.VALIDATE: VALIDATION,
+    Milestone.VALIDATE: JOIN.join((DICTIONARY_READ, FILE_CHECK)),
+    Milestone.CHECK: FILE_CHECK,
     Milestone.VALIDATED: DICTIONARY,
     Milestone.DICTIONARY_READ: REST_TO_READY,
     Milestone.UPGRADE: UPGRADE,
@@ -110,6 +127,20 @@ _PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.BINLOG: BINLOG_RECOVERY,
     Milestone.BINLOG_READ: REST_TO_READY,
 }
+_PHASE_BETWEEN: dict[tuple[Milestone, Milestone], tuple[FileAccess, str]] = {
+    (Milestone.INNODB, Milestone.STARTED): (FileAccess.SCAN_AND_VALIDATE, INNODB_INITIALIZATION),
+    (Milestone.SCAN, Milestone.LISTING): (FileAccess.SCAN_AND_VALIDATE, DIRECTORY_LISTING),
+    (Milestone.SCAN, Milestone.FOUND): (FileAccess.SCAN_AND_VALIDATE, DIRECTORY_LISTING),
+    (Milestone.VALIDATE, Milestone.CHECK): (FileAccess.SCAN_AND_VALIDATE, DICTIONARY_READ),
+    # It looks up each file in the dictionary and opens it, without logging that, on clean starts too.
+    (Milestone.SEGMENTS, Milestone.UNDO): (FileAccess.NAMED_IN_REDO, DICTIONARY),
+    (Milestone.CHECKPOINT, Milestone.RESTORE): (FileAccess.BEFORE_REDO, DISCOVERY),
+}
+"""Phases that are known by both of their milestones only, and the access to files of the servers that have them."""
+_PROGRESS_OF = {Milestone.SCANNING: Milestone.FOUND, Milestone.CHECKING: Milestone.CHECK}
+"""Milestones about the progress of some work, and the one at which the work began."""
+_PROGRESS_INTERVAL_S = 10.0
+"""Time from the beginning of that work to its first line about progress."""
 BACKGROUND_MILESTONES = {
     Milestone.POOL_LOAD: (BUFFER_POOL_LOAD, True),
     Milestone.POOL_LOADED: (BUFFER_POOL_LOAD, False),
@@ -127,7 +158,8 @@ _REDO = {
     Milestone.APPLIED,
 }
 _UNDO = {Milestone.SEGMENTS, Milestone.UNDO}
-_AFTER_REDO = _UNDO | {Milestone.STARTED}
+_AFTER_REDO = _UNDO | {Milestone.RESIZE, Milestone.RESIZED, Milestone.STARTED}
+_SCAN = {Milestone.SCAN, Milestone.LISTING, Milestone.FOUND}
 _EARLY = {
     Milestone.STARTING,
     Milestone.SAFE,
@@ -136,8 +168,14 @@ _EARLY = {
     Milestone.INNODB,
     Milestone.SCANNED,
 }
-_AFTER_EARLY = _EARLY | _REDO | {Milestone.SCAN, Milestone.POOL, Milestone.POOLED}
-_OF_DICTIONARY = {Milestone.DICTIONARY, Milestone.VALIDATE, Milestone.VALIDATED, Milestone.DICTIONARY_READ}
+_AFTER_EARLY = _EARLY | _REDO | _SCAN | {Milestone.POOL, Milestone.POOLED}
+_OF_DICTIONARY = {
+    Milestone.DICTIONARY,
+    Milestone.VALIDATE,
+    Milestone.CHECK,
+    Milestone.VALIDATED,
+    Milestone.DICTIONARY_READ,
+}
 _MAY_END_WITH_READY = {Milestone.DICTIONARY_READ, Milestone.BINLOG_READ, Milestone.UPGRADED}
 """Milestones that open a phase which may end with the ready line."""
 
@@ -147,7 +185,7 @@ def file_access_of(version: Version | None, milestones: Iterable[Milestone] = ()
     Without a version UNLOGGED_AFTER_REDO is never returned."""
     if version is None:
         seen = set(milestones)
-        if seen & (_OF_DICTIONARY | {Milestone.INNODB, Milestone.SCAN}):
+        if seen & (_OF_DICTIONARY | _SCAN | _PROGRESS_OF.keys() | {Milestone.INNODB}):
             return FileAccess.SCAN_AND_VALIDATE
         return FileAccess.BEFORE_REDO if Milestone.DISCOVER in seen else FileAccess.NAMED_IN_REDO
     if not can(version, "redo_names_files"):
@@ -164,7 +202,7 @@ def phases_of(
     replaced by the latest time before it. If the start is not `ready` at the end, the last phase is the one that it is
     still in."""
     (at_s, end_s), phases = span_s, list[Phase]()
-    opener, unstamped = Milestone.STARTING, list[Milestone]()
+    opener, unstamped, estimated = Milestone.STARTING, list[Milestone](), False
     for sighting in (*_bounding_sightings(sightings), Sighting(Milestone.READY, end_s)):
         if sighting.at_s is None:
             unstamped.append(sighting.milestone)
@@ -172,8 +210,8 @@ def phases_of(
         next_s = min(max(sighting.at_s, at_s), end_s)
         chain = [opener, *unstamped, sighting.milestone]
         names = [_phase_name(begin, end, server) for begin, end in pairwise(chain)]
-        phases.append(Phase(_join_names(names), at_s, next_s))
-        opener, at_s, unstamped = sighting.milestone, next_s, []
+        phases.append(Phase(_join_names(names), at_s, next_s, estimated or sighting.estimated))
+        opener, at_s, unstamped, estimated = sighting.milestone, next_s, [], sighting.estimated
     if not ready:
         phases[-1] = replace(phases[-1], name=current_phase(sightings, server))
     return _merge_phases(phases)
@@ -189,6 +227,8 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
         return DICTIONARY if server.file_access is FileAccess.SCAN_AND_VALIDATE else REST_TO_READY
     if last is Milestone.CHECKPOINT and server.file_access is FileAccess.BEFORE_REDO:
         return DISCOVERY
+    if last is Milestone.INNODB and not server.has_notes:
+        return INNODB_INITIALIZATION
     opened = _PHASE_OPENED_BY.get(last, UNNAMED)
     # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
     is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
@@ -205,12 +245,32 @@ def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phas
     return (*phases, Phase(FIRST_QUERY, ready_s, max(ready_s, answered_s)))
 
 
+def with_traced_check(phases: tuple[Phase, ...], opened_s: Iterable[float]) -> tuple[Phase, ...]:
+    """Returns the phases with the boundary between the dictionary read and the file check at the first of these opens
+    of tables' files in them: the dictionary itself is in other files."""
+    names = {DICTIONARY_READ, FILE_CHECK, _PHASE_OPENED_BY[Milestone.VALIDATE]}
+    both = [phase for phase in phases if phase.name in names]
+    if not both:
+        return phases
+    first, last = both[0], both[-1]
+    begins_s = min((at_s for at_s in opened_s if first.start_s < at_s < last.end_s), default=None)
+    if begins_s is None:
+        return phases
+    split = (Phase(DICTIONARY_READ, first.start_s, begins_s), Phase(FILE_CHECK, begins_s, last.end_s))
+    return (*phases[: phases.index(first)], *split, *phases[phases.index(last) + 1 :])
+
+
 def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
     """Returns the sightings that bound phases. Those of undo tablespaces after the start of InnoDB are left out: the
-    server also recreates them later, within other phases."""
+    server also recreates them later, within other phases. The first line about the progress of some work tells when it
+    began, if no other line did."""
     kept: list[Sighting] = []
-    started = False
+    started, begun = False, set[Milestone]()
     for sighting in sightings:
+        if sighting.milestone in _PROGRESS_OF:
+            sighting = _beginning_of(sighting)
+            if sighting.milestone in begun:
+                continue
         if (
             sighting.milestone in BACKGROUND_MILESTONES
             or sighting.milestone is Milestone.READY
@@ -218,23 +278,30 @@ def _bounding_sightings(sightings: Sequence[Sighting]) -> list[Sighting]:
         ):
             continue
         started = started or sighting.milestone is Milestone.STARTED
+        begun.add(sighting.milestone)
         kept.append(sighting)
     return kept
 
 
+def _beginning_of(progress: Sighting) -> Sighting:
+    """Returns the beginning of the work whose first line about progress this is."""
+    at_s = None if progress.at_s is None else progress.at_s - _PROGRESS_INTERVAL_S
+    return replace(progress, milestone=_PROGRESS_OF[progress.milestone], at_s=at_s, estimated=True)
+
+
 def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> str:
+    file_access, name = _PHASE_BETWEEN.get((opener, closer), (None, UNNAMED))
+    if file_access is server.file_access:
+        return name
     if opener is Milestone.APPLIED:
         return _after_redo(closer, server)
     if opener is Milestone.STARTED:
         return _after_innodb(closer, server.file_access)
-    if opener is Milestone.SEGMENTS and closer is Milestone.UNDO and server.file_access is FileAccess.NAMED_IN_REDO:
-        return DICTIONARY  # looks up each file in it and opens it, without logging that, on clean starts too
-    if opener is Milestone.CHECKPOINT and closer is Milestone.RESTORE and server.file_access is FileAccess.BEFORE_REDO:
-        return DISCOVERY
     if not _may_bound(opener, closer):
-        return UNNAMED
-    silent = _unlogged_phase(server) if closer in _AFTER_REDO and opener in _REDO else None
-    return _join_names([_PHASE_OPENED_BY.get(opener, UNNAMED), silent or UNNAMED])
+        is_quiet = server.file_access is FileAccess.SCAN_AND_VALIDATE and not server.has_notes
+        return _join_names((INNODB_INITIALIZATION, _after_innodb(closer, server.file_access))) if is_quiet else UNNAMED
+    silent = _after_redo(closer, server) if closer in _AFTER_REDO and opener in _REDO else UNNAMED
+    return _join_names((_PHASE_OPENED_BY.get(opener, UNNAMED), silent))
 
 
 def _may_bound(opener: Milestone, closer: Milestone) -> bool:
@@ -248,13 +315,20 @@ def _may_bound(opener: Milestone, closer: Milestone) -> bool:
 def _after_redo(closer: Milestone, server: StartContext) -> str:
     if closer in _REDO:
         return REDO_SCAN  # a batch was full, and the scan of the redo log continues
-    return (_unlogged_phase(server) if closer in _AFTER_REDO else None) or UNNAMED
+    if closer not in _AFTER_REDO:
+        return UNNAMED
+    # Before a server says that it rebuilds the redo log, it writes all pages that the recovery has modified.
+    flush = REDO_LOG_RESIZE if closer is Milestone.RESIZE and server.crashed else UNNAMED
+    return _join_names((_unlogged_phase(server) or UNNAMED, flush))
 
 
 def _after_innodb(closer: Milestone, file_access: FileAccess) -> str:
     if file_access is not FileAccess.SCAN_AND_VALIDATE:
         return REST_TO_READY
-    return DICTIONARY if closer in _OF_DICTIONARY | {Milestone.STARTED} else UNNAMED
+    if closer in _OF_DICTIONARY | {Milestone.STARTED}:
+        return DICTIONARY
+    # By default, the server does not log that it reads its dictionary and checks the files.
+    return _join_names((DICTIONARY_READ, FILE_CHECK, REST_TO_READY if closer is Milestone.READY else UNNAMED))
 
 
 def _unlogged_phase(server: StartContext) -> str | None:
@@ -307,6 +381,8 @@ class PhaseTracker:
         self.latest = ""
         """The last line, complete or not, for callers in other threads."""
         self.seen: set[Milestone] = set()
+        self.has_notes = False
+        """Whether a line of the severity Note was seen."""
         self.counts: dict[str, int] = {}
         """Counters that the server has logged, such as `scan_threads`: the number of threads that scan the files."""
         self._sightings: list[Sighting] = []
@@ -321,6 +397,7 @@ class PhaseTracker:
         """Records a complete line and its milestone. Some milestones repeat (the position of the redo scan, every few
         megabytes); a repeated one is left out."""
         self.counts.update(log_counters(text))
+        self.has_notes = self.has_notes or is_note(text)
         if milestone is None:
             return
         self.seen.add(milestone)
@@ -335,7 +412,7 @@ class PhaseTracker:
 
     @property
     def context(self) -> StartContext:
-        return StartContext(file_access_of(self.version, self.seen), self.crashed)
+        return StartContext(file_access_of(self.version, self.seen), self.crashed, self.has_notes)
 
     @property
     def held_s(self) -> float | None:

@@ -43,6 +43,11 @@ def _number_and_unit(value_s: float, whole: bool) -> tuple[str, str]:
     return f"{value_s:.{0 if whole or value_s >= 100 else 1 if value_s >= 10 else 2}f}", "s"
 
 
+def estimate(figure: str, is_estimate: bool) -> str:
+    """Marks a figure that is an estimate."""
+    return f"~{figure}" if is_estimate and figure != ABSENT else figure
+
+
 def size(value: int | None) -> str:
     """Formats bytes in decimal units (1 MB is 1,000,000 bytes), in which storage is sold and limited."""
     if value is None:

@@ -6,7 +6,7 @@ files that a start touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from recovery.analysis.growth import (
@@ -17,7 +17,16 @@ from recovery.analysis.growth import (
     growth_curves,
     requested_prediction,
 )
-from recovery.analysis.phase_names import JOIN, UNNAMED, is_after_the_start, named_share, seconds_by_name, sorted_phases
+from recovery.analysis.phase_names import (
+    JOIN,
+    UNNAMED,
+    estimated_phases,
+    is_after_the_start,
+    named_share,
+    seconds_by_name,
+    seconds_of_starts,
+    sorted_phases,
+)
 from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
 from recovery.analysis.summary import (
     mean,
@@ -188,22 +197,24 @@ def grouped_phase_table(
     A start without a phase counts as 0 in the mean of its group. If no start of the group has the phase, the cell is
     `-`.
     """
-    names = sorted_phases(phase.name for _, starts in rows for phases in starts for phase in phases)
+    seconds = [seconds_of_starts(starts) for _, starts in rows]
+    names = sorted_phases(name for starts in seconds for start in starts for name in start)
+    estimated = [estimated_phases(starts, names) for _, starts in rows]
     return Table(
         title=title,
         headers=(*headers, *names, "named"),
         rows=tuple(
-            (*key, *_means([seconds_by_name(phases) for phases in starts], names), _share(starts))
-            for key, starts in rows
+            (*key, *_means(found, names, guessed), _share(starts))
+            for (key, starts), found, guessed in zip(rows, seconds, estimated, strict=True)
         ),
         numeric=(*(False,) * len(headers), *(True,) * (len(names) + 1)),
-        notes=(*_explained(names), *notes),
+        notes=(*_explained(names, any_estimated=any(estimated)), *notes),
         keys=len(headers),
     )
 
 
-def _means(starts: Sequence[dict[str, float]], names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(fmt.seconds(_mean_of(starts, name)) for name in names)
+def _means(starts: Sequence[dict[str, float]], names: Iterable[str], estimated: Container[str]) -> tuple[str, ...]:
+    return tuple(fmt.estimate(fmt.seconds(_mean_of(starts, name)), name in estimated) for name in names)
 
 
 def _mean_of(starts: Sequence[dict[str, float]], name: str) -> float | None:
@@ -216,10 +227,12 @@ def _share(starts: Sequence[tuple[Phase, ...]]) -> str:
     return fmt.ABSENT if share is None else f"{int(share * 1000) / 10:g} %"
 
 
-def _explained(names: Sequence[str]) -> tuple[str, ...]:
+def _explained(names: Sequence[str], *, any_estimated: bool) -> tuple[str, ...]:
     notes = ["named: share of the startup that is in a phase with a name."]
     if any(JOIN in name for name in names):
         notes.append("a + b: no line of the log separates the two.")
+    if any_estimated:
+        notes.append("~: begins or ends 10 s before the first line about progress, which follows every 10 s.")
     if after := [name for name in names if is_after_the_start(name)]:
         notes.append(f"{', '.join(after)}: queries after the start (FIRST_QUERIES), which are not part of its time.")
     if UNNAMED in names:

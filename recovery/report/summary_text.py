@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from recovery.analysis import phase_names
@@ -544,13 +544,16 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         return
     runs = context.measured[slow.version, slow.variant]
     means = context.phases.get((slow.version, slow.variant), {})
+    estimated = phase_names.estimated_phases((run.phases for run in runs), means)
     clauses = [
-        *_phases(phase_names.of_the_start(means)),
+        *_phases(phase_names.of_the_start(means), estimated),
         *_reads_per_table(context.session, runs),
         *_tablespaces(runs),
     ]
     if clauses:
         yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
+    if phase_names.has_hidden_phases(means):
+        yield "The log shows more phases with log_error_verbosity=3, the tool's default."
     if after := {name: seconds for name, seconds in means.items() if phase_names.is_after_the_start(name)}:
         yield f"First queries after that: {', '.join(_phases(after))}."
 
@@ -613,12 +616,13 @@ def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
     yield f"{fmt.size(round(size / tables))}{reads} for each table"
 
 
-def _phases(means: Mapping[str, float]) -> Iterator[str]:
+def _phases(means: Mapping[str, float], estimated: Container[str] = ()) -> Iterator[str]:
     whole = sum(means.values())
     longest = sorted(means, key=lambda name: -means[name])[:_MAX_PHASES] if whole else []
     large = [name for name in longest if means[name] >= _LARGE_SHARE * whole] or longest
     if large:
-        yield ", ".join(f"{seconds_with_digits(means[name])} {_phase_words(name)}" for name in large)
+        figures = {name: fmt.estimate(seconds_with_digits(means[name]), name in estimated) for name in large}
+        yield ", ".join(f"{figure} {_phase_words(name)}" for name, figure in figures.items())
 
 
 def _phase_words(name: str) -> str:

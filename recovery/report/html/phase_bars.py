@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from markupsafe import Markup
 
-from recovery.analysis.phase_names import of_the_start, sorted_phases
-from recovery.analysis.summary import phase_means
+from recovery.analysis.phase_names import estimated_phases, of_the_start, sorted_phases
+from recovery.analysis.summary import measured_runs_by_cell, phase_means
 from recovery.model import Session
 from recovery.report import fmt
 from recovery.report.fmt import ChartAxis, rounded_axis
@@ -30,11 +32,13 @@ def phases_chart(session: Session) -> Chart | None:
     scale = rounded_axis(max(sum(found.values()) for found in means.values()), start=svg.START, end=svg.END)
     parts: list[Markup] = []
     y = 0.0
+    cells = measured_runs_by_cell(session)
     for (version, variant), found in means.items():
         name = f"{version} {variant}"
         parts += svg.wrapped_text(y + 14, name, class_="name")
         y += svg.wrapped_height(name) + 4
-        parts += _bar(scale, y, found)
+        estimated = estimated_phases((run.phases for run in cells[version, variant]), found)
+        parts += _bar(scale, y, found, estimated)
         y += _BAR + _BETWEEN
     title = "Mean seconds of each phase"
     drawing = svg.picture(
@@ -48,13 +52,13 @@ def phases_chart(session: Session) -> Chart | None:
     return Chart(KEY, title, drawing, phase_legend(names))
 
 
-def _bar(scale: ChartAxis, y: float, found: dict[str, float]) -> list[Markup]:
+def _bar(scale: ChartAxis, y: float, found: dict[str, float], estimated: Container[str]) -> list[Markup]:
     parts, at = [], 0.0
     for name, seconds in found.items():
         sides, rows = (scale.at(at), scale.at(at + seconds)), (y, y + _BAR)
         if seconds > _MIN_SHARE * scale.maximum:
             number, hatched = phase_colour(name)
-            tooltip = svg.element("title", f"{name}: {fmt.seconds(seconds)} s")
+            tooltip = svg.element("title", f"{name}: {fmt.estimate(fmt.seconds(seconds), name in estimated)} s")
             parts.append(svg.rectangle(sides, rows, tooltip, class_=f"phase p{number}"))
             if hatched:
                 parts.append(svg.rectangle(sides, rows, tooltip, fill=svg.hatch_fill(KEY)))

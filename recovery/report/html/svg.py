@@ -484,12 +484,15 @@ def bar_chart(about: BarChartOptions, rows: Sequence[BarRow]) -> Chart | None:
 
 # --- Colours of phases: the same in every chart, hatched if another phase has the plain colour
 
-# Phases that take long come first, because the first colours differ most.
+# Phases that take long come first, because the first colours differ most. Sixteen styles are distinct; the others are
+# used twice, by phases that are rare or that no start has in common.
 _PHASE_COLOUR_ORDER = (
     phase_names.DISCOVERY, phase_names.VALIDATION, phase_names.REDO_SCAN, phase_names.REDO_APPLY,
-    phase_names.DICTIONARY, phase_names.REST_TO_READY, phase_names.UNDO_AND_TEMP, phase_names.UNNAMED,
-    phase_names.BUFFER_POOL, phase_names.PROCESS_START, phase_names.SYSTEM_FILES, phase_names.UPGRADE,
-    phase_names.BINLOG_RECOVERY, phase_names.FIRST_QUERY, phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD,
+    phase_names.FILE_SCAN, phase_names.FILE_CHECK, phase_names.DICTIONARY_READ, phase_names.UNNAMED,
+    phase_names.DICTIONARY, phase_names.REST_TO_READY, phase_names.UNDO_AND_TEMP, phase_names.BUFFER_POOL,
+    phase_names.DIRECTORY_LISTING, phase_names.SYSTEM_FILES, phase_names.PROCESS_START, phase_names.FIRST_QUERY,
+    phase_names.INNODB_INITIALIZATION, phase_names.REDO_LOG_RESIZE, phase_names.UPGRADE, phase_names.BINLOG_RECOVERY,
+    phase_names.ROLLBACK, phase_names.BUFFER_POOL_LOAD,
 )  # fmt: skip
 
 

@@ -314,7 +314,8 @@ def _phases(run: Run, across: ChartAxis, key: str) -> list[Markup]:
     for phase in run.phases:
         number, hatched = phase_colour(phase.name)
         sides, rows = (across.at(phase.start_s), across.at(phase.end_s)), (0.0, _PHASES)
-        tooltip = svg.element("title", f"{phase.name}: {fmt.seconds(phase.end_s - phase.start_s)} s")
+        figure = fmt.estimate(fmt.seconds(phase.end_s - phase.start_s), phase.estimated)
+        tooltip = svg.element("title", f"{phase.name}: {figure} s")
         parts.append(svg.rectangle(sides, rows, tooltip, class_=f"phase p{number}"))
         if hatched:
             parts.append(svg.rectangle(sides, rows, fill=svg.hatch_fill(key)))
