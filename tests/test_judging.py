@@ -11,7 +11,7 @@ from recovery.experiments import clean_start
 from recovery.experiments.bench import Bench, Conditions, Contents
 from recovery.experiments.crash_recovery import MAX_WARMUPS, reads_are_stable, time_warm_start
 from recovery.experiments.experiment import Judgement, Measurement, accept, judge_recovery
-from recovery.model import ResourceUsage, Startup, Verdict, WarmProof
+from recovery.model import Phase, ResourceUsage, Startup, Verdict, WarmProof
 
 PROOF = "InnoDB: Database was not shutdown normally!"
 START = Startup(4.2, 4.3, PROOF, ResourceUsage(), Path("x.err"))
@@ -28,6 +28,8 @@ def test_a_crash_recovery_needs_proof_of_a_crash_and_a_clean_start_the_opposite(
     assert verdict is Verdict.VOID
     assert "does not show a crash recovery" in (reason or "")
     assert judge_recovery(replace(NO_CRASH, may_be_clean=True)) == MEASURED
+    quiet = replace(START, crash_proof=None, phases=(Phase("innodb initialization", 0.0, 4.2),))
+    assert "log_error_verbosity=3 would" in (judge_recovery(replace(GOOD, startup=quiet))[1] or "")
 
 
 @pytest.mark.parametrize(

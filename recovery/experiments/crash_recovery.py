@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from recovery.analysis.phase_names import has_hidden_phases
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
 from recovery.experiments.experiment import TIMED_LOG, Measurement, judge_recovery, start_experiment
@@ -103,6 +104,8 @@ def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
         startup = bench.timed_start(TIMED_LOG)
         warm = WarmProof(0, resident, bench.resident_share())
     measured = end_trial(bench, Measurement(startup=startup, cold=cold, warm=warm))
+    if startup.crash_proof is None and has_hidden_phases(phase.name for phase in startup.phases):
+        raise TrialVoidError("the log does not show whether there was a crash", "set log_error_verbosity=3")
     if startup.crash_proof is None:
         raise TrialVoidError(
             "the log does not show a crash recovery: this data directory was shut down cleanly", "leave AS_IS= out"

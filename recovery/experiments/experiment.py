@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recovery.analysis.phase_names import has_hidden_phases
 from recovery.errors import UsageError
 from recovery.model import (
     DEFAULT_TABLES,
@@ -252,7 +253,9 @@ def judge_recovery(measured: Measurement) -> Judgement:
         return Verdict.FAILED, "; ".join(measured.broken_promises)
     assert measured.startup is not None, "a failed start raises an error or breaks a promise"
     if measured.startup.crash_proof is None and not measured.may_be_clean:
-        return Verdict.VOID, "the log does not show a crash recovery"
+        is_hidden = has_hidden_phases(phase.name for phase in measured.startup.phases)
+        takes = ": log_error_verbosity=3 would" if is_hidden else ""
+        return Verdict.VOID, f"the log does not show a crash recovery{takes}"
     return judge_contents(measured)
 
 
