@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,7 @@ def test_every_open_of_a_table_file_is_counted(means: str, folders: tuple[Path, 
     elsewhere = tmp_path / "three" / "table_1.ibd"
     elsewhere.touch()
     files = [folders[0] / "table_1.ibd", folders[1] / "table_1.ibd", folders[0] / "table_2.ibd"]
+    began_s = time.monotonic()
     with OpenTrace(TableFiles(folders)) as trace:
         pid = open_in_child(*files, folders[0] / "db.opt", elsewhere, again_after=trace)
         found = trace.of(pid)
@@ -212,6 +214,8 @@ def test_every_open_of_a_table_file_is_counted(means: str, folders: tuple[Path, 
     assert found.count == 4
     assert found.means == means
     assert found.read == frozenset(), "opened, and nothing more"
+    assert 1 <= len(found.fetched_s) <= 4
+    assert all(began_s <= at_s <= time.monotonic() for at_s in found.fetched_s)
 
 
 def test_files_that_are_read_are_counted_apart(means: str, folders: tuple[Path, ...]) -> None:
@@ -240,7 +244,7 @@ def test_the_end_of_a_trace_fetches_what_the_kernel_has_queued(
     files = sorted(file for folder in folders for file in folder.glob("*.ibd"))
     with OpenTrace(TableFiles(folders)) as trace:
         found = trace.of(open_in_child(*files, read=True))
-        assert len(trace._lengths) < len(files) / 2, "no thread wakes for each event"
+        assert len(trace._fetched) < len(files) / 2, "no thread wakes for each event"
     assert found.count == len(found.files) == len(found.read) == len(files)
     assert found.means == means
 

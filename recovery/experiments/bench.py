@@ -46,12 +46,14 @@ from recovery.mysqld.options import (
     timed_only_settings,
     wait_counting_settings,
 )
+from recovery.mysqld.phases import with_traced_check
 from recovery.mysqld.server import Server, StartCompanion
 from recovery.workload.first_queries import NamedQueries, first_queries
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
 if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
     from recovery.linux.file_opens import TracedOpens
+    from recovery.mysqld.launcher import ServerProcess
     from recovery.mysqld.read_floor import FloorTimes
     from recovery.profiling.profile import StackSampler
 
@@ -245,16 +247,18 @@ class OpenedFilesTracer:
         self._began_s = 0.0
         self.on_ended()
 
-    def trace(self, start: Callable[[], Startup], pid: Callable[[], int]) -> Startup:
+    def trace(self, start: Callable[[], Startup], process: Callable[[], ServerProcess]) -> Startup:
         """Runs the timed start and records the files that it opens until its first answered query."""
         from recovery.linux.file_opens import OpenTrace
 
         self._before = self._last_end
         with OpenTrace(self._files) as trace:
             startup = start()
-            self._opens = trace.of(pid())
+            server = process()
+            opens = self._opens = trace.of(server.pid)
         self._resident_bytes = measure_residency(self._data).resident_bytes
-        return startup
+        opened_s = (at_s - server.started_at for at_s in opens.fetched_s)
+        return replace(startup, phases=with_traced_check(startup.phases, opened_s))
 
     def result(self) -> OpenedFiles:
         """Returns the counts of opened and modified files.
@@ -380,7 +384,7 @@ class Bench:
         tracer = self._tracer
         self.on_step("timed start")
         try:
-            startup = start() if tracer is None else tracer.trace(start, lambda: self.server.process.pid)
+            startup = start() if tracer is None else tracer.trace(start, lambda: self.server.process)
         except ServerFailedError as error:
             self.can_recover = isinstance(error, ServerKilledError)
             raise

@@ -9,6 +9,7 @@ import os
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -112,6 +113,8 @@ class TracedOpens:
     been fetched yet."""
     means: str
     """`fanotify` (only the opens of the server) or `inotify` (the opens of all processes)."""
+    fetched_s: tuple[float, ...] = ()
+    """When opens were fetched from the kernel, some milliseconds after them, on the monotonic clock."""
 
 
 class _ByFanotify:
@@ -195,7 +198,8 @@ class OpenTrace:
         except OSError:
             self._source.close()
             raise
-        self._lengths: list[int] = []
+        self._fetched: list[tuple[int, float]] = []
+        """Number of bytes of each piece in the file, and when it was fetched."""
         self._failure: OSError | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._collect, name="open-trace", daemon=True)
@@ -220,9 +224,10 @@ class OpenTrace:
             )
         files: set[str] = set()
         read: set[str] = set()
-        count = 0
+        count, fetched = 0, list[float]()
         self._spool.seek(0)
-        for length in self._lengths:
+        for length, fetched_s in self._fetched:
+            count_before = count
             for process, how, name in self._source.touched(self._spool.read(length)):
                 if process not in (None, pid):
                     continue
@@ -231,7 +236,9 @@ class OpenTrace:
                     count += 1
                 if how & READ:
                     read.add(name)
-        return TracedOpens(frozenset(files), frozenset(read), count, self._source.means)
+            if count > count_before:
+                fetched.append(fetched_s)
+        return TracedOpens(frozenset(files), frozenset(read), count, self._source.means, tuple(fetched))
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -247,7 +254,7 @@ class OpenTrace:
                     while True:
                         events = os.read(self._source.fd, _READ_BYTES)
                         self._spool.write(events)
-                        self._lengths.append(len(events))
+                        self._fetched.append((len(events), time.monotonic()))
             except OSError as error:
                 self._failure = error  # an incomplete count must not be used
                 return

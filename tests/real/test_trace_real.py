@@ -57,6 +57,15 @@ def test_opened_and_modified_files_are_counted(version: str, at: list[str], tmp_
     check(one, version, tmp_path, tables=TABLES, modified=INSERTS)
 
 
+def test_the_trace_separates_the_dictionary_from_the_check_of_the_files(at: list[str], tmp_path: Path) -> None:
+    phases = traced("8.0.31", tmp_path, *at)["phases"]
+    assert isinstance(phases, list)
+    found = {phase["name"]: phase for phase in phases}
+    assert found["dictionary read"]["end_s"] == found["file check"]["start_s"]
+    assert "dictionary read + file check" not in found
+    assert not found["file check"]["estimated"]
+
+
 @pytest.mark.parametrize(
     "version", ["mariadb-11.4.5", *(pytest.param(one, marks=LARGE) for one in ("5.7.22", "mariadb-10.11.5"))]
 )
