@@ -69,6 +69,18 @@ def ready(seconds: float) -> list[str]:
     ]
 
 
+# -- versions and times that are not told
+
+
+def test_the_version_of_a_mariadb_that_calls_itself_server() -> None:
+    """10.7.3 has no other line with its version before it is ready."""
+    (start,) = starts(
+        "2022-04-27 14:57:32 0 [Note] mysqld (server 10.7.3-MariaDB-1:10.7.3+maria~focal) starting as process 1 ...",
+        "2022-04-27 14:57:33 0 [Note] InnoDB: Initializing buffer pool, total size = 134217728, chunk size = 134217728",
+    )
+    assert start.version == "mariadb-10.7.3"
+
+
 # -- a restart loop
 
 

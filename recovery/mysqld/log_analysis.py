@@ -35,11 +35,11 @@ from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTrack
 from recovery.mysqld.timestamps import LogLine, Stamp, StampReader
 
 _VERSION = re.compile(
-    r"\((?:mysqld|mariadbd)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
+    r"\((?:mysqld|mariadbd|server)\S* (\d+\.\d+\.\d+[^\s)]*)\) (?:starting|initializing)"
     r"|Starting MariaDB (\d+\.\d+\.\d+\S*)|Version: '(\d+\.\d+\.\d+[^']*)'",
     re.ASCII,
 )
-_VERSION_HINTS = ("(mysqld", "(mariadbd", "Starting MariaDB", "Version: ")
+_VERSION_HINTS = ("(mysqld", "(mariadbd", "(server ", "Starting MariaDB", "Version: ")
 _START_MILESTONES = {Milestone.SAFE, Milestone.ANNOUNCED, Milestone.STARTING, Milestone.INITIALIZING}
 _BEFORE = {Milestone.SAFE, Milestone.ANNOUNCED}
 """Milestones before the server's own first line, which belongs to the same start."""
