@@ -81,6 +81,19 @@ def test_the_version_of_a_mariadb_that_calls_itself_server() -> None:
     assert start.version == "mariadb-10.7.3"
 
 
+def test_a_start_without_seconds_says_why() -> None:
+    began = "2023-05-06  8:31:35 0 [Note] mysqld (mysqld 10.6.12-MariaDB) starting as process 7 ..."
+    lines = (
+        "2023-05-06  8:31:35 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=42132,42132",
+        "2023-05-06  8:31:35 0 [Note] mysqld: ready for connections.",
+        "Version: '10.6.12-MariaDB'  socket: '/run/mysqld/mysqld.sock'  port: 3306  MariaDB Server",
+    )
+    assert log_answer(starts(*lines)) == "Its time is not known: the log begins within it."
+    assert log_answer(starts(began, *lines)) == ("Less than 1 s, by timestamps of whole seconds: no phase can be told.")
+    without = [line.partition(" 0 ")[2] if " 0 " in line else line for line in (began, *lines)]
+    assert log_answer(starts(*without)) == "Its time is not known: the log has too few timestamps."
+
+
 # -- a restart loop
 
 

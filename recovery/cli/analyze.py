@@ -228,7 +228,7 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     which = f"Start {number} is the slowest of {others}: " if len(ready) > 1 else ""
     seconds = seconds_by_name(slow.phases)
     if slow.startup_s is None or not (whole := sum(seconds.values())):
-        return f"{which}Its time is not known: the log has too few timestamps."
+        return f"{which}{_no_time_text(slow)}."
     phase = max(seconds, key=lambda name: seconds[name])
     does = what_happens_in(
         phase,
@@ -242,6 +242,14 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
 def _quiet_log_text(start: LoggedStart) -> str:
     advice = quiet_log_advice(phase.name for phase in start.phases)
     return f" {advice}" if advice else ""
+
+
+def _no_time_text(start: LoggedStart) -> str:
+    """Returns why no seconds are known of a start that became ready."""
+    if start.startup_s is not None and start.whole_seconds:
+        return "Less than 1 s, by timestamps of whole seconds: no phase can be told"
+    begun = start.startup_s is None and start.at is not None
+    return f"Its time is not known: the log {'begins within it' if begun else 'has too few timestamps'}"
 
 
 def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
