@@ -146,6 +146,8 @@ def test_counters(line: str, counters: dict[str, int]) -> None:
         ("[InnoDB] Thread# 0 - Checked 15615/20298 files", "Checked 15615/20298"),
         ("[InnoDB] Validated 2 out of 10 tablespaces so far.", "Validated 2 out of 10"),
         ("InnoDB: Progress in percent: 1 2 3", "3 %"),
+        ("InnoDB: Progress in percents: 0 1 2 3 050908 14:01:09 InnoDB: Error: page 42497", "3 %"),
+        ("InnoDB: Progress in percents: 12 13 142022-10-31T14:49:27.850056Z 0 [System] x", "13 %"),
         ("InnoDB: x", None),
     ],
 )

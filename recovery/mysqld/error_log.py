@@ -134,7 +134,7 @@ _PROGRESS_HINTS = (
 # "Validated a/b" with two blanks is no progress: it ends the work.
 _PROGRESS = re.compile(
     r"Checked \d+/\d+|Files found so far: \d+|(?:threads? have v|V)alidated \d+ out of \d+|Validated \d+/\d+ (?! )"
-    r"|Progress in percents?: [\d ]*\d|scanned up to log sequence number \d+(?: \(\d+%\))?"
+    r"|Progress in percents?:(?: \d{1,3})+(?!\d)|scanned up to log sequence number \d+(?: \(\d+%\))?"
     r"|(?:Read|Parsed) redo log up to LSN=\d+|To recover: (?:LSN [\d/]+; )?\d+ pages|\[MY-012533\] \[InnoDB\] \d{1,3}%",
     re.ASCII,
 )
