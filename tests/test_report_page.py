@@ -271,6 +271,15 @@ def test_a_section_has_each_entry_of_its_legend_once(whole_page: str) -> None:
     assert over_time.count("redo scan</li>") == 1
 
 
+def test_a_sign_has_one_meaning_in_a_legend(kept_sessions: Path) -> None:
+    """The lines of a load's runs are alike in all charts, which have other runs each."""
+    page = render(load_session(kept_sessions / "2026-11-22-interference"))
+    legends = re.findall(r'<ul class="legend">(.*?)</ul>', page, re.DOTALL)
+    signs = [re.findall(r'<span class="([^"]+)"', legend) for legend in legends]
+    assert signs
+    assert [found for found in signs if len(set(found)) < len(found)] == []
+
+
 # What readers with normal sight and with each kind of colour blindness see, by the matrices of Machado et al. (2009).
 SIGHTS = (
     ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),

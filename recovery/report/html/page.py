@@ -57,10 +57,13 @@ def sections(session: Session, flames: Mapping[int, str]) -> tuple[PageSection, 
 
 
 def tidied(section: PageSection) -> PageSection:
-    """Returns the section with every title and every entry of a legend shown once."""
+    """Returns the section with every title shown once, and so every entry of a legend that its charts share."""
     parts = tuple(_with_headings(section.parts, section.title, [section.title]))
     entries = Counter(entry for chart in _charts(parts) for entry in chart.legend)
-    common = sorted((entry for entry, times in entries.items() if times > 1), key=lambda entry: entry == DOUBTED)
+    meanings = Counter(entry.css for entry in entries)
+    # A sign that means another run in each chart, such as the line of a run, is explained at its chart.
+    shared = (entry for entry, times in entries.items() if times > 1 and meanings[entry.css] == 1)
+    common = sorted(shared, key=lambda entry: entry == DOUBTED)
     order = sorted_phases(entry.name for entry in common)
     phases = sorted(filter(is_phase, common), key=lambda entry: order.index(entry.name))
     legend = (*(entry for entry in common if not is_phase(entry)), *phases)
