@@ -406,6 +406,12 @@ def test_several_logs_share_one_table_and_have_an_answer_each() -> None:
     assert max(map(len, lines)) <= 78
 
 
+def test_the_names_of_logs_without_a_common_folder_stay_paths() -> None:
+    found = [AnalyzedLog(name, tuple(starts(*ready(0)))) for name in ("/var/db1.log", "/tmp/db2.log")]
+    first, *_ = logs_page(found).splitlines()
+    assert first.startswith("/var/db1.log: 4.00 s")
+
+
 def test_the_keys_of_the_json_stay() -> None:
     log = json.loads(json.dumps(to_json([AnalyzedLog("log", tuple(starts(*recovering(0), *ready(9))))])))["logs"][0]
     cut, last = log["starts"]

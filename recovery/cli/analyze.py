@@ -120,7 +120,9 @@ def _short_names(names: Sequence[str]) -> list[str]:
     files = [PurePath(os.path.abspath(name)) for name in names if name != "-"]  # noqa: PTH100 - links are kept
     if not files:
         return list(names)
-    common = os.path.commonpath([file.parent for file in files])
+    common = PurePath(os.path.commonpath([file.parent for file in files]))
+    if common == PurePath(common.anchor):  # a path without its first / would be another one
+        return [escape_control(name) for name in names]
     short = iter(str(file.relative_to(common)) for file in files)
     return [name if name == "-" else escape_control(next(short)) for name in names]
 
