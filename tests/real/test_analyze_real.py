@@ -14,6 +14,7 @@ import pytest
 from datadirs import empty_datadir, server_on
 from waiting import until
 
+from recovery.analysis.phase_names import advice_on
 from recovery.cli.main import run
 from recovery.model import Build
 from recovery.mysqld.launcher import Launch, RunDirs, environment, open_files_limit, prepare_command
@@ -91,7 +92,8 @@ def test_a_restart_loop_and_the_start_under_way(
         page = " ".join(analyzed().split())
         assert page.startswith("2 starts ended before they were ready, after ")
         assert f", in {phase}: something kills the server. The last start is not ready after " in page
-        assert f"in {phase}; the server (pid {process.pid}) is stopped by a signal. what shortens it: docs/" in page
+        assert f"in {phase}; the server (pid {process.pid}) is stopped by a signal. what shortens it: " in page
+        assert advice_on(phase).removeprefix("recovery ") in page
         first = last_start()
         assert (first["running_pid"], first["pid"], first["outcome"]) == (process.pid, process.pid, "cut")
         until(_grows(last_start, first), "a start that takes longer the later it is asked")
