@@ -37,8 +37,8 @@ SHARES_DATA = True
 EVERY_FILE = {
     "5.6.24": {"discovery"},
     "5.7.22": {"validation"},
-    "8.0.15": {"discovery", "validation"},
-    "8.0.31": {"discovery", "validation"},
+    "8.0.15": {"file scan", "file check"},
+    "8.0.31": {"file scan", "file check"},
     "mariadb-10.2.11": {"redo apply", "validation"},
     "mariadb-10.11.5": set(),
     "mariadb-11.4.5": set(),
