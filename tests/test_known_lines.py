@@ -42,6 +42,27 @@ HIDDEN = "(hidden: it may name a schema or a table"
             f"{STAMP_56} [ERROR] InnoDB: Write to file ./bank/salary.ibd failed, Error number 28, 'salary'",
             f"{STAMP_56} [ERROR] InnoDB: {HIDDEN}, error number 28)",
         ),
+        (
+            f"{STAMP_57} [ERROR] [MY-012224] [InnoDB] Checksum mismatch in datafile: ./bank/salary.ibd, Space ID:7, "
+            "Flags: 33. Please refer to http://dev.mysql.com/doc/",
+            f"{STAMP_57} [ERROR] [MY-012224] [InnoDB] Checksum mismatch in datafile:..., Space ID:7, Flags: 33....",
+        ),
+        (
+            f"{STAMP_57} [ERROR] [MY-012221] [InnoDB] Datafile './bank/salary.ibd' is corrupted. Cannot determine the "
+            "space ID from the first 64 pages.",
+            f"{STAMP_57} [ERROR] [MY-012221] [InnoDB] Datafile '...' is corrupted. Cannot determine the space ID from "
+            "the first 64 pages.",
+        ),
+        (
+            f"{STAMP_56} [ERROR] InnoDB: Database page corruption on disk or a failed file read of page [page id: "
+            "space=5, page number=3]. You may have to recover from a backup.",
+            f"{STAMP_56} [ERROR] InnoDB: Database page corruption on disk or a failed file read of page [page id: "
+            "space=5, page number=3]...",
+        ),
+        (
+            f"{STAMP_56} [ERROR] InnoDB: Tablespace 26 was not found at ./bank/salary.ibd.",
+            f"{STAMP_56} [ERROR] InnoDB: Tablespace 26 was not found at...",
+        ),
         (f"{STAMP_56} [ERROR] mysqld: Table './bank/salary' is marked as crashed", f"{STAMP_56} [ERROR] {HIDDEN})"),
         ("salary", f"{HIDDEN})"),
         ("Version: 'salary'", f"{HIDDEN})"),
@@ -71,6 +92,18 @@ def test_what_a_log_shows_of_a_start_stays(log: Path) -> None:
         return milestone_of(line), event and event.kind, tuple(log_counters(line)), progress_of(line)
 
     assert list(map(facts, hidden.split("\n"))) == list(map(facts, text.split("\n")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Cannot continue operation.",
+        "Plugin initialization aborted with error Generic error.",
+        "Set innodb_force_recovery=1 to ignore this and to permanently lose all changes to the tablespace.",
+    ],
+)
+def test_reasons_of_a_failed_start_are_shown(text: str) -> None:
+    assert hide_names(f"{STAMP_57} [ERROR] InnoDB: {text}", MYSQLD) == f"{STAMP_57} [ERROR] InnoDB: {text}"
 
 
 def test_progress_shows_figures_only() -> None:
