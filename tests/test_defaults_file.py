@@ -27,6 +27,7 @@ sql_mode="STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"
 ; another comment
 slow_query_log_file=/var/log/slow.log
 super-read-only=1
+partial_revokes=ON
 loose_ssl_ca=ca.pem
 innodb_force_recovery=1
 what is this=1
@@ -34,8 +35,8 @@ what is this=1
 table_open_cache=400
 """
 LEFT_OUT = (
-    "datadir", "skip_grant_tables", "slow_query_log_file", "super_read_only", "loose_ssl_ca", "innodb_force_recovery",
-    "a line that is no option",
+    "datadir", "skip_grant_tables", "slow_query_log_file", "super_read_only", "partial_revokes", "loose_ssl_ca",
+    "innodb_force_recovery", "a line that is no option",
 )  # fmt: skip
 DEBIAN = {
     "my.cnf": "!includedir {folder}/conf.d/\n!includedir {folder}/mysql.conf.d/\n",

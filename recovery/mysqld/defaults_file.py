@@ -173,7 +173,7 @@ _SERVER_GROUP = re.compile(
 _OF_MARIADB = frozenset({"mariadb", "mariadbd", "client-server", "galera"})
 _LEFT_OUT_PREFIXES = ("early_plugin_load", "init_", "plugin_", "replicate_", "require_secure", "ssl", "tls_", "wsrep_")
 _LEFT_OUT_NAMES = frozenset({
-    "grant_tables", "read_only", "super_read_only", "innodb_read_only", "offline_mode",
+    "grant_tables", "partial_revokes", "read_only", "super_read_only", "innodb_read_only", "offline_mode",
     "binlog_do_db", "binlog_ignore_db",  # they name schemas of the user's, and options are stored
 })  # fmt: skip
 _NAME = re.compile(r"[a-z0-9_.]{1,80}")
