@@ -190,6 +190,17 @@ def test_builds_that_do_not_differ_are_said_not_to(kept_sessions: Path) -> None:
         assert about_files not in text.partition("\nLimits of")[0]
 
 
+def test_versions_that_do_not_differ_are_said_not_to(kept_sessions: Path) -> None:
+    seven = load_session(kept_sessions / "2026-11-27-seven-versions")
+    runs = [run for run in seven.runs if run.version == "8.0.31"]
+    runs += [replace(run, version="8.0.15", number=run.number + len(runs)) for run in runs]
+    servers = dict.fromkeys(("8.0.31", "8.0.15"), seven.servers["8.0.31"])
+    text = rendered(replace(seven, versions=tuple(servers), servers=servers, runs=tuple(runs)))
+    assert " ".join(text.partition("\nCategory")[0].split()) == (
+        "Synopsis: Startup after SIGKILL: no significant difference between 8.0.31 and 8.0.15, cold (50,000 tables)"
+    )
+
+
 def test_builds_that_differ_have_both_figures(four: Session) -> None:
     text = rendered(builds(four, base="5.7.22", new="8.0.31"))
     assert " ".join(text.partition("\nCategory")[0].split()) == (

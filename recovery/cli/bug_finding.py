@@ -48,6 +48,8 @@ def find(session: Session, slow: Summary | None) -> Finding:
         version = without_build(slow.version)
         text = f"Crash recovery of {version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
         return Finding(text, verb)
+    if (alike := _alike_versions(session, slow)) is not None:
+        return alike
     # A variant of the experiment `scale` is named after its tables, too.
     of_tables = TABLES_AXIS in session.cells.get(slow.variant, {})
     variant = (session.cache_of(slow.variant) if of_tables else None) or slow.variant
@@ -103,6 +105,14 @@ def _compared_builds(session: Session, slow: Summary) -> Finding | None:
     return _comparison(session, (ends.slow, ends.fast) if ends.differ else cells, names, differ=ends.differ)
 
 
+def _alike_versions(session: Session, slow: Summary) -> Finding | None:
+    """Returns what a report says of versions that do not differ significantly; None if they do, or are not compared."""
+    cells = [one for one in summarise(session) if one.count and one.variant == slow.variant]
+    if len(cells) < 2 or compare_ends(session, cells).differ is not False:
+        return None
+    return _comparison(session, cells, {(one.version, one.variant): one.version for one in cells}, differ=False)
+
+
 def _compared_settings(session: Session, slow: Summary) -> Finding | None:
     axis = settings_axis(session)
     ratios = () if axis is None else variant_ratios(session, axis)
@@ -134,8 +144,9 @@ def _comparison(
     first, *others = cells
     cache = session.cache_of(first.variant) or first.variant
     run = slowest_run(session, first)
-    about = ", ".join((without_build(first.version), *([f"{run.tables:,} tables"] if run and run.tables else [])))
     called = [names[one.version, one.variant] for one in cells]
+    shared = [] if first.version in called else [without_build(first.version)]
+    about = ", ".join((*shared, *([f"{run.tables:,} tables"] if run and run.tables else [])))
     if differ:
         times = [seconds_with_digits(one.mean or 0.0) for one in cells]
         text = f" takes {times[0]} {cache} with {called[0]}, and {times[1]} with {called[1]}"
@@ -143,4 +154,4 @@ def _comparison(
         text = f": {' and '.join(called)} are not compared, {MIN_RUNS} runs of each are needed"
     else:
         text = f": no significant difference between {' and '.join(called)}, {cache}"
-    return Finding(f"{session.title}{text} ({about})", compared=(first, *others))
+    return Finding(f"{session.title}{text}{f' ({about})' if about else ''}", compared=(first, *others))
