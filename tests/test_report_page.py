@@ -17,6 +17,7 @@ from html_page import HtmlPage, check_page
 from sessions import with_metrics
 
 from recovery.analysis.summary import groups, mean, measured_runs_by_cell, per_table, summarise
+from recovery.analysis.warnings import findings
 from recovery.linux.files import template_dir
 from recovery.model import Axis, HostActivity, Session, Timeline
 from recovery.report import fmt
@@ -30,6 +31,7 @@ from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.svg import COLOURS, Chart, FoldedParts, Panels, flame_graph
 from recovery.report.html.timelines import rates
 from recovery.report.html.timelines import timelines as all_timelines
+from recovery.report.settings_tables import findings_line
 from recovery.report.stored_session import load_session
 from recovery.report.summary_text import advice_of, answers, mean_text
 
@@ -154,6 +156,33 @@ def test_warnings_about_all_figures_are_with_the_answer(kept_sessions: Path) -> 
     quiet = render(load_session(kept_sessions / "2026-11-26-5.7.22"))
     assert 'class="doubts"' not in quiet
     assert "doubted" not in quiet.partition("</style>")[2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["2026-11-22-interference", "2026-11-25-six-servers", "2026-11-26-interference", "2026-11-27-seven-versions"],
+)
+def test_the_answer_quotes_and_counts_what_the_section_of_warnings_has(kept_sessions: Path, name: str) -> None:
+    answer, _, rest = render(load_session(kept_sessions / name)).partition("<nav")
+    section = rest.partition('<section id="warnings"')[2].partition("</section>")[0]
+    rows = re.findall(r"<h3>([^<]*)</h3>\s*<p>([^<]*)</p>", section)
+    boxes = re.findall(r'<ul class="doubts">(.*?)</ul>', answer, re.DOTALL)
+    quoted = [text.strip() for box in boxes for text in re.findall(r"<li>(.*?)<a", box)]
+    assert all(any(f"{about}: {text}".endswith(line) for about, text in rows) for line in quoted)
+    shown = len(quoted) + sum(map(int, re.findall(r">(\d+) more</a>", answer)))
+    assert [shown] == [len(rows)] == [int(count) for count in re.findall(r"Warnings \((\d+)\)", rest)]
+    (line,) = findings_line(load_session(kept_sessions / name))
+    assert line.startswith(f"{len(rows)} warnings, ")
+
+
+def test_warnings_about_versions_without_a_line_are_beside_their_number(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-27-seven-versions")
+    answer, _, _ = render(session).partition("<nav")
+    (box,) = re.findall(
+        r'<p class="answer">and 4 more versions in the tables.</p>\n<ul class="doubts">(.*?)</ul>', answer, re.DOTALL
+    )
+    assert {one.about.partition(" ")[0] for one in findings(session)} >= set(re.findall(r"<li>(\S+)", box))
+    assert re.findall(r"Why [^<]*</p>\n<ul", answer) == []
 
 
 def test_the_page_has_what_shortens_the_start() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from recovery.analysis.warnings import findings
+from recovery.analysis.warnings import findings, findings_of_each_cell
 from recovery.model import Finding, Run, Session, Table
 from recovery.report import fmt
 
@@ -124,7 +124,7 @@ def _short(fingerprint: str) -> str:
 
 def findings_tables(session: Session) -> tuple[Table, ...]:
     """Returns the table of findings and of the session's notes, or nothing if there are none."""
-    rows = [row for hint, group in findings_by_hint(session) for row in _rows(hint, group)]
+    rows = [row for hint, group in findings_by_hint(findings(session)) for row in _rows(hint, group)]
     rows += [("this session", note) for note in session.notes]
     if not rows:
         return ()
@@ -139,16 +139,17 @@ def findings_tables(session: Session) -> tuple[Table, ...]:
 
 
 def findings_line(session: Session) -> Iterator[str]:
-    """Yields the number of findings with the most important one, if there are any."""
+    """Yields the number of findings, as the page counts them, with the most important one, if there are any."""
     if found := findings(session):
-        first = "1 warning" if len(found) == 1 else f"{len(found)} warnings, the most important"
+        count = len(findings_of_each_cell(session))
+        first = "1 warning" if count == 1 else f"{count} warnings, the most important"
         yield f"{first} about {found[0].about}: {found[0].text.partition(' Also: ')[0]}"
 
 
-def findings_by_hint(session: Session) -> list[tuple[str, list[Finding]]]:
+def findings_by_hint(found: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
     """Returns the findings grouped by their hint, so that a hint for several findings is shown only once."""
     grouped: dict[str, list[Finding]] = {}
-    for one in findings(session):
+    for one in found:
         grouped.setdefault(one.hint, []).append(one)
     return list(grouped.items())
 

@@ -384,6 +384,8 @@ def _joined_words(words: Sequence[str]) -> str:
 
 _MAX_VERSIONS = 4
 """Most versions that all have a line of their own; of more, the first three have one."""
+MORE_VERSIONS = "more versions in the tables."
+"""How the line ends that counts the versions without one."""
 _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on; if none has it, the longest ones are."""
 _MAX_PHASES = 2
@@ -404,7 +406,7 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
     shown = versions if len(versions) <= _MAX_VERSIONS else _first_versions(context, versions)
     yield from (_version_line(context, version) for version in shown)
     if len(shown) < len(versions):
-        yield f"and {len(versions) - len(shown)} more versions in the tables."
+        yield f"and {len(versions) - len(shown)} {MORE_VERSIONS}"
     if each_version or len(session.versions) > 1 or settings_axis(session) is not None:
         yield from _start_comparison(context, measured)
     if reason:

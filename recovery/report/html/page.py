@@ -37,7 +37,7 @@ from recovery.report.html.svg import (
     table_parts,
 )
 from recovery.report.settings_tables import findings_by_hint
-from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY, advice_of, answers
+from recovery.report.summary_text import FAILS, HOLDS, MORE_VERSIONS, OPENS_ONLY, advice_of, answers
 from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
 
 # --- Sections
@@ -204,10 +204,15 @@ def _answers(session: Session) -> tuple[_Answer, ...]:
         doubts = [one for one in found if about[one] == version] if is_first else []
         doubts.sort(key=lambda one: -_share_in(text, one.about.removeprefix(version)))
         lines.append(_Answer(_marked_up(text, version, figure), version, tuple(doubts)))
-    # What concerns all figures, or a version without a line of its own, is below the last one.
-    named = {one.version for one in lines}
-    if others := tuple(one for one in found if not about[one] or about[one] not in named):
-        lines.append(_Answer(Markup(""), "", others))
+    # What concerns a version without a line of its own is below the line that counts those; all else is below the last.
+    named = {one.version for one in lines if one.version}
+    others = [one for one in found if about[one] not in named]
+    for number, line in enumerate(lines):
+        if line.line.endswith(MORE_VERSIONS):
+            lines[number] = replace(line, doubts=tuple(one for one in others if about[one]))
+            others = [one for one in others if not about[one]]
+    if others:
+        lines.append(_Answer(Markup(""), "", tuple(others)))
     return tuple(lines)
 
 
@@ -255,6 +260,8 @@ _BADGES = {
 
 def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
     """Returns the whole page. `flames` has a flame graph by the number of the run."""
+    # The warnings of each cell, which the answer quotes, and not the merged ones of the reports as text.
+    by_hint = findings_by_hint(findings_of_each_cell(session))
     return template(f"{PAGE}.j2").render(
         session=session,
         heading=heading(session),
@@ -262,8 +269,8 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
         answers=_answers(session),
         advice_of=advice_of(session),
         advice=advice(session),
-        findings=findings_by_hint(session),
-        numbers={hint: number for number, (hint, _) in enumerate(findings_by_hint(session), 1)},
+        findings=by_hint,
+        numbers={hint: number for number, (hint, _) in enumerate(by_hint, 1)},
         checks=len(CHECKS),
         not_checked=not_checked(session),
         sections=sections(session, flames or {}),
