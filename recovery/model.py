@@ -1113,8 +1113,8 @@ class Table:
     notes: tuple[str, ...] = ()
     keys: int = 1
     """Number of leading columns that identify a row. They are repeated where a table is split."""
-    doubts: tuple[str, ...] = ()
-    """Why the mean of each row is doubtful, or an empty text. Only the HTML page shows it, beside the mean."""
+    doubts: tuple[tuple[str, ...], ...] = ()
+    """Why the figure in each cell is doubtful, or an empty text. Only an HTML page shows it, beside the figure."""
 
 
 # --- Metrics: name, label, unit, and whether more is better

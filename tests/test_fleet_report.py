@@ -14,10 +14,12 @@ import pytest
 from html_page import check_page
 
 from recovery.analysis.fleet import Host, compare_hosts
+from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
 from recovery.cli.fleet_report import read_fleet
 from recovery.cli.main import run
 from recovery.report.fleet import fleet_answer, render_html, render_markdown, render_text
 from recovery.report.markdown import escaped
+from recovery.report.stored_session import load_session
 
 KEPT = "2026-11-21-four-versions"
 SESSION = "20261125T100000Z-crash-recovery"
@@ -186,7 +188,7 @@ def test_equal_hosts_do_not_differ_significantly(tmp_path: Path, kept_sessions: 
     put(tmp_path, "two", times_longer(stored(kept_sessions), 1.0001))
     report = read_fleet(tmp_path)
     assert {one.differs for one in report.fleet.between} == {False}
-    assert "cold, warm: no significant difference between two and one." in fleet_answer(report)
+    assert "two and one do not differ significantly for cold starts and warm starts." in fleet_answer(report)
 
 
 def test_hosts_on_one_device_may_be_one_machine(tmp_path: Path, kept_sessions: Path) -> None:
@@ -228,7 +230,7 @@ def test_the_formats_have_the_same_answer(
     for line in answer:
         assert line in text
         assert escaped(line) in markdown
-        assert line in page.texts
+        assert line in "".join(page.texts)
     assert page.tags["svg"] >= 2
     assert all(len(line) <= 78 and line.isascii() for line in (folder / "fleet.txt").read_text().splitlines())
 
@@ -288,6 +290,49 @@ def test_the_page_links_the_reports_of_the_sessions(tmp_path: Path, kept_session
     (session,) = read_fleet(tmp_path).sessions
     assert session.page == f"javascript%3Ax%20%231/{SESSION}/report.html"
     assert f'<a href="{session.page}">' in render_html(read_fleet(tmp_path))
+
+
+DOUBTED = "2026-11-25-six-servers"
+
+
+def test_the_page_has_the_doubts_of_each_session_beside_its_figures(tmp_path: Path, kept_sessions: Path) -> None:
+    session = json.loads((kept_sessions / DOUBTED / "report.json").read_text())
+    hosts = ("one", "two", "three", "four")
+    for number, host in enumerate(hosts, 1):
+        put(tmp_path, host, times_longer(session, number))
+        (tmp_path / host / SESSION / "report.html").write_text("<p>its own</p>")
+    page = render_html(read_fleet(tmp_path))
+    answer, _, rest = page.partition("<nav")
+    (box,) = re.findall(r'<ul class="doubts">(.*?)</ul>', answer, re.DOTALL)
+    rows = re.findall(r"<li>(.*?)</li>", box)
+    assert [row.partition(":")[0] for row in rows[:-1]] == sorted(hosts)[:3]
+    assert rows[-1].startswith("1 more session has warnings")
+    count = len(findings_of_each_cell(load_session(kept_sessions / DOUBTED)))
+    assert f'<a href="one/{SESSION}/report.html#warnings">{count - 1} more</a>' in box
+    doubts = doubts_by_cell(load_session(kept_sessions / DOUBTED))
+    assert len(re.findall(r'class="number doubted" title="[^"]+"', rest)) == len(doubts) * len(hosts)
+    assert len(re.findall(r'<tspan[^>]*class="doubt">!<title>', rest)) == len(doubts) * len(hosts)
+    assert rest.count("a warning doubts it") == 1
+
+
+def test_the_first_ratio_is_large(folder: Path) -> None:
+    page = render_html(read_fleet(folder))
+    assert re.findall(r'<span class="figure">([^<]*)</span>', page) == ["1.34"]
+
+
+def test_a_chart_and_the_table_of_its_figures_have_one_heading(folder: Path) -> None:
+    page = render_html(read_fleet(folder))
+    found = re.findall(r"<(?:figcaption|caption)>\s*<span(?: id=\"[^\"]*\")?>([^<]*)</span>", page)
+    assert found.count("crash-recovery, cold: seconds") == found.count("crash-recovery, warm: seconds") == 1
+    assert len(found) == len(set(found))
+
+
+def test_a_phone_shows_the_version_above_a_single_column(tmp_path: Path, kept_sessions: Path) -> None:
+    """A table of facts hides its header on a phone."""
+    put(tmp_path, "one", stored(kept_sessions) | {"versions": ["5.7.22"]})
+    page = render_html(read_fleet(tmp_path))
+    (css,) = re.findall(r'<table class="([^"]*)">\s*<caption>[^\n]*crash-recovery, cold: seconds</span>', page)
+    assert css == ""
 
 
 def test_a_session_that_lacks_runs_is_named(tmp_path: Path, kept_sessions: Path) -> None:

@@ -21,6 +21,7 @@ from recovery.analysis.compare import (
 )
 from recovery.analysis.statistics import MIN_RUNS, EffectFields
 from recovery.analysis.summary import Summary, baseline_of, is_compared, mean, metric_values, per_table
+from recovery.analysis.warnings import doubts_by_cell
 from recovery.model import STARTUP_METRIC, Session, Verdict
 
 Fact = str | int | float | bool | None
@@ -79,6 +80,8 @@ class FleetCell:
     reads_per_table: float | None = None
     cost_per_million_tables: float | None = None
     """Price per hour times duration, divided by tables; None without a price."""
+    doubts: tuple[str, ...] = ()
+    """The warnings about its mean."""
 
 
 @dataclass(frozen=True)
@@ -183,19 +186,20 @@ def _workload_name(session: Session, among: Iterable[Session]) -> str:
 
 
 def _cells(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetCell]:
+    doubts = {name: [doubts_by_cell(one) for one in sessions] for name, sessions in workload.sessions.items()}
     for version in workload.versions:
         for name in workload.sessions:
             side = workload.side(name, version)
             if not side:
                 continue
-            for (_, variant), summary in combined_summaries(side).items():
+            for cell, summary in combined_summaries(side).items():
                 if not summary.has_runs:
                     continue
                 runs = [
                     run
                     for one in side
                     for run in one.runs
-                    if run.variant == variant and run.verdict is Verdict.MEASURED
+                    if run.variant == summary.variant and run.verdict is Verdict.MEASURED
                 ]
                 tables = mean(run.tables for run in runs)
                 seconds = mean(per_table(run, summary.name) for run in runs) if summary.name == STARTUP_METRIC else None
@@ -205,6 +209,7 @@ def _cells(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetCell]
                     mean(metric_values(runs, "read_requests")),
                     mean(per_table(run, "read_requests") for run in runs),
                     None if price is None or seconds is None else price / 3600 * seconds * 1e6,
+                    tuple(dict.fromkeys(text for of_session in doubts[name] for text in of_session.get(cell, ()))),
                 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.fleet import PRICE, Fact, FleetCell, Host, compare_hosts
 from recovery.analysis.statistics import EffectFields
+from recovery.analysis.warnings import findings_of_each_cell
 from recovery.cli.fleet_plan import check_price
 from recovery.cli.options import table_option
 from recovery.cli.output import escaped_text, write_json
@@ -194,7 +195,7 @@ def _row(folder: Path, host: str, record: SessionRecord, session: Session | None
         state = f"{session.status}, {len(session.runs)} of {session.planned_runs} runs"
     name = PurePath(record.folder).name if record.folder else ""
     page = quote(f"{host}/{name}/{PAGE}") if name and (folder / host / name / PAGE).is_file() else None
-    return StoredAt(host, name, command, state, page)
+    return StoredAt(host, name, command, state, page, findings_of_each_cell(session) if session else ())
 
 
 # --- JSON

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TypeVar
 
+from markupsafe import Markup
+
 from recovery import __version__
 from recovery.analysis.fleet import Fact, Fleet, FleetCell, FleetRatio, Host, differing_facts, shared_devices
-from recovery.model import Table, metric
+from recovery.model import STARTUP_METRIC, Cache, Finding, Table, metric
 from recovery.report import fmt
 from recovery.report.html import svg
-from recovery.report.html.page import template, tidied
+from recovery.report.html.page import marked_up, template, tidied
 from recovery.report.markdown import code_block, escaped, table_lines
 from recovery.report.text import command_lines, paragraph, render_table
 
@@ -42,6 +45,8 @@ class StoredAt:
     state: str
     page: str | None = None
     """Relative link to its own report."""
+    findings: tuple[Finding, ...] = ()
+    """The warnings about its figures."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,7 @@ class FleetSection:
     key: str
     title: str
     tables: tuple[Table, ...] = ()
-    charts: tuple[svg.Part, ...] = ()
+    charts: tuple[svg.Chart, ...] = ()
     lines: tuple[str, ...] = ()
 
 
@@ -129,16 +134,23 @@ def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], *,
     ]
     known = [(variant, _span(alike)) for variant, alike in found if alike]
     same = [f"{one.variant} {f'on {one.host}' if within else one.version}" for one in ratios if not one.differs]
-    about = f"{workload} " if len({one.workload for one in fleet.cells}) > 1 else ""
-    about = f"On the same host, {about}" if within else about
+    about = f"{workload}, " if len({one.workload for one in fleet.cells}) > 1 else ""
+    start = "On the same host, " if within else ""
     if not known:
-        measured = ", ".join(variant for variant, _ in found)
-        return f"{about}{measured}: no significant difference between {first} and {base}"
-    texts = [f"{about}{known[0][0]}: {first} {verb} {known[0][1]} {times} {base}"]
-    texts += [f"{variant}: {span}" for variant, span in known[1:_MAX_NAMED]]
+        cells = [_cell_words(name, variant) for variant, _ in found]
+        measured = " and ".join(cells) if len(cells) == 2 else _listed(cells)
+        return f"{start}{first} and {base} do not differ significantly for {about}{measured}"
+    where, spans = [_cell_words(name, variant) for variant, _ in known], [span for _, span in known]
+    texts = [f"{start}{first} {verb} {spans[0]} {times} {base} for {about}{where[0]}"]
+    texts += [f"{span} times for {cell}" for cell, span in zip(where[1:_MAX_NAMED], spans[1:], strict=False)]
     texts += [f"{len(known) - _MAX_NAMED} more in the table"] if len(known) > _MAX_NAMED else []
-    texts += [f"no significant difference: {_listed(same)}"] if same else []
+    texts += [f"no significant difference for {_listed(same)}"] if same else []
     return "; ".join(texts)
+
+
+def _cell_words(name: str, variant: str) -> str:
+    """Returns what a ratio is about, such as `cold starts`."""
+    return f"{variant} starts" if name == STARTUP_METRIC and variant in list(Cache) else variant
 
 
 def _span(ratios: Sequence[FleetRatio]) -> str:
@@ -221,8 +233,11 @@ def _notes_once(tables: Sequence[Table]) -> tuple[Table, ...]:
     return tuple(reversed(found))
 
 
-def _by_host(title: str, found: Iterable[tuple[str, str, str]], *notes: str) -> Table:
-    """Returns a table with a row for each host and a column for each version. `found` has host, version and text."""
+def _by_host(
+    title: str, found: Iterable[tuple[str, str, str]], *notes: str, doubts: Mapping[tuple[str, str], str] | None = None
+) -> Table:
+    """Returns a table with a row for each host and a column for each version. `found` has host, version and text;
+    `doubts` has the warnings by host and version."""
     cells = {(host, version): text for host, version, text in found}
     hosts, versions = (tuple(dict.fromkeys(key[part] for key in cells)) for part in (0, 1))
     return Table(
@@ -231,6 +246,7 @@ def _by_host(title: str, found: Iterable[tuple[str, str, str]], *notes: str) -> 
         rows=tuple((host, *(cells.get((host, version), fmt.ABSENT) for version in versions)) for host in hosts),
         numeric=(False, *(True for _ in versions)),
         notes=notes,
+        doubts=tuple(("", *((doubts or {}).get((host, version), "") for version in versions)) for host in hosts),
     )
 
 
@@ -245,7 +261,8 @@ def _title(workload: str, variant: str, name: str) -> str:
 def _figure_tables(fleet: Fleet) -> Iterator[Table]:
     for about, cells in _cells_by_variant(fleet).items():
         rows = ((one.host, one.summary.version, _mean_text(one)) for one in cells)
-        yield _by_host(_title(*about), rows, "+-: half of the mean's 95 % interval.")
+        doubts = {(one.host, one.summary.version): " ".join(one.doubts) for one in cells}
+        yield _by_host(_title(*about), rows, "+-: half of the mean's 95 % interval.", doubts=doubts)
 
 
 def _reads_and_cost_tables(fleet: Fleet) -> Iterator[Table]:
@@ -335,17 +352,28 @@ def _found(host: Host, name: str) -> Fact:
     return fmt.size(value) if name.endswith("_bytes") and isinstance(value, int) else value
 
 
-def _charts(fleet: Fleet) -> Iterator[svg.Part]:
+def _parts(section: FleetSection) -> tuple[svg.Part, ...]:
+    """Returns the parts of a section on the page: each chart with the table of its figures, whose title is the same.
+    Further charts are folded with their tables."""
+    tables = svg.table_parts(section.key, *section.tables)
+    pairs: list[tuple[svg.Part, ...]] = [
+        (chart, *(part for part in tables if part.table.title == chart.title)) for chart in section.charts
+    ]
+    drawn = {chart.title for chart in section.charts}
+    parts: list[svg.Part] = [part for pair in pairs[:_MAX_CHARTS] for part in pair]
+    if more := pairs[_MAX_CHARTS:]:
+        parts.append(
+            svg.FoldedParts(f"{len(more)} more charts and tables", tuple(part for pair in more for part in pair))
+        )
+    return (*parts, *(part for part in tables if part.table.title not in drawn))
+
+
+def _charts(fleet: Fleet) -> Iterator[svg.Chart]:
     versions = dict.fromkeys(one.summary.version for one in fleet.cells)
     colours = {version: f"v{number % svg.COLOURS}" for number, version in enumerate(versions)}
-    drawn = [
-        found
-        for number, (about, cells) in enumerate(_cells_by_variant(fleet).items(), 1)
-        if (found := _chart(f"hosts-{number}", _title(*about), cells, colours)) is not None
-    ]
-    yield from drawn[:_MAX_CHARTS]
-    if more := tuple(drawn[_MAX_CHARTS:]):
-        yield svg.FoldedParts(f"{len(more)} more charts", more)
+    for number, (about, cells) in enumerate(_cells_by_variant(fleet).items(), 1):
+        if (found := _chart(f"hosts-{number}", _title(*about), cells, colours)) is not None:
+            yield found
 
 
 def _chart(key: str, title: str, cells: Sequence[FleetCell], colours: Mapping[str, str]) -> svg.Chart | None:
@@ -354,16 +382,19 @@ def _chart(key: str, title: str, cells: Sequence[FleetCell], colours: Mapping[st
     rows: list[svg.BarRow] = []
     for (host,), of_host in _grouped(cells, lambda one: (one.host,)).items():
         name = host
-        for summary in (one.summary for one in of_host if one.summary.mean is not None and len(rows) < _MAX_BARS):
+        for one in (one for one in of_host if one.summary.mean is not None and len(rows) < _MAX_BARS):
+            summary = one.summary
             mean, half = summary.mean or 0.0, None if fmt.passes_zero(summary) else summary.interval
-            ends = (None, None) if half is None else (mean - half, mean + half)
-            rows.append(svg.BarRow(name, mean, fmt.with_unit(about, mean), colours[summary.version], *ends))
+            low, high = (None, None) if half is None else (mean - half, mean + half)
+            text, css = fmt.with_unit(about, mean), colours[summary.version]
+            rows.append(svg.BarRow(name, mean, text, css, low, high, one.doubts))
             name = ""
     if max((row.value for row in rows), default=0) <= 0 or min(row.value for row in rows) < 0:
         return None
     shown = {one.summary.version for one in cells}
     legend = [svg.LegendEntry(f"swatch {css}", version) for version, css in colours.items() if version in shown]
     legend.append(svg.LegendEntry("sign-whisker", "95 % interval of the mean"))
+    legend += [svg.DOUBTED] if any(one.doubts for one in cells) else []
     notes = (f"The first {_MAX_BARS} of {len(cells)} bars; the table has all.",) if len(cells) > _MAX_BARS else ()
     options = svg.BarChartOptions(key, title, about.unit, legend=tuple(legend), notes=notes, end=70.0)
     return svg.bar_chart(options, rows)
@@ -412,14 +443,25 @@ def render_html(report: FleetReport) -> str:
     return template("fleet.html.j2").render(
         report=report,
         question=FLEET_QUESTION,
-        answers=fleet_answer(report),
-        sections=[
-            (one, tidied(svg.PageSection(one.key, one.title, (*one.charts, *svg.table_parts(one.key, *one.tables)))))
-            for one in fleet_sections(report)
-        ],
+        answers=tuple(_marked_answer(report)),
+        doubted=[one for one in report.sessions if one.findings],
+        most_named=_MAX_NAMED,
+        sections=[(one, tidied(svg.PageSection(one.key, one.title, _parts(one)))) for one in fleet_sections(report)],
         version=__version__,
         badges={},
     )
+
+
+_RATIO = re.compile(r"\d[\d.,]*(?: to \d[\d.,]*)?(?= \([\d.,]+-[\d.,]+\) times )", re.ASCII)
+
+
+def _marked_answer(report: FleetReport) -> Iterator[Markup]:
+    """Yields the lines of the answer, with the first ratio large."""
+    has_figure = False
+    for text in fleet_answer(report):
+        figure = None if has_figure else _RATIO.search(text)
+        has_figure |= figure is not None
+        yield marked_up(text, "", figure)
 
 
 def fleet_tables(report: FleetReport) -> tuple[Table, ...]:

@@ -291,9 +291,11 @@ def summary_tables(session: Session) -> Iterator[Table]:
     last = {group.metric: group for group in parts}
     for group in parts:
         rows = [found[cell] for cell in _order(session, group) if cell in found and found[cell].has_runs]
+        table = _summary_table(session, group, rows)
+        of_means = (" ".join(doubts.get((one.version, one.variant), ())) for one in rows)
         yield replace(
-            _summary_table(session, group, rows),
-            doubts=tuple(" ".join(doubts.get((one.version, one.variant), ())) for one in rows),
+            table,
+            doubts=tuple(tuple(text if name == "mean" else "" for name in table.headers) for text in of_means),
             notes=(
                 *_left_out_notes(rows),
                 *(_metric_notes(session, group) if group is last[group.metric] else ()),

@@ -203,7 +203,7 @@ def _answers(session: Session) -> tuple[_Answer, ...]:
         is_first = version and version not in {one.version for one in lines}
         doubts = [one for one in found if about[one] == version] if is_first else []
         doubts.sort(key=lambda one: -_share_in(text, one.about.removeprefix(version)))
-        lines.append(_Answer(_marked_up(text, version, figure), version, tuple(doubts)))
+        lines.append(_Answer(marked_up(text, version, figure), version, tuple(doubts)))
     # What concerns a version without a line of its own is below the line that counts those; all else is below the last.
     named = {one.version for one in lines if one.version}
     others = [one for one in found if about[one] not in named]
@@ -227,7 +227,7 @@ def _version_of(text: str, versions: Sequence[str]) -> str:
     return max((version for version in versions if text.startswith(version)), key=len, default="")
 
 
-def _marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
+def marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
     """Returns a line of the answer with its version in bold and its figure large."""
     start, end = figure.span() if figure else (len(text), len(text))
     line = Markup("<strong>{}</strong>").format(_spaced(version)) if version else Markup("")

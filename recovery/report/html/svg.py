@@ -440,6 +440,8 @@ class BarRow:
     css: str = "v0"
     low: float | None = None
     high: float | None = None
+    doubts: tuple[str, ...] = ()
+    """The warnings about the figure."""
 
 
 @dataclass(frozen=True)
@@ -474,7 +476,8 @@ def bar_chart(about: BarChartOptions, rows: Sequence[BarRow]) -> Chart | None:
             x = scale.at(about.line)
             parts.append(line((x, y - 2), (x, y + _BAR + 2), class_="reference"))
         end = scale.at(max(row.value, row.high or 0.0, about.line or 0.0))
-        parts.append(text(end, y + _BAR - 2.5, row.text, dx=8, class_="value"))
+        sign = doubt_sign(row.doubts)
+        parts.append(element("text", row.text, *sign, x=percent(end), y=y + _BAR - 2.5, dx=8, class_="value"))
         y += _BAR + _BETWEEN
     description = "; ".join(f"{row.name} {row.text}".strip() for row in rows)
     parts = [*grid(scale, y, about.unit), *parts]
