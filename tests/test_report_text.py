@@ -217,6 +217,29 @@ def test_a_run_ends_with_at_most_twelve_lines(name: str, kept_sessions: Path) ->
             assert (shown if width == 120 else shown[:15]) in " ".join(printed.split())
 
 
+@pytest.mark.parametrize(
+    ("start", "tool", "session"),
+    [
+        ("a", "../tools/recovery", "../kept/latest"),
+        (".", "tools/recovery", "kept/latest"),
+        ("a/b/c", "{}/tools/recovery", "{}/kept/latest"),
+    ],
+)
+def test_the_next_commands_have_the_shorter_paths(
+    tmp_path: Path, kept_sessions: Path, monkeypatch: pytest.MonkeyPatch, start: str, tool: str, session: str
+) -> None:
+    (tmp_path / start).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / start)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "tools" / "recovery")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    output = io.StringIO()
+    kept = load_session(kept_sessions / "2026-11-26-5.7.22")
+    print_answer(kept, tmp_path / "kept" / "latest", Console(file=output, width=500))
+    tool, session = tool.format(tmp_path), session.format(tmp_path)
+    assert f"next: {tool} report -v {session} (tables), {tool} bundle {session} (bug report)" in output.getvalue()
+    assert f"what shortens it: {tool} docs shorten#" in output.getvalue()
+
+
 def test_table_and_chart_of_the_floor_have_the_same_mean() -> None:
     runs = tuple(a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 19.0), 1))
     session = a_session(runs, floors=(ReadFloor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))

@@ -53,7 +53,15 @@ class ReportConsole(Console):
 def program_name() -> str:
     """Returns the command of this tool as the user can call it: with its path if the PATH does not find it."""
     called = Path(sys.argv[0])
-    return os.path.relpath(called) if called.name == "recovery" and which("recovery") is None else "recovery"
+    return short_path(called) if called.name == "recovery" and which("recovery") is None else "recovery"
+
+
+def short_path(path: Path) -> str:
+    """Returns the path relative to the working directory if that is shorter and at most one level up, else from the
+    root."""
+    relative, absolute = os.path.relpath(path), os.path.normpath(path.absolute())
+    is_far = Path(relative).parts[:2] == (os.pardir, os.pardir)
+    return absolute if is_far or len(absolute) <= len(relative) else relative
 
 
 def show(session: Session, folder: Path, console: Console, *, verbose: bool) -> None:
@@ -100,7 +108,7 @@ def _next_commands(session: Session, folder: Path) -> str:
     products = dict.fromkeys(run.flavor for run in session.runs)
     only = f" --for {next(iter(products))}" if len(products) > 1 else ""
     here = Path("results").absolute()
-    named = "" if folder.absolute().parent == here else f" {shlex.quote(os.path.relpath(folder))}"
+    named = "" if folder.absolute().parent == here else f" {shlex.quote(short_path(folder))}"
     program = program_name()
     return f"next: {program} report -v{named} (tables), {program} bundle{only}{named} (bug report)"
 
