@@ -13,6 +13,11 @@ from recovery.linux.files import template_dir
 _WITHOUT_END_TAG = {"meta", "link", "br", "hr", "img", "input"}
 
 
+def without_whole(page: str) -> str:
+    """Returns a page without the marks that keep versions and figures on one line."""
+    return re.sub(r'<span class="whole">([^<]*)</span>', r"\1", page)
+
+
 class HtmlPage(HTMLParser):
     """The parts of a page. A tag that closes another than the open one is an error."""
 

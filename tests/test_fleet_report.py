@@ -11,15 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from html_page import check_page
+from html_page import check_page, without_whole
 
 from recovery.analysis.fleet import Host, compare_hosts
 from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
 from recovery.cli.fleet_report import read_fleet
 from recovery.cli.main import run
-from recovery.report.fleet import fleet_answer, render_html, render_markdown, render_text
+from recovery.report import fleet as fleet_format
+from recovery.report.fleet import FleetReport, fleet_answer, render_markdown, render_text
 from recovery.report.markdown import escaped
 from recovery.report.stored_session import load_session
+
+
+def render_html(report: FleetReport) -> str:
+    return without_whole(fleet_format.render_html(report))
+
 
 KEPT = "2026-11-21-four-versions"
 SESSION = "20261125T100000Z-crash-recovery"

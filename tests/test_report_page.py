@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import unescape
 from itertools import combinations, pairwise
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
-from html_page import HtmlPage, check_page
+from html_page import HtmlPage, check_page, without_whole
 from sessions import with_metrics
 
 from recovery.analysis.summary import groups, mean, measured_runs_by_cell, per_table, summarise
@@ -22,10 +22,10 @@ from recovery.linux.files import template_dir
 from recovery.model import Axis, HostActivity, Session, Timeline
 from recovery.report import fmt
 from recovery.report.fmt import rounded_axis
+from recovery.report.html import page as html_page
 from recovery.report.html.cell_bars import group_charts
 from recovery.report.html.growth_charts import growth_charts
 from recovery.report.html.load_read_charts import page_size_charts
-from recovery.report.html.page import render
 from recovery.report.html.read_charts import floor_chart, reads_chart
 from recovery.report.html.scaling_charts import scaling_charts
 from recovery.report.html.svg import COLOURS, Chart, FoldedParts, Panels, flame_graph
@@ -36,6 +36,10 @@ from recovery.report.stored_session import load_session
 from recovery.report.summary_text import advice_of, answers, mean_text
 
 SHORTEN = (Path(__file__).parent.parent / "docs" / "shorten.md").read_text()
+
+
+def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
+    return without_whole(html_page.render(session, flames))
 
 
 def pictures(session: Session) -> dict[int, str]:
@@ -134,6 +138,20 @@ def test_the_first_figure_of_the_answer_is_large(kept_sessions: Path, name: str,
 
 def test_an_answer_without_a_figure_has_no_large_one() -> None:
     assert 'class="figure"' not in render(a_session(()))
+
+
+def test_no_line_ends_within_a_version_or_a_figure(kept_sessions: Path) -> None:
+    page = html_page.render(load_session(kept_sessions / "2026-11-25-six-servers"))
+    body = page.partition("</style>")[2].partition('<section id="repeat"')[0]
+    shown = re.sub(
+        r"<svg.*?</svg>|<ul class=\"legend\">.*?</ul>|<(\w+) class=\"(?:whole|figure)\">.*?</\1>|<[^>]*>",
+        "|",
+        body,
+        flags=re.DOTALL,
+    )
+    assert ".whole { white-space: nowrap; }" in page
+    assert '<span class="whole">mariadb-10.11.18</span>' in body
+    assert re.findall(r"\+- \d|\d ?%|\w+-10\.11\.\d+", shown) == []
 
 
 def test_warnings_are_beside_the_figures_that_they_doubt(kept_sessions: Path) -> None:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from recovery.linux.files import doc_text
 from recovery.model import Session
+from recovery.report.html.svg import unbroken
 from recovery.report.summary_text import advice_of
 
 _PAGE = "shorten"
@@ -61,7 +62,7 @@ def _inline(text: str) -> Markup:
     report lies elsewhere."""
     found, end = Markup(""), 0
     for match in _INLINE.finditer(text):
-        found += text[end : match.start()]
+        found += unbroken(text[end : match.start()])
         end = match.end()
         if match["code"]:
             found += Markup("<code>{}</code>").format(match["code"])
@@ -71,4 +72,4 @@ def _inline(text: str) -> Markup:
             found += Markup('<a href="{}">{}</a>').format(match["address"], _inline(match["words"]))
         else:
             found += _inline(match["words"])
-    return found + text[end:]
+    return found + unbroken(text[end:])

@@ -35,6 +35,7 @@ from recovery.report.html.svg import (
     TablePart,
     is_phase,
     table_parts,
+    unbroken,
 )
 from recovery.report.settings_tables import findings_by_hint
 from recovery.report.summary_text import FAILS, HOLDS, MORE_VERSIONS, OPENS_ONLY, advice_of, answers
@@ -230,16 +231,11 @@ def _version_of(text: str, versions: Sequence[str]) -> str:
 def marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
     """Returns a line of the answer with its version in bold and its figure large."""
     start, end = figure.span() if figure else (len(text), len(text))
-    line = Markup("<strong>{}</strong>").format(_spaced(version)) if version else Markup("")
-    line += _spaced(text[len(version) : start])
+    line = Markup("<strong>{}</strong>").format(unbroken(version)) if version else Markup("")
+    line += unbroken(text[len(version) : start])
     if figure:
-        line += Markup('<span class="figure">{}</span>').format(_spaced(text[start:end]))
-    return line + _spaced(text[end:])
-
-
-def _spaced(text: str) -> str:
-    """Returns a part of a line without control characters, and with the spaces at its ends."""
-    return fmt.printable(f"|{text}|")[1:-1]
+        line += Markup('<span class="figure">{}</span>').format(text[start:end])
+    return line + unbroken(text[end:])
 
 
 # --- Rendering
@@ -292,6 +288,7 @@ def template(name: str) -> Template:
         finalize=_printable,
     )
     script, *_ = loader.get_source(environment, "report.js")
+    environment.filters["unbroken"] = unbroken
     environment.globals |= {
         "script": Markup(script),  # noqa: S704 - a file of the tool, with nothing from outside in it
         "script_hash": b64encode(sha256(script.encode()).digest()).decode(),

@@ -7,6 +7,7 @@ style sheet defines them for light mode, dark mode and print.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from recovery.analysis import phase_names
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.model import Table
-from recovery.report.fmt import ChartAxis, rounded_axis, split, wrap_text
+from recovery.report.fmt import ChartAxis, printable, rounded_axis, split, wrap_text
 
 # --- Flame graph as a standalone SVG file: a row for each stack depth, widths by sample count, phases left to right
 
@@ -190,6 +191,24 @@ class PageSection:
 def table_parts(key: str, *tables: Table | None) -> tuple[TablePart, ...]:
     found = [table for table in tables if table is not None]
     return tuple(TablePart(f"{key}-table-{number}", table) for number, table in enumerate(found, 1))
+
+
+_WHOLE = re.compile(
+    r"\b[a-z]{1,16}-\d{1,6}(?:\.\d{1,6}){1,3}"  # mariadb-10.11.5
+    r"|\(\d[\d.,]{0,12}-\d[\d.,]{0,12}\)"  # an interval
+    r"|(?:\+- )?\d[\d.,]{0,12} ?%|\+- \d[\d.,]{0,12}",
+    re.ASCII,
+)
+
+
+def unbroken(text: str) -> Markup:
+    """Returns a text, escaped, in which no line ends within the name of a version or a figure."""
+    text = printable(f"|{text}|")[1:-1]  # spaces at its ends are kept
+    found, at = Markup(""), 0
+    for whole in _WHOLE.finditer(text):
+        found += text[at : whole.start()] + Markup('<span class="whole">{}</span>').format(whole[0])
+        at = whole.end()
+    return found + text[at:]
 
 
 # --- SVG elements
