@@ -160,12 +160,12 @@ def test_warnings_are_beside_the_figures_that_they_doubt(kept_sessions: Path) ->
     pattern = r'<p class="answer">(<strong>5.7.22</strong>.*?)</p>\n<ul class="doubts">(.*?)</ul>'
     ((line, doubts),) = re.findall(pattern, answer, re.DOTALL)
     assert "4.01 +- 2.50 s" in line
-    assert "cold-files: The 95 % interval of the mean is +- 62%." in doubts
+    assert "cold-files: The 95 % interval of the mean is +- 62 %." in doubts
     assert set(re.findall(r'href="#(warning-\d)"', doubts)) <= set(re.findall(r'id="(warning-\d)"', rest))
     marked = re.findall(r'class="number doubted" title="([^"]*)"[^>]*>([^<]*)<', rest)
-    assert ("The 95 % interval of the mean is +- 62%.", "4.01") in marked
+    assert ("The 95 % interval of the mean is +- 62 %.", "4.01") in marked
     bar = re.findall(r"<text[^>]*>4\.01 \+- 2\.50 s<tspan[^>]*>(.*?)</tspan>", rest)
-    assert bar == ["!<title>The 95 % interval of the mean is +- 62%.</title>"]
+    assert bar == ["!<title>The 95 % interval of the mean is +- 62 %.</title>"]
 
 
 def test_warnings_about_all_figures_are_with_the_answer(kept_sessions: Path) -> None:
@@ -379,7 +379,7 @@ def test_only_a_straight_line_that_passes_its_test_has_a_whisker(kept_sessions: 
     assert len(growth_charts(replace(session, runs=tuple(bent)))) == 1, "no prediction is drawn"
     growth, predicted = growth_charts(load_session(kept_sessions / "2026-11-21-scale"))
     assert "452.1 s" in predicted.svg
-    assert "5.7.22 cold, tested: 200,000 tables took +6%" in predicted.svg
+    assert "5.7.22 cold, tested: 200,000 tables took +6 %" in predicted.svg
     assert "8.0.31" not in predicted.svg
     assert "whisker" not in predicted.svg
     assert growth.svg.count('class="series s0"') == 4, "from point to point"

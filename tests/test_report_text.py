@@ -240,6 +240,15 @@ def test_the_next_commands_have_the_shorter_paths(
     assert f"what shortens it: {tool} docs shorten#" in output.getvalue()
 
 
+@pytest.mark.parametrize("name", KEPT_SESSIONS)
+def test_percentages_have_one_spelling(name: str, kept_sessions: Path) -> None:
+    """In text, page and tables there is a space before the sign; `PRECISION=5%` is what is typed."""
+    session = load_session(kept_sessions / name)
+    written = (text.render(session), markdown.render(session), html_page.render(session).partition("</style>")[2])
+    shown = "".join(re.sub(r"<svg.*?</svg>|PRECISION=\d+%|<[^>]*>", "", one, flags=re.DOTALL) for one in written)
+    assert re.findall(r".*\d%.*", shown) == []
+
+
 def test_table_and_chart_of_the_floor_have_the_same_mean() -> None:
     runs = tuple(a_run(number, ("5.7.22", "cold"), seconds) for number, seconds in enumerate((17.0, 18.0, 19.0), 1))
     session = a_session(runs, floors=(ReadFloor("5.7.22", ("cold",), 200_000, 9.0, 2.0, 16, 2.5),))
@@ -263,7 +272,7 @@ def test_there_is_no_prediction_if_its_test_fails(share: float, side: str) -> No
         for run in session.runs
     )
     bent = answers(replace(session, runs=runs))[0]
-    assert re.search(rf"; no prediction for 1,000,000 \(.*, 50% {side} its prediction\)\.$", bent)
+    assert re.search(rf"; no prediction for 1,000,000 \(.*, 50 % {side} its prediction\)\.$", bent)
 
 
 @pytest.mark.parametrize(

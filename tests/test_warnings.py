@@ -115,7 +115,7 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
         (
             replace(cold(8.0, 9.0, 8.5, 9.5, 8.0), settings={"precision": 0.05}),
             "precision-missed",
-            "The 95 % interval of the mean is +- 10.4%; +- 5% was requested.",
+            "The 95 % interval of the mean is +- 10.4 %; +- 5 % was requested.",
         ),
         (cold(10.0, 10.1, runs=2), "few-runs", ""),
         (session(with_size(1, GB)), "cold-was-not", "Only 1000 MB were read in run 2"),
@@ -465,7 +465,7 @@ def beside(**figures: float) -> Callable[[Run], Run]:
     [
         (measured(others_cpus=0.7), "other-cpu-load", "0.7 CPUs"),
         (beside(others_read_bytes=500_000_000), "other-disk-load", "500 MB"),
-        (beside(steal_s=6.0), "steal", "10%"),
+        (beside(steal_s=6.0), "steal", "10 %"),
         (measured(qps=20000.0), "wide-interval", "passes zero"),
     ],
 )
@@ -503,7 +503,7 @@ def test_polls_that_did_not_run(change: Callable[[Run], Run]) -> None:
     assert found.about == "5.7.22 poll=on"
 
 
-@pytest.mark.parametrize(("share", "seconds", "text"), [(0.0005, 60, None), (0.05, 60, "5.0%"), (0.05, 120, "2.5%")])
+@pytest.mark.parametrize(("share", "seconds", "text"), [(0.0005, 60, None), (0.05, 60, "5.0 %"), (0.05, 120, "2.5 %")])
 def test_errors_of_transactions(share: float, seconds: int, text: str | None) -> None:
     session = changed(LOAD, measured(client_errors=60 * 2316 * share, elapsed_s=seconds))
     assert ("errors" in kinds(session)) is bool(text)

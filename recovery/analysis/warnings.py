@@ -96,13 +96,16 @@ def in_runs(
     limit: float,
     more: Callable[[Session, Runs], Mapping[str, object]] | None = None,
 ) -> Callable[[Session], Iterator[Facts]]:
-    """Returns a check of each cell for runs with a value above this limit: `{runs}`, with the `{largest}` value."""
+    """Returns a check of each cell for runs with a value above this limit: `{runs}`, with the `{largest}` value,
+    which is also there as `{percent}`."""
 
     def find(session: Session, runs: Runs) -> dict[str, object] | None:
         above = {run: value for run in runs if (value := value_of(run)) is not None and value > limit}
         if not above:
             return None
-        return {"largest": max(above.values()), "runs": runs_text(list(above)), **(more(session, runs) if more else {})}
+        largest = max(above.values())
+        figures = {"largest": largest, "percent": 100 * largest, "runs": runs_text(list(above))}
+        return {**figures, **(more(session, runs) if more else {})}
 
     return in_cells(find)
 
@@ -415,7 +418,7 @@ def unstable_rate(_: Session, runs: Runs) -> Mapping[str, object] | None:
         return None
     largest = max(changed.values(), key=abs)
     comparison = "higher" if largest > 0 else "lower"
-    return {"largest": abs(largest), "comparison": comparison, "runs": runs_text(list(changed))}
+    return {"percent": 100 * abs(largest), "comparison": comparison, "runs": runs_text(list(changed))}
 
 
 def _rate_change(run: Run) -> float | None:
@@ -725,7 +728,7 @@ def drift(session: Session) -> Iterator[Facts]:
     rising, variance = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0.0)
     common = median(changes or [0.0])
     if not drifting and abs(common) > _MIN_COMMON_DRIFT and abs(rising) >= _MIN_COMMON_KENDALL * math.sqrt(variance):
-        values = f"by {abs(common):.0%} between the first and the last run of a cell (median)"
+        values = f"by {100 * abs(common):.0f} % between the first and the last run of a cell (median)"
         yield "all cells", {"what": "values", "direction": "rose" if common > 0 else "fell", "values": values}
 
 
@@ -733,7 +736,7 @@ def wide_interval(session: Session) -> Iterator[Facts]:
     """Finds means with a wide interval."""
     if _requested_precision(session) is None and is_compared(session):
         for about, share in _intervals_above(session, _MAX_INTERVAL):
-            yield about, {"interval": f"is +- {share:.0%}" if share < 1 else "passes zero"}
+            yield about, {"interval": f"is +- {100 * share:.0f} %" if share < 1 else "passes zero"}
 
 
 def missed_precision(session: Session) -> Iterator[Facts]:
@@ -780,7 +783,7 @@ CHECKS: tuple[Check, ...] = (
         "The times hold. Before you rely on the phases, look for lines of the log without a phase: `recovery analyze` "
         "on the log of a run."),
     Check("precision-missed", missed_precision,
-        "The 95 % interval of the mean is +- {share:.3g}%; +- {requested:g}% was requested.",
+        "The 95 % interval of the mean is +- {share:.3g} %; +- {requested:g} % was requested.",
         "State the mean with its interval. A larger MAX_RUNS= narrows it."),
     Check("cold-was-not", in_cells(cold_but_cached),
         "Only {least:.0f} MB were read in {runs}; {usual:.0f} MB are usual.",
@@ -815,11 +818,11 @@ CHECKS: tuple[Check, ...] = (
         "This is a debug build ({version}), which is slower.",
         "Measure the release build."),
     Check("throttled", throttled,
-        "A control group throttled its processes for {largest:.0%} of the time of {runs}.",
+        "A control group throttled its processes for {percent:.0f} % of the time of {runs}.",
         "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
         "limit."),
     Check("steal", in_runs(_cpu_share(lambda around: around.steal_s), _MAX_STEAL_SHARE),
-        "The hypervisor gave {largest:.0%} of a CPU to other machines during {runs}.",
+        "The hypervisor gave {percent:.0f} % of a CPU to other machines during {runs}.",
         "Measure on a host that does not share its CPUs (a larger or dedicated instance)."),
     Check("other-cpu-load", in_runs(_others_cpus, _MAX_OTHERS_CPUS),
         "Other processes used {largest:.1f} CPUs during {runs}.",
@@ -861,7 +864,8 @@ CHECKS: tuple[Check, ...] = (
         "CPUs.",
         "Compare versions measured here with each other, but not with a host where the clients have separate CPUs."),
     Check("never-warmed-up", in_cells(unstable_rate),
-        "The rate in the last third of the measured time was {largest:.0%} {comparison} than in the first, in {runs}.",
+        "The rate in the last third of the measured time was {percent:.0f} % {comparison} than in the first, in "
+        "{runs}.",
         "The load was not stable yet: measure longer (SECONDS=), after a longer warm-up (WARMUP=)."),
     Check("short-run", short_run,
         "Each load was measured for {seconds:g} s, less than a minute.",
@@ -871,7 +875,7 @@ CHECKS: tuple[Check, ...] = (
         "This cell measured the load alone. A poll that takes longer than the load is ended: see the polled statement, "
         "the server's log, and SECONDS=."),
     Check("errors", in_runs(lambda run: metric_value(run, "errors_per_transaction"), _MAX_ERROR_SHARE),
-        "Up to {largest:.1%} of the transactions ended in an error that the clients ignored: {runs}.",
+        "Up to {percent:.1f} % of the transactions ended in an error that the clients ignored: {runs}.",
         "Deadlocks are part of some workloads: compare cells with similar numbers of them. Other errors are in the "
         "output of the clients."),
     Check("log-still-filling", in_runs(_grown_log_mb, 0.0, _log_capacity),

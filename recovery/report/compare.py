@@ -124,7 +124,7 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
             ("second", names[1], pair.other_sessions),
         ):
             means = [one.mean for one in sessions if one.mean is not None]
-            spread = f"{max(means) / min(means) - 1:.0%}" if len(means) > 1 and min(means) > 0 else fmt.ABSENT
+            spread = fmt.whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else fmt.ABSENT
             for one in sessions:
                 mean, interval = fmt.column(about, one.mean), fmt.column(about, one.interval)
                 rows.append((pair.variant, side, called[one.place], str(one.count), mean, interval, spread))

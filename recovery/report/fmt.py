@@ -240,6 +240,11 @@ def percent(share: float | None) -> str:
     return ABSENT if share is None else f"{100 * share + 0.0:.1f} %"
 
 
+def whole_percent(share: float | None, *, sign: str = "") -> str:
+    """Formats a share without decimals, with `sign="+"` as a change."""
+    return ABSENT if share is None else f"{round(100 * share) + 0:{sign}d} %"
+
+
 def which_is_better(about: Metric) -> str:
     if about.more_is_better is None:
         return ""

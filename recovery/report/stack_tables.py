@@ -61,7 +61,7 @@ def _chain_table(run: Run) -> Table:
     notes = [
         f"samples: in this phase; share: with this call chain, outermost first, at most {MAX_SHOWN_FRAMES} frames. "
         "Threads that wait are left out, unless for a mutex. Shown are the three most frequent chains of each "
-        f"kind of thread and phase, from {_MIN_SHARE:.0%} of the samples.",
+        f"kind of thread and phase, from {fmt.whole_percent(_MIN_SHARE)} of the samples.",
     ]
     if any(chain.of < MIN_SAMPLES for chain in shown):
         notes.append(f"With fewer than {MIN_SAMPLES} samples in the phase the counts are shown instead of shares.")

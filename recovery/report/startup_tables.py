@@ -317,7 +317,7 @@ def _growth_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
             fmt.seconds(max(times, default=None)),
             _milliseconds(None if middle is None else middle / tables),
             _milliseconds(_added(before, tables, middle)),
-            fmt.ABSENT if middle is None or not line else _percent_change(middle / line - 1),
+            fmt.whole_percent(None if middle is None or not line else middle / line - 1, sign="+"),
             ", ".join(map(str, sorted(threads))) or fmt.ABSENT,
         )
         before = None if middle is None else (tables, middle)
@@ -349,10 +349,6 @@ def _missing_data_notes(drawn: tuple[Curve, ...]) -> Iterator[str]:
             needs.setdefault(need, []).append(f"{curve.version} {curve.variant}")
     for need, names in needs.items():
         yield f"{', '.join(names)}: {need}."
-
-
-def _percent_change(share: float) -> str:
-    return f"{round(share, 2) + 0.0:+.0%}"
 
 
 def _fit_table(fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
@@ -409,7 +405,7 @@ def _tested_row(curve: Curve, found: PredictionTest) -> tuple[str, ...]:
         _interval(found.predicted),
         fmt.ABSENT if found.inside is None else fmt.found_of_expected(found.inside, len(found.runs)),
         fmt.seconds(found.measured_s),
-        fmt.ABSENT if found.off is None else _percent_change(found.off),
+        fmt.whole_percent(found.off, sign="+"),
     )
 
 
@@ -421,7 +417,7 @@ def _predicted(fitted: Sequence[tuple[Curve, LineFit]], tables: int) -> Table:
         numeric=(False, False, False, *(True,) * 3, False),
         notes=(
             "interval: 95 % of one more run, if the straight line continues; off at the largest point: as above; used: "
-            f"only if that is at most {MAX_PREDICTION_ERROR:.0%}.",
+            f"only if that is at most {fmt.whole_percent(MAX_PREDICTION_ERROR)}.",
         ),
         keys=2,
     )
@@ -435,7 +431,7 @@ def _predicted_row(curve: Curve, found: Prediction, form: str) -> tuple[str, ...
         form,
         fmt.seconds(found.seconds),
         _interval(found),
-        fmt.ABSENT if tested is None or tested.off is None else _percent_change(tested.off),
+        fmt.whole_percent(None if tested is None else tested.off, sign="+"),
         "not tested" if curve.predicts is None else fmt.yes_or_no(curve.predicts),
     )
 

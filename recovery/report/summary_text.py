@@ -692,7 +692,7 @@ def _prediction(curve: Curve, found: Prediction, tables: int) -> str:
     else:
         test = f"tested at {tested.tables:,}: {seconds_with_digits(tested.measured_s)} measured"
         if tested.off is not None:
-            test += f", {abs(tested.off):.0%} {'above' if tested.off >= 0 else 'below'} its prediction"
+            test += f", {fmt.whole_percent(abs(tested.off))} {'above' if tested.off >= 0 else 'below'} its prediction"
     if curve.predicts is False:
         return f"; no prediction for {tables:,} ({test})"
     interval = f" ({' to '.join(map(seconds_with_digits, found.interval))})" if found.interval else ""

@@ -413,7 +413,7 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
         notes.append(
             f"PRECISION={100 * request.precision:g}%: runs are added until every interval is that narrow "
             f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). To make up for that choice, all intervals are "
-            f"{PRECISION_FACTOR - 1:.0%} wider than with a fixed number of runs."
+            f"{100 * (PRECISION_FACTOR - 1):.0f} % wider than with a fixed number of runs."
         )
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None and any(variant.cache is Cache.WARM for variant in request.all_variants):

@@ -122,7 +122,7 @@ def _tested(curve: Curve) -> str:
     found = curve.held_out
     if found is None or found.off is None:
         return ", not tested"
-    return f", tested: {found.tables:,} tables took {found.off:+.0%}"
+    return f", tested: {found.tables:,} tables took {fmt.whole_percent(found.off, sign='+')}"
 
 
 def _predicted_words(tables: int) -> str:
