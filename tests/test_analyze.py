@@ -152,6 +152,30 @@ def test_the_torn_last_line_of_a_killed_server_is_not_of_the_next_start(torn: st
     assert (first.at, last.startup_s) == ("2026-11-27T16:47:36.000000Z", 4.0)
 
 
+def test_a_line_of_innodb_alone_that_follows_a_torn_line_is_of_the_next_server() -> None:
+    """5.5 and 5.6 write such lines without a severity."""
+    torn = at(0.4, "[Note] InnoDB: Log scan progressed pa")
+    for begins in ("261128  0:47:56 InnoDB: ", "261128  0:47:56  InnoDB: ", "2026-11-28 00:47:56 7f8c InnoDB: "):
+        cut, last = starts(
+            *named(0),
+            at(0.1, "[Note] InnoDB: Initializing buffer pool, size = 128.0M"),
+            f"{torn}{begins}Initializing buffer pool, size = 128.0M",
+            "261128  0:47:57 [Note] mysqld: ready for connections.",
+        )
+        assert cut.startup_s == pytest.approx(0.4, abs=1e-4)
+        assert last.startup_s == 1.0
+
+
+@pytest.mark.parametrize("stamp", ["", "db-1  | ", "2026-11-27T14:47:36.250000000Z "])
+def test_progress_before_a_line_that_follows_without_a_newline_is_read(stamp: str) -> None:
+    (start,) = starts(
+        "050908 14:00:59 [Note] mysqld (mysqld 5.5.44) starting as process 1 ...",
+        "050908 14:01:00  InnoDB: Starting an apply batch of log records to the database...",
+        f"{stamp}InnoDB: Progress in percents: 0 1 2 3 050908 14:01:09  InnoDB: Error: page 7 is in the future",
+    )
+    assert (start.standing, start.startup_s) == ("redo apply (3 %)", 10.0)
+
+
 SAFE_RESTARTS = at(10, "mysqld_safe Number of processes running now: 0").replace(" 0 m", " m")
 EXITED = "Nov 27 16:47:46 db1 systemd[1]: mysql.service: Main process exited, code=killed, status=9/KILL"
 OOM_KILL = "Nov 27 16:47:46 db1 systemd[1]: mysql.service: Failed with result 'oom-kill'."
@@ -349,6 +373,30 @@ def test_a_line_without_a_stamp_of_its_own_has_that_of_the_collector() -> None:
     assert collected is not None
     assert collected.at_s - own.at_s == 2.5
     assert collected.text == "2026-11-27T14:47:38.500000000Z"
+
+
+@pytest.mark.parametrize("joint", [":", " "])
+def test_a_collector_s_stamp_without_a_zone_is_not_the_server_s(joint: str) -> None:
+    """The collector is eight hours ahead of the server, and the last lines have no stamp of the server."""
+
+    def line(second: int, text: str) -> str:
+        return f"2016-03-28 01:15:{second}{joint}{text}"
+
+    (start,) = starts(
+        line(19, "160327 17:15:19 [Note] mysqld (mysqld 5.5.48) starting as process 1 ..."),
+        line(19, "160327 17:15:19 InnoDB: The InnoDB memory heap is disabled"),
+        line(20, "160327 17:15:20 InnoDB: Initializing buffer pool, size = 128.0M"),
+        line(21, "InnoDB: Database was not shut down normally!"),
+        line(22, "InnoDB: Apply batch completed"),
+    )
+    assert (start.at, start.kind, start.startup_s) == ("160327 17:15:19", "crash", 3.0)
+
+
+def test_a_single_line_with_two_stamps_may_be_torn() -> None:
+    reader = StampReader(0.0)
+    reader.read("2016-03-28 01:15:20 160327 17:15:20 InnoDB: x")
+    line = "2016-03-28 01:15:21 77 [Note] InnoDB: x"
+    assert reader.read(line)[0].message == line
 
 
 NOW_S = datetime(2027, 1, 2, tzinfo=UTC).timestamp()

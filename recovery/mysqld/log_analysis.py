@@ -57,7 +57,7 @@ _DEBIAN = "(Debian)"
 _MAX_TEXT = 300
 _TORN = re.compile(
     r"(?:\d{4}-\d\d-\d\d[T ]|\d{6} )[ \d]?\d:\d\d:\d\d(?:\.\d{6})?(?:Z|[+-]\d\d:\d\d)? "
-    r"(?:mysqld_safe |(?:\w{1,20} )?\[(?:Note|Warning|System|ERROR)\])",
+    r"(?:mysqld_safe | ?InnoDB: |(?:\w{1,20} )?(?:\[(?:Note|Warning|System|ERROR)\]|InnoDB: ))",
     re.ASCII,
 )
 """The beginning of a line. Within another one, it follows the torn last line of a server that was killed."""
@@ -211,8 +211,9 @@ class StartParser:
         cuts = [torn.start() for torn in _TORN.finditer(line.message, 1)]
         if not cuts:
             return self._take(number, text, line, stamp)
-        begin = len(text) - len(line.message)
-        pieces = [text[: begin + cuts[0]], *(line.message[at:to] for at, to in pairwise([*cuts, len(text)]))]
+        begin, spans = len(text) - len(line.message), (0, *cuts, len(line.message))
+        # The next line of a collected log follows without the collector's stamp, so it gets that of this line.
+        pieces = [text[: begin + to] if not at else text[:begin] + line.message[at:to] for at, to in pairwise(spans)]
         return [start for piece in pieces for start in self._take(number, piece, *self._stamps.read(piece))]
 
     def _take(self, number: int, text: str, line: LogLine, stamp: Stamp | None) -> list[LoggedStart]:

@@ -1,12 +1,13 @@
 """Reads the time stamps of every server generation, and those that a collector of logs put before the lines.
 
 The server's own stamp counts where a line has one. A collector's stamp (`kubectl logs --timestamps`, `docker logs -t`,
-journald, syslog) counts only for the other lines, brought to the server's clock by the lines that have both: the
-collector's zone may be another one, and the short format of journald has no year."""
+Docker Desktop, journald, syslog) counts only for the other lines, brought to the server's clock by the lines that have
+both: the collector's zone may be another one, and the short format of journald has no year."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,6 +32,12 @@ _COLLECTOR = re.compile(
 _SYSLOG = re.compile(r" \S{1,255} (?P<program>[\w./@-]{1,64})(?:\[\d+\])?: ?", re.ASCII)
 _OWN_REST = re.compile(r" (?:\d+ \[|mysqld_safe |mariadbd-safe )", re.ASCII)
 """What follows the server's own stamp if that has a zone."""
+_PLAIN_COLLECTOR = re.compile(r":| (?=(?:\d{4}-\d\d-\d\d[T ]|\d{6} ) ?\d{1,2}:\d\d:\d\d)", re.ASCII)
+"""What follows a stamp that is a collector's, although it has no zone: a colon, which no server writes there, or the
+server's own stamp."""
+_SERVER_TEXT = "InnoDB: "
+"""A stamp after this is that of the next line: the server writes percentages without a newline."""
+_DIGITS = re.compile(r"\d", re.ASCII)
 _COMPOSE = re.compile(r"[\w.-]{1,100} +\| ", re.ASCII)
 """The container's name, which `docker compose logs` puts before each line."""
 
@@ -65,14 +72,16 @@ def split_line(line: str, *, year: int = 2000) -> LogLine:
     if (dated := _WITHOUT_YEAR.match(head)) is not None:
         collected, between = _dated_stamp(dated, year), _SYSLOG.match(line, dated.end())
     else:
-        if (first := _STAMP.search(head)) is None:
+        first = _STAMP.search(head)
+        if first is None or _SERVER_TEXT in head[: first.start()]:
             named = _COMPOSE.match(head)
             return LogLine(line[named.end() :] if named else line, None)
-        if (between := _COLLECTOR.match(line, first.end())) is None and not _may_be_collected(first, line):
+        between = _COLLECTOR.match(line, first.end()) or _PLAIN_COLLECTOR.match(line, first.end())
+        if between is None and not _may_be_collected(first, line):
             return LogLine(line[first.start() :], _stamp_of(first))
         collected, dated = _stamp_of(first), first
     at = dated.end() + 1 if between is None else between.end()
-    program = between.groupdict()["program"] if between is not None else None
+    program = between.groupdict().get("program") if between is not None else None
     own = _STAMP.match(line, at)
     return LogLine(line[at:], None if own is None else _stamp_of(own), collected, program)
 
@@ -116,6 +125,7 @@ def _stamp(date: str, match: re.Match[str], zone: str | None) -> Stamp | None:
 
 _QUARTER_HOUR_S = 900
 _DAY_S = 86_400
+_PROVEN_PAIRS = 2
 _HALF_YEAR_S = 183 * _DAY_S
 
 
@@ -129,15 +139,18 @@ class StampReader:
         """The last stamp with a year."""
         self._shift_s = 0.0
         """From the collector's clock to the server's: the difference of their zones."""
+        self._pairs: Counter[str] = Counter()
+        """How many lines had a collector's stamp of a form before the server's own."""
 
     def read(self, text: str) -> tuple[LogLine, Stamp | None]:
         """Returns the parts of a line and its time: the server's own stamp, or that of the collector."""
-        line = split_line(text)
+        line = self._without_plain_stamp(split_line(text))
         collected = line.collected
         if collected is not None and not collected.text[:1].isdigit():
             collected = self._with_year(text, line.own)
         if line.own is not None:
             if collected is not None:
+                self._pairs[_form(collected)] += 1
                 self._shift_s = round((line.own.at_s - collected.at_s) / _QUARTER_HOUR_S) * _QUARTER_HOUR_S
             self._last_s = line.own.at_s
             return line, line.own
@@ -147,6 +160,13 @@ class StampReader:
         self._last_s = stamp.at_s
         return line, stamp
 
+    def _without_plain_stamp(self, line: LogLine) -> LogLine:
+        """Returns the line with its only stamp as that of the collector, if the collector's stamps have that form. One
+        line with two stamps is no proof: it may be torn."""
+        if line.own is None or line.collected is not None or self._pairs[_form(line.own)] < _PROVEN_PAIRS:
+            return line
+        return replace(line, message=line.message[len(line.own.text) :].lstrip(" "), own=None, collected=line.own)
+
     def _with_year(self, text: str, own: Stamp | None) -> Stamp | None:
         """Returns the stamp in the year that brings it nearest to the server's last stamp. Without one it is the last
         year in which the stamp does not lie in the future."""
@@ -154,6 +174,10 @@ class StampReader:
         latest_s = self._now_s + _DAY_S if near_s is None else near_s + _HALF_YEAR_S
         stamps = (split_line(text, year=year).collected for year in _years_before(latest_s))
         return next((stamp for stamp in stamps if stamp is not None and stamp.at_s <= latest_s), None)
+
+
+def _form(stamp: Stamp) -> str:
+    return _DIGITS.sub("0", stamp.text)
 
 
 def _years_before(latest_s: float) -> Iterator[int]:
