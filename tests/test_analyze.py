@@ -23,6 +23,7 @@ from recovery.analysis.phase_names import seconds_by_name
 from recovery.cli.analyze import AnalyzedLog, log_answer, logs_page, to_json
 from recovery.linux.procfs import processes_named
 from recovery.mysqld.error_log import progress_of
+from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.log_analysis import LoggedStart, continued, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
 from recovery.mysqld.timestamps import StampReader, parse_stamp
@@ -359,6 +360,69 @@ def test_a_collected_log_is_read_as_the_log_itself(prefix: Callable[[datetime], 
     assert (found.at, found.startup_s, found.whole_seconds) == (own.at, own.startup_s, own.whole_seconds)
     if not own.whole_seconds:
         assert found.phases == own.phases
+
+
+# -- lines of JSON
+
+USUAL = re.compile(r"(\S+Z) (\d+) \[(\w+)\] \[MY-(\d+)\] \[(\w+)\] (.*)")
+PRIORITIES = {"System": 0, "ERROR": 1, "Warning": 2, "Note": 3}
+
+
+def json_line(line: str, *, time: bool = True) -> str:
+    """The line as log_sink_json writes it."""
+    if (parts := USUAL.fullmatch(line)) is None:
+        return line
+    moment, thread, label, code, subsystem, text = parts.groups()
+    event = {"prio": PRIORITIES[label], "err_code": int(code), "source_line": 7, "subsystem": subsystem, "msg": text}
+    times = {"ts": round(datetime.fromisoformat(moment).timestamp() * 1000)} | ({"time": moment} if time else {})
+    return json.dumps({**event, **times, "thread": int(thread), "SQL_state": "HY000", "label": label.capitalize()})
+
+
+def collected_at(line: str) -> str:
+    stamp = parse_stamp(line)
+    moment = BEGAN if stamp is None else datetime.fromtimestamp(stamp.at_s, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%f123Z}"
+
+
+def docker_line(line: str, form: Callable[[str], str] = str) -> str:
+    """The line in a file of Docker's driver json-file."""
+    return json.dumps({"log": f"{form(line)}\n", "stream": "stderr", "time": collected_at(line)})
+
+
+JSON = {
+    "the server's": json_line,
+    "Docker's": docker_line,
+    "the server's in Docker's": lambda line: docker_line(line, json_line),
+    "the server's, collected": lambda line: f"{collected_at(line)} {json_line(line)}",
+}
+
+
+@pytest.mark.parametrize("log", [log for log in CRASHES if re.match(r"mysql-[89]", log.stem)], ids=lambda log: log.stem)
+@pytest.mark.parametrize("form", JSON.values(), ids=JSON)
+def test_a_log_of_json_is_read_as_the_usual_one(form: Callable[[str], str], log: Path) -> None:
+    lines = log.read_text().splitlines()
+    assert starts(*map(form, lines)) == starts(*lines)
+
+
+def test_the_time_of_a_json_line_without_a_text_is_that_in_milliseconds() -> None:
+    lines = (LOGS / "mysql-8.0.31-crash.err").read_text().splitlines()
+    (usual,), (found,) = starts(*lines), starts(*(json_line(line, time=False) for line in lines))
+    assert found.startup_s == pytest.approx(usual.startup_s, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"prio": 3, "msg": 7}', '{"prio": 3, "msg": "x"', '{"msg": ' + "[" * 100_000, '["msg"]', '{"log": "x"}',
+        '{"err_code": "\\u001b", "msg": "x"}',
+    ],
+)  # fmt: skip
+def test_other_json_is_left_as_it_is(line: str) -> None:
+    assert usual_line(line) == line
+
+
+def test_fields_that_a_filter_removed_are_left_out() -> None:
+    assert usual_line('{"prio": 9, "err_code": -1, "ts": 1e99, "msg": "x\\ny"}') == "0 [Note] [Server] x y"
 
 
 def test_a_line_without_a_stamp_of_its_own_has_that_of_the_collector() -> None:

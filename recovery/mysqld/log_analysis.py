@@ -31,6 +31,7 @@ from recovery.mysqld.error_log import (
     milestone_of,
     progress_of,
 )
+from recovery.mysqld.json_log import usual_line
 from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
 from recovery.mysqld.timestamps import LogLine, Stamp, StampReader
 
@@ -205,6 +206,7 @@ class StartParser:
         return self._open is None
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
+        text = usual_line(text)
         if self._open is None and self._ended is None and milestone_of(text) is None:
             return []
         line, stamp = self._stamps.read(text)
