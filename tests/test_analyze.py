@@ -98,17 +98,36 @@ def test_a_start_without_seconds_says_why() -> None:
 # -- a restart loop
 
 
+LOOK = (
+    "Look for a limit on its time (TimeoutStartSec of systemd, failureThreshold of a liveness probe) or on its memory."
+)
+
+
+def advice_lines(*lines: str) -> list[str]:
+    page = logs_page([AnalyzedLog("log", tuple(starts(*lines)))])
+    return [line for line in page.splitlines() if line.startswith("what ")]
+
+
+def test_after_a_kill_the_advice_is_about_limits() -> None:
+    limits = "what limits it: recovery docs shorten#killed-starts"
+    assert advice_lines(*named(0), *named(20), *named(40)) == [limits], "all of it is unnamed"
+    assert advice_lines(*recovering(0), *ready(20)) == [limits, "what shortens it: recovery docs shorten#validation"]
+    failed = at(9, "[ERROR] Aborting")
+    assert advice_lines(*recovering(0), failed, *ready(20)) == ["what shortens it: recovery docs shorten#validation"]
+    assert LOOK not in log_answer(starts(*recovering(0), failed))
+
+
 def test_starts_that_ended_early_are_counted_first_and_are_not_the_slowest() -> None:
     found = starts(*recovering(0, until=20), *recovering(20.5, until=20), *ready(41))
     assert [start.ended_early for start in found] == [True, True, False]
     assert log_answer(found) == (
         "2 starts ended before they were ready, after 20.0 s each, in validation: something killed the server. "
-        "4.00 s; 62% validation: 5.7.22 reads every file after redo."
+        f"{LOOK} Start 3 became ready after 4.00 s; 62% validation: 5.7.22 reads every file after redo."
     )
     loop = starts(*recovering(0, until=20), *recovering(20.5, until=20), *recovering(41, until=3))
     assert log_answer(loop) == (
         "2 starts ended before they were ready, after 20.0 s each, in validation: something kills the server. "
-        "The last start is not ready after 3.00 s, in validation."
+        f"{LOOK} The last start is not ready after 3.00 s, in validation."
     )
 
 

@@ -35,6 +35,9 @@ from recovery.report.text import paragraph, render_table
 
 FORMAT = 1
 _MICROSECONDS = re.compile(r"(\.\d{3})\d+")
+_LIMITS = (
+    " Look for a limit on its time (TimeoutStartSec of systemd, failureThreshold of a liveness probe) or on its memory."
+)
 _UNFINISHED = ("cut", "failed")
 """Outcomes of starts that did not become ready."""
 
@@ -100,9 +103,8 @@ def logs_page(logs: Sequence[AnalyzedLog]) -> str:
     answers = []
     for name, log in zip(names, logs, strict=True):
         text = log_answer(log.starts, log.writer) if log.starts else "no start of a server was found"
-        advice = _advice_of(log.starts)
         lines = paragraph(text if len(logs) == 1 else f"{name}: {text}")
-        answers.append("\n".join((*lines, *((f"what shortens it: {advice}",) if advice else ()))))
+        answers.append("\n".join((*lines, *_advice_lines(log.starts))))
     found = [
         ((name, str(number))[len(logs) == 1 :], start)
         for name, log in zip(names, logs, strict=True)
@@ -146,6 +148,7 @@ def _early_sentence(starts: Sequence[LoggedStart], early: Sequence[LoggedStart])
     return (
         f"{_which(starts, many)} ended before {they} ready{_when(early, each)}{_where(early)}: "
         f"{_reason(early, again=many > 1 and starts[-1].outcome in _UNFINISHED)}."
+        f"{'' if any(start.reason for start in early) else _LIMITS}"
     )
 
 
@@ -227,7 +230,9 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
     ready = [(number, start) for number, start in enumerate(starts, 1) if start.outcome not in _UNFINISHED]
     number, slow = max(ready, key=lambda numbered: numbered[1].startup_s or 0.0)
     others = str(len(starts)) if len(ready) == len(starts) else f"the {len(ready)} that became ready"
-    which = f"Start {number} is the slowest of {others}: " if len(ready) > 1 else ""
+    which = took = f"Start {number} is the slowest of {others}: " if len(ready) > 1 else ""
+    if len(ready) == 1 < len(starts):
+        which, took = f"Start {number} became ready: ", f"Start {number} became ready after "
     seconds = seconds_by_name(slow.phases)
     if slow.startup_s is None or not (whole := sum(seconds.values())):
         return f"{which}{_no_time_text(slow)}."
@@ -238,7 +243,7 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
         crashed=None if slow.kind == "not told" else slow.kind == "crash",
     )
     why = f": {slow.version or 'the server'} {does}" if does else ""
-    return f"{which}{_duration_text(slow)}; {seconds[phase] / whole:.0%} {phase}{why}.{_quiet_log_text(slow)}"
+    return f"{took}{_duration_text(slow)}; {seconds[phase] / whole:.0%} {phase}{why}.{_quiet_log_text(slow)}"
 
 
 def _quiet_log_text(start: LoggedStart) -> str:
@@ -252,6 +257,16 @@ def _no_time_text(start: LoggedStart) -> str:
         return "Less than 1 s, by timestamps of whole seconds: no phase can be told"
     begun = start.startup_s is None and start.at is not None
     return f"Its time is not known: the log {'begins within it' if begun else 'has too few timestamps'}"
+
+
+def _advice_lines(starts: Sequence[LoggedStart]) -> Iterator[str]:
+    """Yields where the documentation says what may have killed the server, and what shortens its start."""
+    killed = any(start.ended_early and start.outcome == "cut" for start in starts)
+    if killed:
+        yield "what limits it: recovery docs shorten#killed-starts"
+    advice = _advice_of(starts)
+    if advice is not None and not (killed and advice == advice_on(UNNAMED)):
+        yield f"what shortens it: {advice}"
 
 
 def _advice_of(starts: Sequence[LoggedStart]) -> str | None:
