@@ -95,6 +95,43 @@ def test_a_start_without_seconds_says_why() -> None:
     assert log_answer(starts(*without)) == "Its time is not known: the log has too few timestamps."
 
 
+# -- crash or clean
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("[Note] [MY-012552] [InnoDB] Starting crash recovery.", "crash"),
+        ("[Note] [MY-012535] [InnoDB] Applying a batch of 770 redo log records ...", "crash"),
+        ("[Note] [MY-012535] [InnoDB] Applying a batch of 0 redo log records ...", "not told"),
+        ("[System] [MY-010229] [Server] Starting XA crash recovery...", "not told"),
+        ("[Note] [MY-010218] [Server] Starting crash recovery...", "not told"),
+        ("[Note] [MY-013252] [InnoDB] Crash recovery finished in InnoDB engine. No attempts to commit.", "not told"),
+        ("[Note] InnoDB: Starting crash recovery.", "crash"),
+        ("[Note] Starting crash recovery...", "not told"),
+        ("[Note] InnoDB: Starting crash recovery...", "not told"),
+    ],
+)
+def test_a_line_of_crash_starts_alone_proves_a_crash(line: str, kind: str) -> None:
+    (start,) = starts(at(0, "[System] [MY-010116] [Server] mysqld (mysqld 8.0.31) starting as process 1"), at(1, line))
+    assert start.kind == kind
+
+
+CLEAN = sorted(LOGS.glob("*-clean.err"))
+
+
+@pytest.mark.parametrize("log", CLEAN, ids=lambda log: log.stem)
+def test_no_line_of_a_clean_start_proves_a_crash(log: Path) -> None:
+    assert {start.kind for start in starts(log.read_text(errors="replace"))} == {"clean"}
+
+
+def test_the_note_about_the_verbosity_of_8_0_is_not_for_other_servers() -> None:
+    old, new = named(0), [line.replace("5.7.22", "8.0.31") for line in named(0)]
+    note = "not told: the log does not say whether it was a crash"
+    assert f"{note}.\n" in logs_page([AnalyzedLog("log", tuple(starts(*old)))])
+    assert f"{note}; 8.0 and later" in " ".join(logs_page([AnalyzedLog("log", tuple(starts(*new)))]).split())
+
+
 # -- a restart loop
 
 

@@ -25,7 +25,7 @@ from recovery.analysis.phase_names import (
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
 from recovery.errors import UsageError, escape_control
-from recovery.model import Table, parse_version
+from recovery.model import Table, can, parse_version
 from recovery.mysqld.error_log import error_text
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
@@ -294,10 +294,11 @@ _Found = Sequence[tuple[tuple[str, ...], LoggedStart]]
 
 def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own timestamps."]
-    if any(start.kind == "not told" for _, start in found):
-        notes.append(
-            "not told: the log does not say whether it was a crash; 8.0 and later say it at --log-error-verbosity=3."
-        )
+    untold = [parse_version(start.version) if start.version else None for _, start in found if start.kind == "not told"]
+    if untold:
+        quiet = any(version is None or can(version, "data_dictionary") for version in untold)
+        by_default = "; 8.0 and later say it at --log-error-verbosity=3" if quiet else ""
+        notes.append(f"not told: the log does not say whether it was a crash{by_default}.")
     notes += _unfinished_notes(found)
     return Table(
         title=title,

@@ -65,6 +65,11 @@ _TORN = re.compile(
 _PROCESS = re.compile(r" as process (\d{1,10})\b", re.ASCII)
 _SERVER_PROGRAM = re.compile(r"mysql|maria|percona|[0-9a-f]{12}$", re.ASCII)
 """Names of programs, in a journal, whose lines are a server's. Docker names the container's id."""
+_ONLY_AFTER_CRASH = re.compile(
+    r"\[MY-012552\]|InnoDB(?::|\]) Starting crash recovery\.(?!\.)|Applying a batch of [1-9]\d* redo log", re.ASCII
+)
+"""What InnoDB logs on crash starts only, for a log without the line before it. A clean start applies a batch of 0
+records, and the binlog's "Starting crash recovery..." has three dots."""
 _NO_SERVER = ("mysqld_safe ", "mariadbd-safe ", "[Entrypoint]")
 """What scripts write that start a server."""
 _BEFORE_NAMED_S = 2.0
@@ -286,10 +291,9 @@ class StartParser:
             start.outcome, start.reason, start.ended = "failed", reason or text.strip()[:_MAX_TEXT], True
         elif event is not None and event.kind is EventKind.SHUTDOWN:
             start.reason, start.ended = "the server was shut down", True
-        elif event is not None:
-            start.tracker.crashed = True
-            return
         else:
+            if event is not None or _ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
+                start.tracker.crashed = True
             return
         start.end, start.end_logged = start.last, stamp is not None
         self._open, self._ended = None, start
