@@ -9,8 +9,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -590,3 +591,58 @@ def test_the_keys_of_the_json_stay() -> None:
     assert before < cut.keys() == last.keys()
     assert (cut["outcome"], cut["ended_early"], cut["pid"], cut["next_after_s"]) == ("cut", True, 4711, 9.0)
     assert last["running_pid"] is None
+
+
+# -- files that are no logs
+
+
+def analyzed(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "recovery", "analyze", *arguments],
+        input=text, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a_device_and_a_pipe_without_a_writer_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, why in (("/dev/zero", "is a device, not a log"), (str(pipe), "is a pipe that nobody writes into")):
+        ended = analyzed(path)
+        assert (ended.returncode, f"{path} {why}" in ended.stderr) == (2, True), ended.stderr
+    assert "cannot be read: Is a directory" in analyzed(str(tmp_path)).stderr
+
+
+def test_pipes_with_a_writer_are_read(tmp_path: Path) -> None:
+    lines = "\n".join(ready(0))
+    for name in ("-", "/dev/stdin"):
+        assert analyzed(name, text=lines).stdout.startswith("4.00 s; 62")
+    (tmp_path / "log").write_text(lines)
+    command = f"{sys.executable} -m recovery analyze <(cat {tmp_path}/log)"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.stdout.startswith("4.00 s; 62")
+
+
+def test_an_interrupt_while_a_log_is_read_is_said_in_words_about_logs(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "recovery", "analyze", str(pipe)], stderr=subprocess.PIPE, text=True
+        ) as reader:
+            until(lambda: str(pipe) in open_files(reader.pid), "the command that reads the pipe")
+            reader.send_signal(signal.SIGINT)
+            _, errors = reader.communicate(timeout=120)
+    finally:
+        os.close(writer)
+    assert reader.returncode == 130
+    assert "the log was not read to its end" in errors
+    assert "server" not in errors
+
+
+def open_files(pid: int) -> set[str]:
+    names = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            names.add(str(link.readlink()))
+    return names

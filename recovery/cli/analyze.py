@@ -24,7 +24,7 @@ from recovery.analysis.phase_names import (
 )
 from recovery.cli.options import table_option
 from recovery.cli.output import write_json
-from recovery.errors import UsageError, escape_control
+from recovery.errors import InterruptedByUserError, UsageError, escape_control
 from recovery.model import Table, can, parse_version
 from recovery.mysqld.error_log import error_text
 from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
@@ -59,7 +59,10 @@ def analyze(files: tuple[Path, ...], json_to: str | None) -> int:
     standard input."""
     if not files and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError("no error log was given", "recovery analyze FILE..., or - for standard input")
-    logs = [_read_log(file) for file in files or (Path("-"),)]
+    try:
+        logs = [_read_log(file) for file in files or (Path("-"),)]
+    except KeyboardInterrupt as error:
+        raise InterruptedByUserError("interrupted", "the log was not read to its end") from error
     if not any(log.starts for log in logs):
         names = ", ".join(log.name for log in logs)
         hint = "give an error log of a server that includes its start"

@@ -10,7 +10,9 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import re
+import stat
 import time
 import zlib
 from collections.abc import Iterator
@@ -427,12 +429,29 @@ def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
 
 
 def open_log(path: Path) -> BinaryIO:
+    """Opens a file or a pipe, also one that the shell makes for `<(...)`. Raises UsageError if it is a device, which
+    may have no end, or a pipe that nobody writes into, which would block."""
+    hint = "name an error log, or - for standard input"
     try:
-        return path.open("rb")
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            log = os.fdopen(opened, "rb")
+        except OSError:  # it is a folder
+            os.close(opened)
+            raise
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}", "name an error log, or - for standard input"
-        ) from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint) from error
+    mode = os.fstat(opened).st_mode
+    if stat.S_ISREG(mode):
+        return log
+    os.set_blocking(opened, True)
+    if not stat.S_ISFIFO(mode):
+        log.close()
+        raise UsageError(f"{path} is a device, not a log", hint)
+    if not log.peek(1):
+        log.close()
+        raise UsageError(f"{path} is a pipe that nobody writes into", "start the program that writes into it first")
+    return log
 
 
 def _decompressed(log: BinaryIO) -> io.BufferedIOBase:
