@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -591,6 +592,18 @@ def test_the_keys_of_the_json_stay() -> None:
     assert before < cut.keys() == last.keys()
     assert (cut["outcome"], cut["ended_early"], cut["pid"], cut["next_after_s"]) == ("cut", True, 4711, 9.0)
     assert last["running_pid"] is None
+
+
+# -- logs in UTF-16
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_log_that_powershell_wrote_is_read(encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    lines = [*recovering(0), *["filler \u20ac"] * 30_000, *ready(20)]
+    packed = pack(("\ufeff" + "\r\n".join(lines)).encode(encoding) + b"\x0a")
+    found, usual = list(starts_in(io.BytesIO(packed), "a log")), starts(*lines)
+    assert found == usual
 
 
 # -- files that are no logs

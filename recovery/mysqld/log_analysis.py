@@ -7,6 +7,7 @@ before its first line is not included."""
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -403,7 +404,7 @@ def starts_in(log: BinaryIO, name: str) -> Iterator[LoggedStart]:
     point and then raises UsageError."""
     starts, number, rest = StartParser(time.time()), 0, b""
     try:
-        unpacked = _decompressed(log)
+        unpacked = _in_utf8(_decompressed(log))
         while chunk := unpacked.read(_CHUNK_BYTES):
             piece = rest + chunk
             if starts.idle and not any(anchor in piece for anchor in _ANCHORS):
@@ -452,6 +453,14 @@ def open_log(path: Path) -> BinaryIO:
         log.close()
         raise UsageError(f"{path} is a pipe that nobody writes into", "start the program that writes into it first")
     return log
+
+
+def _in_utf8(log: io.BufferedIOBase) -> io.BufferedIOBase | codecs.StreamRecoder:
+    """Returns the log in UTF-8. PowerShell writes UTF-16, with a byte-order mark at the beginning."""
+    head = cast("io.BufferedReader", log).peek(2)[:2]
+    if head not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return log
+    return codecs.EncodedFile(log, "utf-8", "utf-16", errors="replace")
 
 
 def _decompressed(log: BinaryIO) -> io.BufferedIOBase:
