@@ -161,7 +161,7 @@ def test_starts_that_ended_early_are_counted_first_and_are_not_the_slowest() -> 
     assert [start.ended_early for start in found] == [True, True, False]
     assert log_answer(found) == (
         "2 starts ended before they were ready, after 20.0 s each, in validation: something killed the server. "
-        f"{LOOK} Start 3 became ready after 4.00 s; 62% validation: 5.7.22 reads every file after redo."
+        f"{LOOK} Start 3 became ready after 4.00 s; 62 % validation: 5.7.22 reads every file after redo."
     )
     loop = starts(*recovering(0, until=20), *recovering(20.5, until=20), *recovering(41, until=3))
     assert log_answer(loop) == (
@@ -568,12 +568,43 @@ def test_several_logs_share_one_table_and_have_an_answer_each() -> None:
     page = logs_page([*found, AnalyzedLog("/logs/db3/error.log", ())])
     lines = page.splitlines()
     for name in ("db1", "db2"):
-        assert f"{name}/error.log: 4.00 s; 62% validation: 5.7.22 reads every file after redo." in lines
+        assert f"{name}/error.log: 4.00 s; 62 % validation: 5.7.22 reads every file after redo." in lines
         assert sum(bool(re.match(rf"{name}/error\.log +1 ", line)) for line in lines) == 2, "overview and phases"
     assert "db3/error.log: no start of a server was found" in lines
     assert lines.count("2 starts in 3 logs") == 1
     assert sum(line.startswith("Phases of the start") for line in lines) == 1
     assert max(map(len, lines)) <= 78
+
+
+@pytest.mark.parametrize(
+    ("paths", "cells"),
+    [
+        (
+            ("database-master/mysql/error.log", "database-replica/mysql/error.log"),
+            ["database-master/...", "database-replica..."],
+        ),
+        (("mysql-error.log-20261127", "mysql-error.log-20261128"), ["mysql-er...20261127", "mysql-er...20261128"]),
+        (
+            ("a-database-of-db1/error.log", "b-database-of-db1/error.log"),
+            ["a-databa...rror.log", "b-databa...rror.log"],
+        ),
+        (("a" * 90, "error.log"), ["aaaaaaaa...aaaaaaaa", "error.log"]),
+    ],
+)
+def test_long_names_of_logs_leave_the_table_whole(paths: tuple[str, str], cells: list[str]) -> None:
+    page = logs_page([AnalyzedLog(f"/logs/{path}", tuple(starts(*ready(0), *ready(100)))) for path in paths])
+    lines = page.splitlines()
+    (header,) = (line for line in lines if line.startswith("log ") and " at " in line)
+    assert header.split() == ["log", "#", "line", "at", "server", "start", "startup", "end"]
+    rows = [line.split()[0] for line in lines if line.endswith(" ready")]
+    assert rows == [cells[0], cells[0], cells[1], cells[1]]
+    assert max(map(len, lines)) <= 78
+
+
+def test_long_names_that_differ_in_the_middle_stay_whole() -> None:
+    paths = [f"/logs/{'a' * 40}{number}{'b' * 40}" for number in (1, 2)]
+    page = logs_page([AnalyzedLog(path, tuple(starts(*ready(0)))) for path in paths])
+    assert "..." not in page
 
 
 def test_the_names_of_logs_without_a_common_folder_stay_paths() -> None:

@@ -491,7 +491,7 @@ def answer(name: str, *, without: str = "\n\n") -> str:
 
 def test_a_published_log_without_notes_names_what_it_hides_and_how_to_see_more() -> None:
     found = answer("8.0.39-default.err")
-    assert "85% innodb initialization: 8.0.39 reads the first page of every file and, after a crash" in found
+    assert "85 % innodb initialization: 8.0.39 reads the first page of every file and, after a crash" in found
     assert "set log_error_verbosity=3 in my.cnf before the next start" in found
     assert "log_error_verbosity" in answer("8.0.39-default.err", without="ready for"), "also while it is not ready"
     (start,) = starts((PUBLISHED / "8.0.39-default.err").read_bytes())
@@ -510,7 +510,7 @@ def test_a_published_clean_start_reads_no_file_while_it_checks() -> None:
     assert {phase.name for phase in start.phases if phase.estimated} == {"dictionary read", "file check"}
     assert "dictionary read: 9.1.0 reads all tablespaces from its dictionary" in answer("9.1.0-clean.err")
     joined = answer("9.1.0-clean.err", without="MY-012350")
-    assert "50% dictionary read + file check" in joined
+    assert "50 % dictionary read + file check" in joined
     assert joined.endswith("from its dictionary, then opens and closes every file, without reading it.")
 
 
@@ -595,7 +595,7 @@ def test_the_page_begins_with_what_took_the_time() -> None:
         )
     )
     (start,) = starts_in(io.BytesIO(log.encode()), "log")
-    assert log_answer([start]) == "17 minutes; 100% validation: 5.7.22 reads every file after redo."
+    assert log_answer([start]) == "17 minutes; 100 % validation: 5.7.22 reads every file after redo."
     assert log_answer([start, start]).startswith("Start 1 is the slowest of 2: 17 minutes")
     (cut,) = starts_in(io.BytesIO(log.partition("InnoDB: Creating")[0].rpartition("2026")[0].encode()), "log")
     assert log_answer([start, cut]).startswith("The last start is not ready after 2.00 s, in validation")

@@ -31,13 +31,14 @@ from recovery.mysqld.log_analysis import LoggedStart, open_log, starts_in
 from recovery.mysqld.log_writer import LogWriter, find_log_writer, until_now
 from recovery.report import fmt
 from recovery.report.startup_tables import grouped_phase_table
-from recovery.report.text import paragraph, render_table
+from recovery.report.text import WIDTH, paragraph, render_table
 
 FORMAT = 1
 _MICROSECONDS = re.compile(r"(\.\d{3})\d+")
 _LIMITS = (
     " Look for a limit on its time (TimeoutStartSec of systemd, failureThreshold of a liveness probe) or on its memory."
 )
+_LEFT_OUT, _MIN_NAME_WIDTH = "...", 9
 _UNFINISHED = ("cut", "failed")
 """Outcomes of starts that did not become ready."""
 
@@ -108,16 +109,42 @@ def logs_page(logs: Sequence[AnalyzedLog]) -> str:
         text = log_answer(log.starts, log.writer) if log.starts else "no start of a server was found"
         lines = paragraph(text if len(logs) == 1 else f"{name}: {text}")
         answers.append("\n".join((*lines, *_advice_lines(log.starts))))
-    found = [
+    count = fmt.count_text(sum(len(log.starts) for log in logs), "start")
+    title = f"{logs[0].name}: {count}" if len(logs) == 1 else f"{count} in {fmt.count_text(len(logs), 'log')}"
+    keys = ("log", "#")[len(logs) == 1 :]
+    found = _rows_of_starts(logs, names)
+    if len(logs) > 1:
+        bare = _overview_table(title, keys, _rows_of_starts(logs, ["log"] * len(logs)))
+        found = _rows_of_starts(logs, _cut_names(names, WIDTH - fmt.narrowest_width(bare, gap=1) + len("log")))
+    tables = [_overview_table(title, keys, found), _phase_table(keys, found), _count_table(keys, found)]
+    return "\n\n".join([*answers, *(render_table(table) for table in tables if table is not None)]) + "\n"
+
+
+def _rows_of_starts(logs: Sequence[AnalyzedLog], names: Sequence[str]) -> _Found:
+    return [
         ((name, str(number))[len(logs) == 1 :], start)
         for name, log in zip(names, logs, strict=True)
         for number, start in enumerate(log.starts, 1)
     ]
-    count = fmt.count_text(len(found), "start")
-    title = f"{logs[0].name}: {count}" if len(logs) == 1 else f"{count} in {fmt.count_text(len(logs), 'log')}"
-    keys = ("log", "#")[len(logs) == 1 :]
-    tables = [_overview_table(title, keys, found), _phase_table(keys, found), _count_table(keys, found)]
-    return "\n\n".join([*answers, *(render_table(table) for table in tables if table is not None)]) + "\n"
+
+
+def _cut_names(names: Sequence[str], width: int) -> Sequence[str]:
+    """Returns the names without their middles, ends or beginnings where they are wider than `width`, or unchanged if
+    they would not differ then."""
+    for at in (0.5, 1.0, 0.0) if width > _MIN_NAME_WIDTH else ():
+        cut = [_shortened(name, width, at) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    return names
+
+
+def _shortened(name: str, width: int, at: float) -> str:
+    """Returns the name with a part left out if it is longer than `width`: its beginning (0), its middle or its end
+    (1)."""
+    if len(name) <= width:
+        return name
+    head = int((width - len(_LEFT_OUT)) * at)
+    return f"{name[:head]}{_LEFT_OUT}{name[len(name) - (width - len(_LEFT_OUT) - head) :]}"
 
 
 def _short_names(names: Sequence[str]) -> list[str]:
@@ -246,7 +273,7 @@ def _slowest_sentence(starts: Sequence[LoggedStart]) -> str:
         crashed=None if slow.kind == "not told" else slow.kind == "crash",
     )
     why = f": {slow.version or 'the server'} {does}" if does else ""
-    return f"{took}{_duration_text(slow)}; {seconds[phase] / whole:.0%} {phase}{why}.{_quiet_log_text(slow)}"
+    return f"{took}{_duration_text(slow)}; {100 * seconds[phase] / whole:.0f} % {phase}{why}.{_quiet_log_text(slow)}"
 
 
 def _quiet_log_text(start: LoggedStart) -> str:

@@ -387,6 +387,11 @@ def split(table: Table, width: int, *, gap: int) -> tuple[Table, ...]:
     )
 
 
+def narrowest_width(table: Table, gap: int) -> int:
+    """Returns the width of the table if no column is wider than its longest word."""
+    return _total_width([_min_width(table, column) for column in range(len(table.headers))], gap)
+
+
 def column_gap(table: Table, width: int) -> int:
     """Returns the number of blanks between columns: two, or one if the table then splits into fewer parts."""
     return min((2, 1), key=lambda gap: len(split(table, width, gap=gap)))
