@@ -290,6 +290,40 @@ def test_a_loop_has_one_note_for_starts_that_ended_alike() -> None:
     assert "1-3: the server ended before it was ready, in validation.\n" in page
 
 
+# -- the script that starts the server
+
+
+def entrypoint(seconds: float, text: str) -> str:
+    return f"{BEGAN + timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S+00:00} [Note] [Entrypoint]: {text}"
+
+
+SCRIPT = "Entrypoint script for MySQL Server 5.7.22 started."
+SCRIPTS = {
+    "mysqld_safe": ([at(9, "mysqld_safe Starting mysqld daemon with databases from /d").replace(" 0 m", " m")], 11.0),
+    "a container": ([entrypoint(9, SCRIPT)], 11.0),
+    "a container as root": (
+        [entrypoint(9, SCRIPT), entrypoint(12, "Switching to dedicated user 'mysql'"), entrypoint(13, SCRIPT)],
+        11.0,
+    ),
+    "a container that failed": ([entrypoint(9, SCRIPT), entrypoint(17, SCRIPT)], 3.0),
+    "no script": ([], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "ran_s"), SCRIPTS.values(), ids=SCRIPTS)
+@pytest.mark.parametrize("before", [[], recovering(0), ready(0)], ids=["first", "killed", "ready"])
+def test_the_time_of_a_script_before_the_server_s_own_first_line(
+    lines: list[str], ran_s: float | None, before: list[str]
+) -> None:
+    found = starts(*before, *["filler"] * 100_000, *lines, *ready(20), *ready(40))
+    *others, last, later = found
+    assert (last.script_s, last.startup_s, later.script_s) == (ran_s, 4.0, None)
+    assert [start.script_s for start in others] == [None] * bool(before)
+    page = " ".join(logs_page([AnalyzedLog("log", tuple(found))]).split())
+    note = f"mysqld_safe or the container's script ran {ran_s or 0:.0f} s before the server's first line."
+    assert (note in page) == (ran_s is not None)
+
+
 # -- a start that is under way
 
 

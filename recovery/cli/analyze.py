@@ -324,6 +324,7 @@ _Found = Sequence[tuple[tuple[str, ...], LoggedStart]]
 
 def _overview_table(title: str, keys: tuple[str, ...], found: _Found) -> Table:
     notes = ["startup: seconds from the first line of a start to its ready line, by the server's own timestamps."]
+    notes += _script_notes(found)
     untold = [parse_version(start.version) if start.version else None for _, start in found if start.kind == "not told"]
     if untold:
         quiet = any(version is None or can(version, "data_dictionary") for version in untold)
@@ -355,6 +356,14 @@ def _startup_text(start: LoggedStart) -> str:
     if start.startup_s is not None and start.whole_seconds:
         return f"{start.startup_s:.0f}"
     return fmt.seconds(start.startup_s)
+
+
+def _script_notes(found: _Found) -> Iterator[str]:
+    """Yields the time before the servers' own first lines, if it is a second or more."""
+    times = [start.script_s for _, start in found if start.script_s is not None and start.script_s >= 1.0]
+    if times:
+        most = f"{'up to ' if len(times) > 1 else ''}{fmt.time_span(max(times), whole=True)}"
+        yield f"Not in startup: mysqld_safe or the container's script ran {most} before the server's first line."
 
 
 def _unfinished_notes(found: _Found) -> Iterator[str]:

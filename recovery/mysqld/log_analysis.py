@@ -75,6 +75,11 @@ _ONLY_AFTER_CRASH = re.compile(
 records, and the binlog's "Starting crash recovery..." has three dots."""
 _NO_SERVER = ("mysqld_safe ", "mariadbd-safe ", "[Entrypoint]")
 """What scripts write that start a server."""
+_SCRIPT = re.compile(
+    r"(?:mysqld_safe|mariadbd-safe) Starting \S+ daemon|\[Entrypoint\]: (?:Entrypoint script for|(Switching to))",
+    re.ASCII,
+)
+"""The first line of such a script. A container's script switches to another user, and then begins again."""
 _BEFORE_NAMED_S = 2.0
 """The first lines of a server, such as warnings about its options, come at most so long before it names itself."""
 
@@ -111,6 +116,9 @@ class LoggedStart:
     """Whether a line with a stamp shows the end of the start. Without one, its last line may be much older."""
     next_after_s: float | None
     """Seconds from its first line to the first line of the next start."""
+    script_s: float | None = None
+    """Seconds from the first line of the script that starts the server, of mysqld_safe or of a container, to the
+    server's own first line; None if the log has no such line."""
     running_pid: int | None = None
     """The process id of its server, if that is still running and not ready. Then its seconds run until now."""
 
@@ -134,6 +142,8 @@ class _OpenStart:
     headless: bool = False
     by_safe: bool = False
     """Only mysqld_safe has logged something so far."""
+    script: Stamp | None = None
+    """The first line of the script that starts the server."""
     first: Stamp | None = None
     last: Stamp | None = None
     whole: bool = False
@@ -207,6 +217,10 @@ class StartParser:
         """The start under way."""
         self._ended: _OpenStart | None = None
         """The start before it: its background threads may still log, and its version may be on the next line."""
+        self._script: Stamp | None = None
+        """The first line of a script whose server has not logged anything yet."""
+        self._script_goes_on = False
+        """Whether a container's script is about to run itself again, as another user."""
 
     @property
     def idle(self) -> bool:
@@ -215,9 +229,15 @@ class StartParser:
 
     def take(self, number: int, text: str) -> list[LoggedStart]:
         text = usual_line(text)
-        if self._open is None and self._ended is None and milestone_of(text) is None:
+        script = _SCRIPT.search(text[:_MAX_TEXT])
+        if self._open is None and self._ended is None and script is None and milestone_of(text) is None:
             return []
         line, stamp = self._stamps.read(text)
+        if script is not None:
+            switches = script[1] is not None
+            if self._script is None or not (switches or self._script_goes_on):
+                self._script = stamp
+            self._script_goes_on = switches
         cuts = [torn.start() for torn in _TORN.finditer(line.message, 1)]
         if not cuts:
             return self._take(number, text, line, stamp)
@@ -268,7 +288,8 @@ class StartParser:
         if self._open is not None:
             self._open.end_before(stamp)
         given = self.finish(stamp)
-        self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE)
+        self._open = _OpenStart(number, headless, by_safe=milestone is Milestone.SAFE, script=self._script)
+        self._script = None
         return given
 
     def _after(self, milestone: Milestone | None, text: str, stamp: Stamp | None) -> None:
@@ -361,6 +382,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         pid=start.pid,
         ended_early=start.ended and not ready and not initialised and not start.headless,
         end_logged=start.end_logged,
+        script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
     )
 
@@ -388,8 +410,8 @@ _LONGEST_LINE_BYTES = 1 << 16
 """Longer lines are cut, so that a log without newlines does not fill the memory."""
 _OVERLAP_BYTES = 1 << 10
 _ANCHORS = (
-    b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"initializ", b"Initializ",
-    b"Directories to scan", b"Completed init",
+    b"as process ", b"Server - start", b"MY-015015", b"mysqld_safe", b"mariadbd-safe", b"[Entrypoint]",
+    b"initializ", b"Initializ", b"Directories to scan", b"Completed init",
     b"file format is", b"ready for conn", b"rash recovery", b"was not shut", b"not match", b"redo log",
     b"tablespace information", b"checkpoint", b"load completed", b"load aborted", b"ackground the rollback",
     b"Rollback of non", b"Version: ", b"Scanning '", b"size_max=", b"Log scan prog", b"log scan based",
