@@ -37,7 +37,8 @@ from recovery.experiments.experiment import PUBLISHED, QUICK, STANDARD, HostCapa
 from recovery.linux.storage import DiskSpace
 from recovery.model import Schema, Verdict, parse_version
 from recovery.report.stored_session import REPORT_FILE, load_session, to_json
-from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir
+from recovery.session.plan import PLAN_FILE, DatadirSpec, Plan, PlannedDatadir, StoredPlan
+from recovery.session.plan import to_json as plan_to_json
 from recovery.session.prepare import plan_ahead
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished
@@ -254,7 +255,11 @@ class FakeSessions:
         folder = unfinished.folder if unfinished else self.results / f"29991121T2000{self.count:02}Z-{name}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / REPORT_FILE).write_bytes(to_json(session))
+        self.store_plan(folder, f"recovery {name}")
         return Ended(folder, session if error is None else None, error)
+
+    def store_plan(self, folder: Path, command: str) -> None:
+        (folder / PLAN_FILE).write_bytes(plan_to_json(StoredPlan(command, "/", "", False, (), {}, {}, (), "")))
 
     def resume(self) -> int:
         self.errors, self.begun, self.fetched = {}, [], []
@@ -389,7 +394,7 @@ def test_a_record_that_another_user_can_change_is_not_resumed(
     assert "cannot be resumed: mallory can change it" in capsys.readouterr().err
 
 
-def test_programs_of_a_record_run_only_with_consent(
+def test_commands_of_a_record_run_only_with_consent(
     fake: FakeSessions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = shell_script(tmp_path / "theirs", "exit 0")
@@ -398,7 +403,19 @@ def test_programs_of_a_record_run_only_with_consent(
     command = f"recovery {first.name} --mysqld {program}"
     save_suite(replace(fake.record, steps=(replace(first, session=None, command=command), *others)), fake.folder)
     assert run(["experiments", "--resume", str(fake.folder)]) == 2
-    assert f"the stored session runs programs: --mysqld {program}" in capsys.readouterr().err
+    assert f"the stored command has --mysqld {program}, which may run code" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_session_in_a_record_runs_only_with_consent(
+    fake: FakeSessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.errors = {"metadata": KeyboardInterrupt()}
+    assert run(fake.arguments) == 130
+    session = str(fake.record.steps[1].session)
+    fake.store_plan(fake.results / session, "recovery metadata --set init_file=/x/theirs.sql")
+    assert fake.resume() == 2
+    assert "the stored command has --set init_file=/x/theirs.sql, which may run code" in capsys.readouterr().err
+    assert (fake.begun, fake.resumed) == ([], [])
 
 
 def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(

@@ -13,7 +13,6 @@ from unittest.mock import Mock
 
 import click
 import pytest
-from fakes import shell_script
 from test_runner import GOOD, VERSION, session_of
 
 from recovery.cli import measure
@@ -27,6 +26,7 @@ from recovery.errors import (
     TrialVoidError,
     UsageError,
 )
+from recovery.experiments import EXPERIMENTS
 from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, Schema, Session, Verdict, startup_specs
@@ -365,47 +365,115 @@ def test_the_command_refuses_what_cannot_be_resumed(tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.parametrize(
-    "command", ["", "recovery", "recovery frobnicate", 'recovery cold-recovery "', "recovery cold-recovery --help"]
+    "command",
+    ["", "recovery", "recovery frobnicate", 'recovery cold-recovery "', "rm -rf /", "recovery " + 9999 * "x"],
 )
-def test_a_broken_stored_command_is_one_error(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stored_command_that_is_none_of_this_tool_is_one_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     change_json(unfinished.folder / PLAN_FILE, command=command)
+    code, lines = resume_command(tmp_path, capsys, "--resume")
+    assert (code, len(lines)) == (2, 2)
+    assert f"its stored command `{command[:99]}" in lines[0]
+    assert lines[0].endswith("` is not one of this tool's")
+    assert len(lines[0]) < 250
+
+
+def test_a_stored_command_that_asks_for_help_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    change_json(unfinished.folder / PLAN_FILE, command="recovery cold-recovery --help")
     code, lines = resume_command(tmp_path, capsys, "--resume")
     assert (code, len(lines)) == (2, 2)
     assert "does not know its command" in lines[0]
 
 
-@pytest.mark.parametrize("option", ["--before-start", "--mysqld"])
-def test_a_program_that_a_stored_session_names_runs_only_with_consent(
-    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+# --- Consent
+
+RISKY = (
+    ("cold-recovery", "--before-start /x/theirs"),
+    ("cold-recovery", "--mysqld /x/theirs"),
+    ("cold-recovery", "--set init_file=/x/theirs.sql"),
+    ("cold-recovery", "--set loose_plugin_load_add=theirs.so"),
+    ("cold-recovery", "--set plugin_di=/x"),
+    ("cold-recovery", "--variant a:early_plugin_load=theirs.so"),
+    ("table-cache", "--option init_file=/x/theirs.sql"),
+    ("table-cache", "--workload theirs.lua"),
+    ("table-cache", "--workload /x/theirs"),
+    ("metadata", "--queries /x/theirs.sql"),
+    ("cold-recovery", "--template /x/theirs.j2"),
+    ("cold-recovery", "--insert-template /x/theirs.j2"),
+    ("cold-recovery", "--first-queries /x/theirs.sql"),
+    ("cold-recovery", "--defaults-file /x/theirs.cnf"),
+    ("cold-recovery", "--datadir /x/theirs"),
+    ("cold-recovery", "--image theirs/mysql:8.0"),
+    ("cold-recovery", "--registry theirs.test"),
+    ("cold-recovery", "--archive https://theirs.test"),
+)
+
+
+@pytest.mark.parametrize(("name", "option"), RISKY)
+def test_a_stored_option_that_may_run_code_is_used_only_with_consent(
+    name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody else may have given the session to this user, who owns its files then."""
+    """Somebody else may have given the session to this user, who owns its files then. Nothing is read before."""
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
-    program = shell_script(tmp_path / "theirs", "exit 0")
-    command = f"recovery cold-recovery --tables 20 {option} {program} --data {tmp_path}"
-    change_json(unfinished.folder / PLAN_FILE, command=command)
+    change_json(unfinished.folder / PLAN_FILE, command=f"recovery {name} --tables 20 {option} --data {tmp_path}")
     resumed = Mock(return_value=Mock(result=lambda: replace(unfinished.session, status="finished")))
+    requested = Mock()
     monkeypatch.setattr(measure, "run_and_show", resumed)
+    monkeypatch.setattr(measure, "make_request", requested)
     code, lines = resume_command(tmp_path, capsys, "--resume")
-    assert (code, len(lines), resumed.called) == (2, 2, False)
-    assert lines[0] == f"error: the stored session runs programs: {option} {program}"
+    assert (code, len(lines), requested.called, resumed.called) == (2, 2, False, False)
+    assert lines[0] == f"error: the stored command has {option}, which may run code of somebody else"
     assert lines[1].endswith("add --yes")
+    monkeypatch.setattr(measure, "request_to_resume", requested)
     resume_command(tmp_path, capsys, "--resume", "--yes")
     assert resumed.called
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "--scale quick --schemas 2 --layout encrypted --columns 3 --rows 1 --database mine --statistics on",
+        "--precision 5% --max-runs 9 --inserts 10 --first-queries=default --as-published --trace --stacks --floor",
+        "--read-iops 100 --read-bps 1m --memory 2g --cpus 1.5 --cpu-set 0-1 --open-files 9999 --engine local",
+        "--baseline 5.7.22 --fail-over 10% --max-startup 9.5 --unprivileged --offline --keep --stall 9",
+        "--note 'io2, 5000 IOPS, see https://example.test/=1' --no-probe --no-drop-caches",
+    ],
+)
+def test_a_plain_stored_command_needs_no_consent(options: str, tmp_path: Path) -> None:
+    folders = f"--data {tmp_path}/data --results '{tmp_path}/my results'"
+    command = f"recovery cold-recovery --version '5.7.22 mariadb-10.11.5' --tables 20k --runs 5 {folders} {options}"
+    assert list(measure.risky_options(command, "")) == []
+
+
+@pytest.mark.parametrize("scale", ["quick", "standard", "published"])
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if "scale" in one.options])
+def test_the_command_of_a_plain_session_needs_no_consent(name: str, scale: str, tmp_path: Path) -> None:
+    words = ["--version", "5.7.22", "--data", str(tmp_path), "--results", str(tmp_path), "--scale", scale]
+    assert list(measure.risky_options(measure.request_from_arguments(name, words).command, "")) == []
+
+
 @pytest.mark.parametrize(("answer", "resumed"), [(True, True), (False, False)])
-def test_on_a_terminal_consent_is_asked_for(
-    answer: bool, resumed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = shell_script(tmp_path / "theirs", "exit 0")
-    request = measure.request_from_arguments("cold-recovery", ["--before-start", str(program)])
+def test_on_a_terminal_consent_is_asked_for(answer: bool, resumed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "recovery cold-recovery --set 'init_file=/x\x1b[2K.sql'"
     monkeypatch.setattr(measure, "can_ask", lambda: True)
     asked = Mock(return_value=answer)
     monkeypatch.setattr(click, "confirm", asked)
     with nullcontext() if resumed else pytest.raises(UsageError, match="nothing was resumed"):
-        measure.confirm_programs([request], yes=False)
-    assert f"BEFORE_START={program}" in asked.call_args.args[0]
+        measure.confirm_commands([(command, "")], yes=False)
+    assert "--set 'init_file=/x?[2K.sql'" in asked.call_args.args[0]
+
+
+def test_a_stored_warm_measurement_takes_nothing_from_the_newest_session(tmp_path: Path) -> None:
+    """Its folder of results is not that of the user, and consent was given for the stored command only."""
+    settings: dict[str, str | int | float | bool | None] = {"set": "init_file=/x/theirs.sql", "version": "8.0.31"}
+    session = Session("cold-recovery", "", "", "", {}, settings, ("8.0.31",), ("cold",), 1)
+    SessionStore.create(tmp_path, session).release_lock()
+    request = measure.request_from_command(f"recovery warm-recovery --results {tmp_path} --data {tmp_path}", "")
+    assert (request.versions, request.server_options) == (("5.7.22",), ())
 
 
 def test_the_command_writes_the_missing_reports_of_a_finished_session(

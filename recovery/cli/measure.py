@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import chdir, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -22,13 +22,13 @@ from recovery.cli.commands import MeasuringCommand
 from recovery.cli.completion import complete_session
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
-from recovery.cli.parse import make_request
+from recovery.cli.parse import complete_from_newest_session, make_request
 from recovery.cli.plan_text import announce, can_ask, confirm, print_plan
 from recovery.cli.progress_view import FAINT, ProgressDisplay, Screen
 from recovery.cli.settings import REPLACED_FLAGS
 from recovery.cli.status import find_running_session
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
-from recovery.experiments import find_experiment
+from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.experiments.experiment import PUBLISHED
 from recovery.linux.files import read_stored_text
 from recovery.linux.locks import lock_path
@@ -65,6 +65,8 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
     dry_run, shown = given.pop("dry_run"), Shown(**{one.name: given.pop(one.name) for one in fields(Shown)})
+    if scenario == "warm-recovery":
+        given = dict(complete_from_newest_session(given))
     request = make_request(scenario, given)
     if dry_run and shown.json_to:
         raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
@@ -203,21 +205,42 @@ def _show_session(folder: Path, shown: Shown, say: Callable[[str], None]) -> Ses
 
 # --- Requests from stored commands
 
+_MAX_SHOWN = 100
+"""Most letters of a stored command that an error shows."""
+_MEASURE_AGAIN = "use the version that began it, or measure again; its runs stay stored"
+
+
+def split_stored_command(stored: str, session: str) -> tuple[str, list[str]]:
+    """Returns the name and the other words of a stored command of this session, such as
+    `recovery cold-recovery --version 5.7.22`. Raises UsageError if it is none of a command that measures."""
+    try:
+        program, name, *words = shlex.split(stored)
+    except ValueError:
+        program = name = ""
+        words = []
+    if program != "recovery" or name not in EXPERIMENTS:
+        shown = stored if len(stored) <= _MAX_SHOWN else f"{stored[:_MAX_SHOWN]}…"
+        raise UsageError(
+            f"{session} cannot be resumed: its stored command `{shown}` is not one of this tool's", _MEASURE_AGAIN
+        )
+    return name, [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words]
+
+
+def _unknown_command(session: str, error: Exception) -> UsageError:
+    return UsageError(f"{session} cannot be resumed: this version does not know its command: {error}", _MEASURE_AGAIN)
+
 
 def request_from_command(stored: str, session: str) -> Request:
-    """Returns the request of a stored command of this session, such as `recovery cold-recovery --version 5.7.22`.
+    """Returns the request of a stored command of this session.
 
     The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
     session. A stored command without a scale is of an older version, which had the published sizes only. Raises
     UsageError if this version of the tool does not accept the command."""
+    name, words = split_stored_command(stored, session)
     try:
-        _, name, *words = shlex.split(stored)
-        return request_from_arguments(name, [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words])
-    except (click.ClickException, KeyError, ValueError) as error:
-        raise UsageError(
-            f"{session} cannot be resumed: this version does not know its command: {error}",
-            "use the version that began it, or measure again; its runs stay stored",
-        ) from error
+        return request_from_arguments(name, words)
+    except (click.ClickException, ValueError) as error:
+        raise _unknown_command(session, error) from error
 
 
 def request_from_arguments(name: str, words: Sequence[str]) -> Request:
@@ -244,26 +267,39 @@ def request_to_resume(unfinished: Unfinished) -> Request:
 # --- recovery resume
 
 
-def confirm_programs(requests: Iterable[Request], *, yes: bool) -> None:
-    """Asks on a terminal whether to run the programs that stored commands name, because the stored sessions may come
-    from somebody else. Raises UsageError if the answer is no, or if nobody can be asked."""
-    named = {
-        f"{setting}={shlex.quote(text)}": None
-        for request in requests
-        for setting, text in (
-            *(("MYSQLD", str(own)) for own in request.mysqld),
-            ("BEFORE_START", shlex.join(request.experiment_options.more.get("before_start", ()))),
-        )
-        if text
-    }
-    if not named or yes:
+def confirm_commands(commands: Iterable[tuple[str, str]], *, yes: bool) -> None:
+    """Asks on a terminal whether to run stored commands whose options can name a program, a file, an address or a
+    server option, because the sessions may come from somebody else. A command comes with the name of its session.
+
+    Nothing that the options name is read before. Raises UsageError if the answer is no, or if nobody can be asked."""
+    risky = dict.fromkeys(text for stored, session in commands for text in risky_options(stored, session))
+    if not risky or yes:
         return
-    what = f"the stored session runs programs: {', '.join(named)}"
-    if not (is_asked := can_ask()) or not confirm(f"{what}. Run them?"):
+    what = f"the stored command has {', '.join(risky)}, which may run code of somebody else"
+    if not (is_asked := can_ask()) or not confirm(f"{what}. Resume?"):
         raise UsageError(
             "nothing was resumed" if is_asked else what,
-            "if you know that the session is yours, or have read these commands, add --yes",
+            "if you know that the session is yours, or have checked these options, add --yes",
         )
+
+
+def risky_options(stored: str, session: str) -> Iterator[str]:
+    """Yields the options of a stored command that need consent, as they are stored.
+
+    The folders of DATA and RESULTS need none: every command has them, the session is resumed where it is, and in DATA
+    the tool changes its own data directories only, and uses no folder that somebody else can change."""
+    name, words = split_stored_command(stored, session)
+    command = MeasuringCommand(name, environment=False)
+    try:
+        given = command.make_context(name, words)
+    except click.ClickException as error:
+        raise _unknown_command(session, error) from error
+    for option in command.options:
+        if given.get_parameter_source(option.key) is click.core.ParameterSource.COMMANDLINE:
+            value = given.params[option.key]
+            for text in map(str, value if isinstance(value, tuple) else (value,)):
+                if not option.is_plain(text):
+                    yield f"{option.flag} {shlex.quote(text)}"
 
 
 @click.command("resume")
@@ -288,8 +324,8 @@ def resume(session: str | None, results: Path, **given: Any) -> int:
     check_not_running(unfinished)
     if unfinished.has_ended:
         return _finish_ended_session(unfinished, shown.json_to)
+    confirm_commands([(unfinished.plan().command, unfinished.folder.name)], yes=shown.yes)
     request = request_to_resume(unfinished)
-    confirm_programs([request], yes=shown.yes)
     return exit_code(request, run_and_show(request, shown, unfinished).result())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ class _PathType(click.Path):
 
 
 PATH_TYPE = _PathType(path_type=Path, readable=False)
+
+
+_ANY = re.compile(r".*", re.DOTALL)
+_PLAIN = re.compile(r"[\w.,:%+~ -]*")
+"""Numbers and names, with neither a slash nor an equals sign."""
 
 
 class Kind(Enum):
@@ -98,6 +104,10 @@ class Option:
     """Its name among the settings of a stored session. Empty: it is not stored there."""
     lasting: bool = False
     """Whether a warm measurement that names no server takes it from the newest session."""
+    plain: re.Pattern[str] | None = None
+    """What its values look like if they name no program, file, address or server option: a stored session of somebody
+    else may have such a value without a question. None: none does, unless the option is a number, a flag or a choice.
+    """
 
     @property
     def key(self) -> str:
@@ -110,6 +120,12 @@ class Option:
     @property
     def variable(self) -> str:
         return PREFIX + self.name.upper()
+
+    def is_plain(self, value: object) -> bool:
+        """Returns whether a stored session of somebody else may have this value without a question."""
+        has_few = self.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SECONDS, Kind.FLAG) or bool(self.values)
+        plain = self.plain or (_PLAIN if has_few else None)
+        return plain is not None and plain.fullmatch(str(value)) is not None
 
     def value_of(self, given: Any) -> Any:
         """Returns the value of the field for what the user gave, or what is stored; None if that is nothing."""
@@ -132,7 +148,7 @@ OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
-        field="versions", text=" ".join, stored="version", lasting=True,
+        field="versions", text=" ".join, stored="version", lasting=True, plain=_PLAIN,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
@@ -149,7 +165,7 @@ OPTIONS = (
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
-        field="schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True,
+        field="schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True, plain=_PLAIN,
     ),
     Option(
         "columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False,
@@ -161,7 +177,7 @@ OPTIONS = (
     ),
     Option(
         "database", "Name of the schema. [default: discovery]", "NAME", common=False,
-        field="schema.database", convert=values.parse_identifier, stored="database", lasting=True,
+        field="schema.database", convert=values.parse_identifier, stored="database", lasting=True, plain=_PLAIN,
     ),
     Option(
         "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
@@ -176,7 +192,7 @@ OPTIONS = (
     Option(
         "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
         common=False,
-        field="precision", convert=values.parse_precision, stored="precision",
+        field="precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
     ),
     Option(
         "max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False,
@@ -185,11 +201,11 @@ OPTIONS = (
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
         from_environment=True,
-        field="data", convert=_value_only(values.absolute_path), stored="data", lasting=True,
+        field="data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True,
-        field="results", convert=_value_only(values.absolute_path),
+        field="results", convert=_value_only(values.absolute_path), plain=_ANY,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
@@ -241,7 +257,7 @@ OPTIONS = (
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
         from_environment=True,
-        field="limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
+        field="limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True, plain=_PLAIN,
     ),
     Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
@@ -286,7 +302,7 @@ OPTIONS = (
     ),
     Option(
         "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
-        field="predict", convert=values.count(values.MAX_TABLES), stored="predict",
+        field="predict", convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
     ),
     Option(
         "inserts", "Single-row inserts before the crash, each into the next table; 0 for none. [default: 100]", "N",
@@ -303,6 +319,7 @@ OPTIONS = (
         "all schemas, and a row of 100 tables.", "[FILE]", Kind.PATH, alone="default", common=False,
         field="more.first_queries", convert=values.parse_first_queries, stored="first_queries",
         text=lambda queries: "\n".join(f"-- {name}\n{statement};" for name, statement in queries),
+        plain=re.compile("default"),
     ),
     Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
@@ -327,12 +344,12 @@ OPTIONS = (
     ),
     Option(
         "baseline", "The version that the others are compared with. [default: the first]", "VERSION",
-        field="baseline",
+        field="baseline", plain=_PLAIN,
     ),
     Option(
         "fail_over", "Exit with 4 if a version is significantly slower than the baseline, by more than this.",
         "PERCENT", common=False,
-        field="fail_over", convert=values.parse_share, stored="fail_over",
+        field="fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
     ),
     Option(
         "max_startup", "Exit with 4 if a start took longer than this.", "SECONDS", Kind.NUMBER, common=False,
@@ -349,7 +366,7 @@ OPTIONS = (
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="note", convert=_value_only(values.parse_notes), stored="note", text=str, lasting=True,
+        field="note", convert=_value_only(values.parse_notes), stored="note", text=str, lasting=True, plain=_ANY,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
@@ -387,7 +404,7 @@ OPTIONS = (
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
-        field="experiment_options.workloads", convert=values.words,
+        field="experiment_options.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
     ),
     Option(
         "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
@@ -396,7 +413,7 @@ OPTIONS = (
     Option(
         "charset", "Character sets of the tables to compare: latin1, utf8mb4 (collation utf8mb4_general_ci), or other "
         "collations. [default: latin1]", "NAME...", common=False,
-        field="more.charset", convert=values.charsets, stored="charset",
+        field="more.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
     ),
     Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
@@ -411,7 +428,7 @@ OPTIONS = (
     ),
     Option(
         "question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False,
-        field="experiment_options.parts", convert=values.words,
+        field="experiment_options.parts", convert=values.words, plain=_PLAIN,
     ),
     Option(
         "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
@@ -447,7 +464,7 @@ OPTIONS = (
         "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
         "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
         "NAME...", common=False,
-        field="more.poll_query", convert=values.words, stored="poll_query",
+        field="more.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
     ),
     Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,

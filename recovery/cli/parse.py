@@ -57,8 +57,6 @@ _DEFAULT_MAX_RUNS = 30
 def make_request(scenario: str, given: GivenOptions) -> Request:
     experiment = find_experiment(scenario)
     given = _with_scale(experiment, given)
-    if scenario == "warm-recovery":
-        given = complete_from_newest_session(given)
     file = None if given.get("defaults_file") is None else read_defaults_file(given["defaults_file"])
     copied = _own_data(scenario, given, file)
     if copied is not None:

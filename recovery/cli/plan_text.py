@@ -10,7 +10,7 @@ from rich.console import Console
 
 from recovery.builds.resolve import parse_version_option
 from recovery.cli.output import escaped_text, print_line
-from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
+from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.experiments import find_experiment
 from recovery.linux.cgroups import controller_settings, limits_text
 from recovery.model import ExtraRun, Layout, Schema, Version
@@ -165,7 +165,7 @@ def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bo
 def confirm(question: str) -> bool:
     """Returns whether the answer is yes. Raises InterruptedByUserError at Ctrl-C and Ctrl-D."""
     try:
-        return click.confirm(question, default=False, err=True)
+        return click.confirm(escape_control(question), default=False, err=True)
     except click.Abort as error:
         print_line("", err=True)  # ends the line of the question
         raise InterruptedByUserError("interrupted", "nothing was measured") from error

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from recovery.cli.measure import confirm_programs
+from recovery.cli.measure import confirm_commands
 from recovery.cli.options import (
     BY_NAME,
     PREFIX,
@@ -120,8 +120,8 @@ def experiments(context: click.Context, /, **given: Any) -> int:
         return 0
     if given["resume"] is not None:
         runner = SuiteRunner.resume(given["resume"].absolute())
+        confirm_commands(runner.pending_commands(), yes=bool(given["yes"]))
         if pending := runner.pending():
-            confirm_programs([one.request for one in pending.values()], yes=bool(given["yes"]))
             fetch_prerequisites([one.request for one in pending.values()], say)
         return _run(runner, say, quiet=quiet, json_to=given["json_to"])
     suite = _suite_request(given)

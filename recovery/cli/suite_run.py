@@ -5,7 +5,7 @@ Each experiment is a session in the same process, and is requested with the opti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -193,16 +193,13 @@ class SuiteRunner:
                     record = record.with_step(replace(step, session=newest.name))
         return cls(record, folder)
 
-    def pending(self) -> dict[str, Pending]:
-        """Returns the sessions that are not complete, by the name of their experiment.
+    def _incomplete(self) -> Iterator[tuple[ExperimentRecord, Unfinished | None]]:
+        """Yields the steps that are not complete, with the session to resume if one was begun.
 
         A session that has been resumed by itself may be complete by now; the record is then corrected."""
-        found = {}
         for step in self.record.steps:
             if step.session is None:
-                if step.command is not None:
-                    request = request_from_command(step.command, step.name)
-                    found[step.name] = Pending(replace(request, results=self.folder.parent))
+                yield step, None
                 continue
             place = session_folder(step.session, self.folder)
             left = Unfinished(place, load_session(place))
@@ -210,7 +207,24 @@ class SuiteRunner:
                 self.record = self.record.with_step(replace(step, error=incomplete_reason(left.session)))
                 continue
             check_not_running(left)
-            found[step.name] = Pending(request_to_resume(left), left)
+            yield step, left
+
+    def pending_commands(self) -> tuple[tuple[str, str], ...]:
+        """Returns the stored commands of what is not complete, each with the name of its session."""
+        found = (
+            (step.command if left is None else left.plan().command, step.name) for step, left in self._incomplete()
+        )
+        return tuple((command, name) for command, name in found if command is not None)
+
+    def pending(self) -> dict[str, Pending]:
+        """Returns the sessions that are not complete, by the name of their experiment."""
+        found = {}
+        for step, left in self._incomplete():
+            if left is not None:
+                found[step.name] = Pending(request_to_resume(left), left)
+            elif step.command is not None:
+                request = request_from_command(step.command, step.name)
+                found[step.name] = Pending(replace(request, results=self.folder.parent))
         return found
 
     def run(self, say: Say, *, quiet: bool) -> int:
