@@ -147,6 +147,22 @@ def test_a_dry_run_shows_time_and_disk_for_each_host(tmp_path: Path, capsys: pyt
     assert lines[1].endswith(" GB of disk")
 
 
+@pytest.mark.usefixtures("own_cache", "asked_sources")
+def test_a_dry_run_ends_with_the_error_of_a_server_that_cannot_be_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    line = "cold-recovery --version 26.7.0 --archive http://127.0.0.1:9"
+    plan = write(tmp_path, f'sessions = ["{line}"]\n' + HOST)
+    assert run(["fleet", "run", str(plan), "--dry-run"]) == 3
+    printed = capsys.readouterr()
+    assert f"  {line}: about " in printed.out
+    assert "26.7.0 would come from the archive, but 127.0.0.1:9 cannot be reached" in printed.err
+    (server := tmp_path / "mysqld").touch()
+    plan = write(tmp_path, f'sessions = ["cold-recovery --mysqld {server}"]\n' + HOST)
+    assert run(["fleet", "run", str(plan), "--dry-run"]) == 0, "this server is the hosts' own"
+
+
 def test_values_are_data_of_the_inventory(tmp_path: Path) -> None:
     plan = read_plan(write(tmp_path, SESSION + HOST + "become = true\n"))
     fleet._write_files(plan, plan.hosts, tmp_path, tmp_path / "servers.tar.gz")

@@ -35,7 +35,7 @@ from recovery.cli.fleet_plan import (
 )
 from recovery.cli.fleet_report import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, fleet_report, read_record
 from recovery.cli.output import print_line
-from recovery.cli.plan_text import cost_text
+from recovery.cli.plan_text import cost_text, raise_if_missing
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import die_with_parent
 from recovery.linux.files import (
@@ -54,6 +54,7 @@ from recovery.linux.locks import lock_holder, take_lock
 from recovery.linux.packages import install_advice
 from recovery.report.fmt import count_text
 from recovery.report.stored_session import load_session
+from recovery.session.engine import locate_servers
 from recovery.session.prepare import plan_ahead
 
 PLAYBOOK = "fleet.yml"
@@ -95,6 +96,9 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
     if dry_run:
         for line in _dry_run_lines(wanted):
             print_line(line)
+        for one in filter(_is_packed, wanted.sessions):
+            # Hosts fetch nothing, this machine does.
+            raise_if_missing(locate_servers(replace(one.request, offline=False), partial(print_line, err=True)))
         return 0
     folder = output.absolute()
     (folder / ANSIBLE_FOLDER).mkdir(parents=True, exist_ok=True)
@@ -206,11 +210,16 @@ def _run(plan: FleetPlan, folder: Path) -> int:
     return _show(plan, folder, outcomes)
 
 
+def _is_packed(session: FleetSession) -> bool:
+    """Returns whether the servers of a session are sent from this machine: not those of the hosts' own (MYSQLD)."""
+    return not session.request.mysqld
+
+
 def _pack_servers(plan: FleetPlan, send: Path) -> Path | None:
     """Fetches the servers of the plan, and packs them with the libraries that they need. Returns None if every session
     has servers of the hosts' own."""
     send.mkdir(parents=True, exist_ok=True)
-    folders = {folder for one in plan.sessions if not one.request.mysqld for folder in _cached_folders(one)}
+    folders = {folder for one in filter(_is_packed, plan.sessions) for folder in _cached_folders(one)}
     if not folders:
         return None
     names = {path: f"cache/{path.parent.name}/{path.name}" for path in sorted(folders)}
