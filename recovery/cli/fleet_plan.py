@@ -41,8 +41,11 @@ _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _DEFAULT_POLL_S = 300
 _MAX_PRICE = 1e6
 _MAX_PLAN_BYTES = 1_000_000
-_REFUSED = ("--results", "--data", "--offline", "--engine", "--dry-run", "--json")
-"""Options of sessions that the fleet sets itself, or that measure nothing."""
+_REFUSED = {
+    **dict.fromkeys(("--results", "--data", "--offline", "--engine", "--json"), "is not for fleets"),
+    **dict.fromkeys(("--dry-run", "--help"), "measures nothing"),
+}
+"""Options that sessions of a fleet cannot have, and why."""
 FLEET_OPTIONS = ("--offline", "--engine", "local", "--yes")
 
 
@@ -193,7 +196,7 @@ def _parse_session(line: Any) -> FleetSession:
         raise UsageError(f"session `{line}`: {name} is not a measuring command", hint)
     for word in words:
         if (flag := word.partition("=")[0]) in _REFUSED:
-            raise UsageError(f"session `{line}`: {flag} is not for fleets", "leave it out")
+            raise UsageError(f"session `{line}`: {flag} {_REFUSED[flag]}", "leave it out")
     session = FleetSession(name, tuple(words))
     _ = session.request
     return session
