@@ -371,13 +371,13 @@ _RELEASE = re.compile(
 
 _PERCONA_NUMBER = re.compile(r"\d+\.\d+\.\d+-(\d+(?:\.\d+)?)")
 _FOUR_NUMBERS = re.compile(r"(?<![\d.])\d+(?:\.\d+){3}")
-_FIRST_OF_MARIADB, _FIRST_CALENDAR_VERSION = 10, 26
+_FIRST_OF_MARIADB, FIRST_CALENDAR_VERSION = 10, 26
 
 
 def usual_flavor(first: int) -> Flavor:
     """Returns whose version begins with this number if none is named: MySQL's are below 10, and from 26 on, since its
     versions have the year and the month (26.7.0, July 2026). Those between are MariaDB's."""
-    return Flavor.MARIADB if _FIRST_OF_MARIADB <= first < _FIRST_CALENDAR_VERSION else Flavor.MYSQL
+    return Flavor.MARIADB if _FIRST_OF_MARIADB <= first < FIRST_CALENDAR_VERSION else Flavor.MYSQL
 
 
 def parse_version(text: str) -> Version:
@@ -430,7 +430,7 @@ def track_of(version: Version) -> Track | None:
     if version.flavor is Flavor.MARIADB:
         is_planned = major > 11 and minor == 3
     else:
-        is_planned = major > _FIRST_CALENDAR_VERSION and major % 2 == 0 and minor == 4
+        is_planned = major > FIRST_CALENDAR_VERSION and major % 2 == 0 and minor == 4
     if is_planned or series in _EARLY_LTS[version.flavor]:
         return Track.LTS
     return Track.INNOVATION if series >= _FIRST_INNOVATION[version.flavor] else None

@@ -139,6 +139,8 @@ def test_a_registry_knows_what_its_tags_mean(wanted: str, held: str) -> None:
 @pytest.mark.parametrize(
     ("text", "note"),
     [
+        ("9.7.4-1", "9.7.4-1 means percona-9.7.4-1: the number after the dash is Percona's"),
+        ("percona-9.7.4-1", None),
         ("10.11", "10.11 means mariadb-10.11: MySQL has no such version"),
         ("13.0.1", "13.0.1 means mariadb-13.0.1: MySQL has no such version"),
         *(
@@ -147,7 +149,7 @@ def test_a_registry_knows_what_its_tags_mean(wanted: str, held: str) -> None:
         ),
     ],
 )
-def test_numbers_that_mean_mariadb_are_noted(text: str, note: str | None) -> None:
+def test_numbers_that_mean_another_flavor_are_noted(text: str, note: str | None) -> None:
     assert parse_request(text).flavor_note == note
 
 

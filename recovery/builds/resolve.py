@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,7 +16,17 @@ from recovery.builds.server_sources import is_release
 from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
 from recovery.linux.files import cache_dir
 from recovery.linux.storage import CACHE, WritableFolder, as_storage_error
-from recovery.model import NEWEST_TRIED, Build, Flavor, Track, Version, parse_version, track_of, usual_flavor
+from recovery.model import (
+    FIRST_CALENDAR_VERSION,
+    NEWEST_TRIED,
+    Build,
+    Flavor,
+    Track,
+    Version,
+    parse_version,
+    track_of,
+    usual_flavor,
+)
 
 # --- Requested servers and the names of their images, on this host and in a registry (pure functions)
 
@@ -33,6 +43,12 @@ LATEST, INNOVATION = "latest", "innovation"
 ALIASES = (LATEST, "lts", INNOVATION)
 
 _SERIES = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<a>\d{1,3})\.(?P<b>\d{1,3})$", re.ASCII)
+_RELEASE_SUFFIX = re.compile(
+    r"(-(log|rc|dmr))?|-\d+(\.\d+)?(-(log|multi|amd64|arm64|aarch64))?|-\d+(ubuntu|\+deb)[\w.+~-]*|-mariadb([-+~:].*)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""What may follow the numbers of a release: what servers print there, and Percona's own number, as in its tags."""
+_BEFORE_SUFFIX = re.compile(r"^(?:[a-z]+[-:])?[\d.]+", re.ASCII)
 _ALIAS = re.compile(r"^(?:(?P<flavor>mysql|mariadb|percona)[-:])?(?P<alias>latest|lts)$|^(?:mysql[-:])?innovation$")
 # host[:port][/path], the start of an image's name
 _REGISTRY = re.compile(r"[A-Za-z0-9.\-\[\]:]+(/[a-z0-9._\-]+)*", re.ASCII)
@@ -59,9 +75,10 @@ class ServerRequest:
     @property
     def flavor_note(self) -> str | None:
         """Returns a line about the flavor if only the numbers tell it, and it is not MySQL; otherwise None."""
-        if self.flavor is Flavor.MARIADB and self.text[:1].isdigit() and "mariadb" not in self.text.lower():
-            return f"{self.text} means mariadb-{self.text}: MySQL has no such version"
-        return None
+        if not self.text[:1].isdigit() or "mariadb" in self.text.lower() or self.flavor is Flavor.MYSQL:
+            return None
+        why = "MySQL has no such version" if self.flavor is Flavor.MARIADB else "the number after the dash is Percona's"
+        return f"{self.text} means {self.flavor}-{self.text}: {why}"
 
     def fits(self, version: Version) -> bool:
         """Returns whether a server of this version is what was requested."""
@@ -100,6 +117,10 @@ class ServerRequest:
         return Version(flavor, (*numbers, 0))
 
 
+class NoSuchReleaseError(UsageError):
+    """A text has the form of a release or a series, and there can be none of this name."""
+
+
 def parse_request(text: str) -> ServerRequest:
     """Parses a VERSION. Raises UsageError if it is invalid."""
     text = text.strip()
@@ -107,7 +128,9 @@ def parse_request(text: str) -> ServerRequest:
         return ServerRequest(text, debian=text)
     if (match := _SERIES.match(text)) is not None:
         series = (int(match["a"]), int(match["b"]))
-        return ServerRequest(text, Flavor(match["flavor"] or usual_flavor(series[0])), series=series)
+        flavor = Flavor(match["flavor"] or usual_flavor(series[0]))
+        _check_month(text, flavor, series)
+        return ServerRequest(text, flavor, series=series)
     if (match := _ALIAS.match(text)) is not None:
         return ServerRequest(text, Flavor(match["flavor"] or "mysql"), alias=match["alias"] or INNOVATION)
     try:
@@ -117,7 +140,23 @@ def parse_request(text: str) -> ServerRequest:
         raise UsageError(str(error), hint) from error
     if release.build:
         raise UsageError(f"'{text}' has the name of a build", f"give the build: MYSQLD={release.build}=PATH")
+    _check_month(text, release.flavor, release.numbers)
+    after = _BEFORE_SUFFIX.sub("", text)
+    if not _RELEASE_SUFFIX.fullmatch(after):
+        raise NoSuchReleaseError(
+            f"'{text}' is not a server version: no release has '{after}' after its numbers",
+            "leave it out, or give such a build of your own: MYSQLD=PATH",
+        )
     return ServerRequest(text, release.flavor, release=release)
+
+
+def _check_month(text: str, flavor: Flavor, numbers: Sequence[int]) -> None:
+    has_month = flavor is not Flavor.MARIADB and numbers[0] >= FIRST_CALENDAR_VERSION
+    if has_month and not 1 <= numbers[1] <= 12:
+        raise NoSuchReleaseError(
+            f"'{text}' is not a server version: MySQL's from {FIRST_CALENDAR_VERSION} on have the year and the month",
+            "give a month from 1 to 12 as the second number, like 26.7.0",
+        )
 
 
 def check_registry(registry: str) -> str:
@@ -256,10 +295,12 @@ def parse_version_option(text: str) -> ServerRequest:
     """Parses a VERSION; if it is invalid, the UsageError lists the available versions."""
     try:
         return parse_request(text)
+    except NoSuchReleaseError as error:
+        raise UsageError(error.message.replace(f"'{text}'", f"VERSION={text}", 1), error.hint) from None
     except UsageError:
         known = (*_release_names(), *DEBIAN_NAMES, *ALIASES, "mariadb-lts")
         example = "give a release like 5.7.22 or mariadb-10.11.5, a series like 8.0, or lts; see `recovery versions`"
-        hint = did_you_mean(text, known, otherwise=example)
+        hint = did_you_mean(text.lower(), known, otherwise=example)
         raise UsageError(f"VERSION={text} is not a server version", hint) from None
 
 

@@ -102,6 +102,8 @@ def _version_lines(request: Request, plan: Plan) -> Iterator[str]:
 
 
 def _flavor_notes(request: Request) -> Iterator[str]:
+    if request.mysqld or request.image:  # such a server says itself what it is
+        return iter(())
     return filter(None, (parse_version_option(text).flavor_note for text in request.versions))
 
 
