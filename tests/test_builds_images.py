@@ -697,6 +697,25 @@ def test_a_dry_run_says_that_no_image_can_be_had(monkeypatch: pytest.MonkeyPatch
     assert problem(None, absent, Sources(image="my/own:1", offline=True))[0] == 2
 
 
+@pytest.mark.parametrize("has_engine", [True, False])
+def test_a_dry_run_refuses_two_names_of_one_server(has_engine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(_: object) -> object:
+        if not has_engine:
+            raise docker_engine.NoEngineError("no engine answers", "")
+        client = engine_with(own_image(1, "recovery-tester/mysql:8.0.31-aaaaaaaa", "8.0.31"), MYSQL_IMAGE)[0]
+        client.close = lambda: None  # type: ignore[method-assign]
+        return client
+
+    monkeypatch.setattr(docker_engine, "endpoint", lambda: None)
+    monkeypatch.setattr(docker_engine, "connect", connect)
+    wanted = request()
+    wanted.versions = ("5.7.22", "8.0.31")  # type: ignore[misc]
+    assert len(session_engine.locate_servers(wanted, print)) == 2
+    wanted.versions = ("8.0.31", "8.0")  # type: ignore[misc]
+    with pytest.raises(UsageError, match=r"two of the names in VERSION= mean one server: 8\.0\.31 and 8\.0$"):
+        session_engine.locate_servers(wanted, print)
+
+
 # -- ENGINE=auto
 
 BUILD = cast(Build, SimpleNamespace(version="5.7.22"))

@@ -62,10 +62,18 @@ def locate_image(version: str | None, sources: Sources, say: Say, client: docker
     from_archive = sources.archive is not None and request is not None and (request.release or request.is_listed)
     if sources.mysqld is not None or from_archive or request is None:
         return f"in an image of the server {locate_server(version, sources, say)}"
-    names = registry_names(request, sources.registry)
-    if any(image_id(client, name) for name in names) or image_list.find_own_image(client, request):
+    if image_on_host(request, sources, client) is not None:
         return "in an image of this host"
-    return _locate_elsewhere(request, names, sources, say, client)
+    return _locate_elsewhere(request, registry_names(request, sources.registry), sources, say, client)
+
+
+def image_on_host(request: ServerRequest, sources: Sources, client: docker.DockerClient) -> str | None:
+    """Returns the id of the image on this host that has the requested server; None if there is none."""
+    for name in registry_names(request, sources.registry):
+        if (found := image_id(client, name)) is not None:
+            return found
+    own = image_list.find_own_image(client, request)
+    return None if own is None else str(own.id)
 
 
 def _locate_elsewhere(

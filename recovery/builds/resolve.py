@@ -320,6 +320,16 @@ def parse_release(text: str) -> Version:
     return max(fitting, key=lambda version: version.numbers)
 
 
+def known_release(request: ServerRequest) -> str | None:
+    """Returns the release that a local server of this request has; None if only the archive tells it, or nothing."""
+    if request.is_listed:
+        return None
+    try:
+        return parse_release(request.text).full_release
+    except UsageError:
+        return None
+
+
 def _newest_release(request: ServerRequest, sources: Sources, say: Say) -> Version:
     """Returns the newest release that fits the request: of a series of MariaDB or Percona the newest that the archive
     lists, otherwise, or if the archive may not be asked or does not help, the newest that is known on this host."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 import docker
 import requests
@@ -13,7 +13,14 @@ from docker.errors import DockerException
 
 from recovery.builds import executable
 from recovery.builds.option_lists import listed_options
-from recovery.builds.resolve import Sources, locate_server, resolve_server
+from recovery.builds.resolve import (
+    ServerRequest,
+    Sources,
+    known_release,
+    locate_server,
+    parse_version_option,
+    resolve_server,
+)
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_containers
@@ -105,6 +112,7 @@ def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:
 
 def locate_servers(request: Request, say: Say) -> tuple[str | RecoveryError, ...]:
     """Returns for each server where it is or would come from, as text, or why it cannot be had. Nothing is fetched.
+    Raises UsageError if two names mean one server, as far as that is known before.
 
     With ENGINE=auto, an image that cannot be had is replaced by a local server, as in `resolve_builds`."""
     wanted: list[tuple[str | None, str | None]]
@@ -112,13 +120,32 @@ def locate_servers(request: Request, say: Say) -> tuple[str | RecoveryError, ...
     wanted = wanted or [(version, None) for version in request.versions or (None,)]
     reached = None if request.engine == LOCAL else _connect_engine(request)
     if reached is None or isinstance(reached, docker_engine.NoEngineError):
+        _refuse_same_servers(request, known_release)
         return tuple(_locate(request, *one, say) for one in wanted)
     with closing(reached[1]) as client:
+        _refuse_same_servers(request, partial(_image_on_host, _sources(request), client))
         found = tuple(_locate(request, *one, say, client) for one in wanted)
     if _allows_local(request) and any(isinstance(one, HostUnfitError) for one in found):
         local = tuple(_locate(request, *one, say) for one in wanted)
         return found if any(isinstance(one, RecoveryError) for one in local) else local
     return found
+
+
+def _refuse_same_servers(request: Request, identify: Callable[[ServerRequest], str | None]) -> None:
+    found: dict[str, str] = {}
+    for text in request.versions if not request.mysqld and not request.archive else ():
+        server = identify(parse_version_option(text))
+        if server is not None and (first := found.setdefault(server, text)) != text:
+            raise UsageError(
+                f"two of the names in VERSION= mean one server: {first} and {text}", "name each server once"
+            )
+
+
+def _image_on_host(sources: Sources, client: docker.DockerClient, request: ServerRequest) -> str | None:
+    from recovery.builds.image_resolve import image_on_host
+
+    with docker_engine.engine_errors():
+        return image_on_host(request, sources, client)
 
 
 def _locate(
