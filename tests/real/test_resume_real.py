@@ -60,7 +60,7 @@ def test_a_resumed_session_measures_the_missing_runs(
         hint = re.search(r"`recovery (resume [^`]*)` resumes it and measures the missing runs", printed)
         assert hint is not None, printed
         words = hint[1].split()
-    assert run(words) == 0
+    assert run([*words, "--yes"]) == 0, "its server options need consent"
     captured = capsys.readouterr()
     assert f"is resumed: {len(before)} of {RUNS} runs have ended" in captured.err
     report = stored(tmp_path)

@@ -52,7 +52,7 @@ def test_ctrl_c_ends_the_run_and_it_can_be_resumed(tmp_path: Path, data: Path) -
     assert "not measured yet" in page, "interference had not begun"
     assert (folder / "index.html").is_file()
 
-    assert run(["experiments", "--resume", str(folder)]) == 0
+    assert run(["experiments", "--resume", str(folder), "--yes"]) == 0, "its server options need consent"
     assert stored_record(results)["status"] == "finished"
     sessions = [json.loads(path.read_text()) for path in results.glob("*Z-*/report.json")]
     assert sorted(session["scenario"] for session in sessions) == ["crash-recovery", "interference"]
