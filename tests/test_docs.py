@@ -446,7 +446,7 @@ def test_the_steps_of_github_set_the_exit_code_and_write_the_summary(data: Path,
     summary = tmp_path / "summary.md"
     environment = as_a_user() | {
         "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(summary),
-        "RECOVERY_DATA": str(data), "RECOVERY_RUNS": "1",
+        "RECOVERY_DATA": str(data), "RECOVERY_RUNS": "1", "RECOVERY_ENGINE": "local",
     }  # fmt: skip
     codes = [
         subprocess.run(["bash", "-e", "-c", step], cwd=tmp_path, env=environment, check=False).returncode
