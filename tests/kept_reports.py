@@ -1,6 +1,6 @@
 """The texts and CSV exports of the kept sessions, as they were accepted.
 
-`PYTHONPATH=. .venv/bin/python tests/kept_reports.py` accepts what the tool makes of them now. `git diff` then shows what has changed."""
+`PYTHONPATH=. .venv/bin/python tests/kept_reports.py` accepts what the tool makes of them now: `git diff` shows it."""
 
 from __future__ import annotations
 
