@@ -626,38 +626,18 @@ class HotFunction:
 
 @dataclass(frozen=True)
 class StackSamples:
-    """The stack traces that were sampled during one start."""
+    """Stack traces of a server that were sampled during one start or load."""
 
-    program: str
-    """`eu-stack` or `perf`."""
-    sample_count: int
+    program: str | None = None
+    """`eu-stack` or `perf`; old sessions also have `gdb`."""
+    count: int | None = None
     """Number of samples taken."""
-    chains: tuple[CallChain, ...]
-    """The most frequent chains of each phase."""
-    folded: str
-    """All stack traces, in the folded format that flame graph programs read."""
-    note: str = ""
-    """What the samples lack, as text."""
-
-
-@dataclass(frozen=True)
-class ResourceUsage:
-    """What a process and its storage did between two moments. None is a figure that could not be read."""
-
-    read_bytes: int | None = None
-    """Bytes fetched from storage for the process (/proc/PID/io)."""
-    read_requests: int | None = None
-    """Reads of the process. Under a limit on reads they are those of the server's control group, as the limit counts
-    them: before adjacent requests are merged. Otherwise they are those that the device completed meanwhile, unless
-    other processes read from it, too (`are_own_reads`)."""
-    cpu_s: float | None = None
-    """CPU time of the process, user and system."""
-    cache_grown_bytes: int | None = None
-    """Growth of the host's page cache meanwhile."""
-    group_memory_bytes: int | None = None
-    """Memory of the server's control group at the end, page cache included; None without limits."""
-    peak_memory_bytes: int | None = None
-    """Largest resident memory of the process since its exec; only of a start."""
+    chains: tuple[CallChain, ...] = ()
+    """The most frequent chains of calls, phase by phase."""
+    hottest: tuple[HotFunction, ...] = ()
+    """The functions most often on top of the stack traces."""
+    file: str | None = None
+    """File with all stack traces, folded as flame graph programs read them, relative to the session's folder."""
 
 
 _MAX_OTHERS_READ_SHARE = 0.05
@@ -669,6 +649,12 @@ def are_own_reads(read_bytes: float | None, others_read_bytes: float | None) -> 
     if read_bytes is None or others_read_bytes is None:
         return False
     return others_read_bytes <= _MAX_OTHERS_READ_SHARE * read_bytes
+
+
+def with_read_rate(usage: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Returns the usage of a process with its reads per second."""
+    requests = usage.get("read_requests")
+    return {**usage, **({} if requests is None or seconds <= 0 else {"reads_per_s": round(requests / seconds, 1)})}
 
 
 @dataclass(frozen=True)
@@ -707,64 +693,90 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Startup:
-    """One timed start of a server, measured from just before exec. The values are raw, neither judged nor averaged.
-    `Run` describes the fields."""
+    """What one timed start of a server showed in addition to its metrics. Times are counted from just before exec."""
 
-    startup_s: float
-    first_query_s: float
-    crash_proof: str | None
-    """None if the log has no line that proves a crash recovery."""
-    usage: ResourceUsage
-    log: Path
-    ready_lag_s: float | None = None
-    """None if the server's timestamp is too coarse."""
-    start_error_s: float | None = None
-    engine_overhead_s: float | None = None
+    crash_proof: str | None = None
+    """The line of the log that proves a crash recovery."""
     phases: tuple[Phase, ...] = ()
+    """The parts of the time until the first answered query, in their order; after them the queries of FIRST_QUERIES."""
     background_phases: tuple[Phase, ...] = ()
-    """`beside` in `Run`. A phase that ends with the startup was not over by then."""
+    """Work of the server's background threads. A phase that ends with the startup was not over by then."""
+    ready_lag_s: float | None = None
+    """Arrival of the ready line minus the server's own timestamp on it; None if that is too coarse."""
+    start_error_s: float | None = None
+    """How much later than assumed the exec may have happened; None if this tool itself called exec."""
+    engine_overhead_s: float | None = None
+    """Time that the container engine took before the exec, included in no other figure; None without an engine."""
     log_held_s: float | None = None
-    scan_threads: int | None = None
+    """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed.
+    With such a delay the phases are taken from the server's timestamps."""
     log_errors: int | None = None
-    around: HostActivity | None = None
-    timeline: Timeline | None = None
-    redo_bytes: int | None = None
-    """Bytes of redo before the start, from the last checkpoint to the end of the log."""
-
-
-@dataclass(frozen=True)
-class OpenedFiles:
-    """The files of the tested tables that a traced start opened until its first answer. `Run` describes the fields."""
-
-    tablespaces_opened: int
-    tablespace_opens: int
-    tablespaces_modified: int
-    opened_unmodified: int
-    tablespaces_read: int
-    read_unmodified: int
-    traced_by: str
-    resident_after_bytes: int | None
+    """Number of errors that the server logged until it was ready."""
+    scan_threads: int | None = None
+    """Number of threads that scanned the files, according to the server's log."""
 
 
 @dataclass(frozen=True)
 class ColdProof:
-    """How the page cache was emptied, and what remained in it."""
+    """How the page cache was emptied before a start, and what remained in it."""
 
-    means: str
+    means: str | None = None
     """`drop_caches` (for the whole host), or `fadvise` (file by file; inodes and names stay cached)."""
-    resident_bytes: int | None
-    """Bytes of the data directory still resident after the first drop; None if the host does not provide that."""
-    seconds: float
+    resident_bytes: int | None = None
+    """Bytes of the data directory still resident after the first drop; None if the host does not provide that, or if
+    nothing proves that the cache was empty, as in the published experiment."""
+    seconds: float | None = None
+    """Time that it took."""
 
 
 @dataclass(frozen=True)
 class WarmProof:
-    """What was in the page cache before a warm start. `Run` describes the fields; a share is None if the host does not
-    provide it."""
+    """What was in the page cache before a warm start. A share is None if the host does not provide it."""
 
-    warmups: int
+    warmups: int | None = None
+    """Number of uncounted starts before it, until the number of bytes read became stable."""
     resident_share: float | None = None
+    """Share of the tables' files with any page in the page cache before the start, from 0 to 1."""
     resident_share_after: float | None = None
+    """The same share after the start: the files that such a start leaves in the cache."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Numbers of tables and rows that the server should have after a start, and that it has."""
+
+    tables_found: int | None = None
+    """Number of tables in the data directory, as the server counts them after the start."""
+    tables_expected: int | None = None
+    """Number of tables before the start."""
+    rows_found: int | None = None
+    """Number of the acknowledged rows found after the start."""
+    rows_expected: int | None = None
+    """Number of rows that the server had acknowledged before the crash."""
+    rows_lost: int | None = None
+    """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
+
+
+@dataclass(frozen=True)
+class OpenedFiles:
+    """The files of the tested tables that a traced start opened until its first answer."""
+
+    tablespaces_opened: int | None = None
+    """Number of distinct files that the start opened."""
+    tablespace_opens: int | None = None
+    """How often files were opened, repeats included."""
+    tablespaces_modified: int | None = None
+    """Number of files modified since the last checkpoint before the start."""
+    opened_unmodified: int | None = None
+    """Number of files that were opened although nothing in them had been modified since the checkpoint."""
+    tablespaces_read: int | None = None
+    """Number of distinct files of which contents were read."""
+    read_unmodified: int | None = None
+    """Number of files of which contents were read although nothing in them had been modified since the checkpoint."""
+    traced_by: str | None = None
+    """`fanotify` or `inotify`."""
+    resident_after_bytes: int | None = None
+    """Bytes of the data directory in the page cache after the start."""
 
 
 @dataclass(frozen=True)
@@ -803,6 +815,52 @@ class ThreadWait:
     """Time of all these waits together; None if the server does not record it."""
 
 
+@dataclass(frozen=True)
+class LoadRecord:
+    """What was recorded while clients worked with a server, in addition to its metrics."""
+
+    clients: dict[str, str] = field(default_factory=dict, hash=False)
+    """The programs that put load on the server, with the exact command of each."""
+    waits: tuple[ThreadWait, ...] = ()
+    """What the server's threads waited for: the ten largest waits of each source."""
+    raw: str | None = None
+    """CSV file with all samples of the server, relative to the session's folder."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one trial measured, before it is judged. A part that was not measured has no values."""
+
+    metrics: dict[str, float] = field(default_factory=dict, hash=False, kw_only=True)
+    """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
+    startup: Startup = field(default=Startup(), kw_only=True)
+    """What the timed start showed."""
+    cold: ColdProof = field(default=ColdProof(), kw_only=True)
+    """How the page cache was emptied before the measurement."""
+    warm: WarmProof = field(default=WarmProof(), kw_only=True)
+    """What was in the page cache before a warm start."""
+    contents: Contents = field(default=Contents(), kw_only=True)
+    """The tables and rows after the start."""
+    opened_files: OpenedFiles = field(default=OpenedFiles(), kw_only=True)
+    """The files that the start opened, if it was traced."""
+    stacks: StackSamples = field(default=StackSamples(), kw_only=True)
+    """The stack traces, if any were taken."""
+    load: LoadRecord = field(default=LoadRecord(), kw_only=True)
+    """What was recorded under load."""
+    host_activity: HostActivity | None = field(default=None, kw_only=True)
+    """What else happened on the host meanwhile."""
+    timeline: Timeline | None = field(default=None, kw_only=True)
+    """The course of the start or of the load, sample by sample."""
+    previous_exit: str | None = field(default=None, kw_only=True)
+    """How the server had ended before this start: `signal 9` in a crash trial, `exit 0` in a clean start."""
+    broken_promises: tuple[str, ...] = field(default=(), kw_only=True)
+    """What the server had promised and did not keep, as text."""
+    may_be_clean: bool = field(default=False, kw_only=True)
+    """Whether the server may have had nothing to recover."""
+    observations: dict[str, str] = field(default_factory=dict, hash=False, kw_only=True)
+    """What a server with damaged files did and logged, as text, by what was examined."""
+
+
 # --- What is stored and reported: runs, their session, and tables of a report
 
 STARTUP_METRIC = "startup_s"
@@ -825,8 +883,8 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Run:
-    """One finished trial as it is stored and reported. A figure that was not taken is None, never 0."""
+class Run(Measurement):
+    """One finished trial as it is stored and reported: which it was, its verdict, and what was measured."""
 
     number: int
     """Position in the order of the session, from 1."""
@@ -845,87 +903,8 @@ class Run:
     """Why it is FAILED or VOID."""
     started_at: str | None = None
     """Wall-clock time in UTC, ISO 8601."""
-    metrics: dict[str, float] = field(default_factory=dict, hash=False)
-    """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
-    phases: tuple[Phase, ...] = ()
-    """The parts of the time until the first answered query, in their order; after them the queries of FIRST_QUERIES."""
-    beside: tuple[Phase, ...] = ()  # Startup.background_phases, under the name in stored sessions
-    """Work of the server's background threads during the start."""
-    tables: int | None = None
-    """Number of tables in the data directory, as the server counts them after the start."""
-    tablespaces_opened: int | None = None
-    """Number of distinct files of the tested tables that the start opened; None if nothing was traced."""
-    tablespaces_modified: int | None = None
-    """Number of files of the tested tables modified since the last checkpoint before the start."""
-    resident_before_bytes: int | None = None
-    """Bytes of the data directory that were still in the emptied page cache before the start."""
-    cache_grown_bytes: int | None = None
-    """Growth of the host's page cache during the start."""
-    cold_means: str | None = None
-    """How the page cache was emptied: `drop_caches` (for the whole host) or `fadvise` (file by file)."""
-    warmups: int | None = None
-    """Number of uncounted starts before a warm one, until the number of bytes read became stable."""
-    resident_share: float | None = None
-    """Share of the tables' files with any page in the page cache before a warm start, from 0 to 1."""
-    resident_share_after: float | None = None
-    """The same share after the start: the files that such a start leaves in the cache."""
-    crash_proof: str | None = None
-    """The line of the log that proves a crash recovery."""
-    rows_expected: int | None = None
-    """Number of rows that the server had acknowledged before the crash."""
-    rows_found: int | None = None
-    """Number of those rows found after the start."""
-    ready_lag_s: float | None = None
-    """Arrival of the ready line minus the server's own timestamp on it."""
-    start_error_s: float | None = None
-    """How much later than assumed the exec may have happened; None if this tool itself called exec."""
-    engine_overhead_s: float | None = None
-    """Time that the container engine took before the exec, included in no other figure; None without an engine."""
-    exit_signal: str | None = None
-    """How the server had ended before this start: `signal 9` in a crash trial, `exit 0` in a clean start."""
     log: str | None = None
     """The error log of the timed start, relative to the session's folder."""
-    log_held_s: float | None = None
-    """Longest delay between a line's own timestamp and its arrival from the server's log; None if none was delayed.
-    With such a delay the phases are taken from the server's timestamps."""
-    log_errors: int | None = None
-    """Number of errors that the server logged until it was ready."""
-    tablespace_opens: int | None = None
-    """How often files of the tested tables were opened, repeats included."""
-    opened_unmodified: int | None = None
-    """Number of files that were opened although nothing in them had been modified since the checkpoint."""
-    tablespaces_read: int | None = None
-    """Number of distinct files of which contents were read."""
-    read_unmodified: int | None = None
-    """Number of files of which contents were read although nothing in them had been modified since the checkpoint."""
-    traced_by: str | None = None
-    """`fanotify` or `inotify`; None if nothing was traced."""
-    resident_after_bytes: int | None = None
-    """Bytes of the data directory in the page cache after a traced start."""
-    scan_threads: int | None = None
-    """Number of threads that scanned the files, according to the server's log."""
-    sampled_by: str | None = None
-    """The program that took the stack traces: `eu-stack` or `perf`; old sessions also have `gdb`."""
-    samples: int | None = None
-    """Number of samples taken."""
-    chains: tuple[CallChain, ...] = ()
-    """The most frequent chains of calls, phase by phase."""
-    hottest: tuple[HotFunction, ...] = ()
-    """The functions most often on top of these stack traces."""
-    stacks: str | None = None
-    """File with all stack traces, folded, relative to the session's folder."""
-    around: HostActivity | None = None
-    """What else happened on the host during the run."""
-    timeline: Timeline | None = None
-    """The course of the start or of the load, sample by sample."""
-    waits: tuple[ThreadWait, ...] = ()
-    """What the server's threads waited for under load: the ten largest waits of each source."""
-    raw: str | None = None
-    """CSV file with all samples of a server under load, relative to the session's folder."""
-    clients: dict[str, str] = field(default_factory=dict, hash=False)
-    """The programs that put load on the server, with the exact command of each."""
-    told: dict[str, str] = field(default_factory=dict, hash=False)
-    """How a server with damaged files behaved and what it reported, as text, by what was examined."""
     measure_again: bool = False
     """VOID because the storage failed, or because something that was timed was paused. Neither was caused by the
     server or by the request, so it may not happen again. Resuming the session measures the run again."""
@@ -933,7 +912,7 @@ class Run:
     @property
     def counted_waits(self) -> bool:
         """Whether this is one of the additional runs that only count what the server's threads waited for."""
-        return self.verdict is Verdict.SAMPLED and self.sampled_by is None
+        return self.verdict is Verdict.SAMPLED and self.stacks.program is None
 
 
 @dataclass(frozen=True)
@@ -1137,6 +1116,10 @@ class Metric:
     """Those to show for every single run, too. Their means say little."""
     over_time: tuple[str, ...] = ()
     """Those to draw first, sample by sample."""
+    of_every_run: bool = False
+    """Whether it is counted in every run, so that only tables which ask for it show it."""
+    is_whole: bool = False
+    """Whether its values are stored as whole numbers."""
     is_compared: bool = True
     """Whether its means are compared. Those of recoveries are not, because each server was killed at another moment."""
 
@@ -1155,16 +1138,24 @@ METRICS: dict[str, Metric] = {
             STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
             ("first_query_s", "shutdown_s", "peak_memory_bytes", "redo_bytes"),
             ("first_query_s", "redo_bytes", "read_bytes", "read_requests", "cpu_s", "before_start_s"),
-            ("read_bytes_per_s",),
+            ("read_bytes_per_s",), of_every_run=True,
         ),
-        Metric("first_query_s", "first query", "s", False, "seconds until the first answered query"),
+        Metric(
+            "first_query_s", "first query", "s", False, "seconds until the first answered query", of_every_run=True
+        ),
         Metric("shutdown_s", "shutdown", "s", False, "seconds from SIGTERM to the exit of the server"),
         Metric(
             "peak_memory_bytes", "peak memory", "B", False,
-            "largest resident memory of the server until the first answered query",
+            "largest resident memory of the server until the first answered query", of_every_run=True, is_whole=True,
         ),
-        Metric("redo_bytes", "redo", "B", None, "of the log that the start had to read, from the last checkpoint on"),
-        Metric("before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0"),
+        Metric(
+            "redo_bytes", "redo", "B", None, "of the log that the start had to read, from the last checkpoint on",
+            of_every_run=True, is_whole=True,
+        ),
+        Metric(
+            "before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0",
+            of_every_run=True,
+        ),
         Metric(
             "elapsed_s", "seconds", "s", False, "until the last answer",
             ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"), (),
@@ -1248,11 +1239,25 @@ METRICS: dict[str, Metric] = {
         Metric("resident_bytes", "memory", "B", False, "resident memory of the server"),
         Metric("dump_bytes", "dump size", "B"),
         Metric("rows", "rows", "", None, "of the result"),
-        Metric("read_bytes", "read", "B", None, "fetched from storage for the server"),
-        Metric("read_requests", "requests", "", None, "reads completed by the device"),
-        Metric("reads_per_s", "reads/s", "/s", None, "requests per second until the first answered query"),
-        Metric("group_memory_bytes", "memory", "B", None, "of the server's control group, page cache included"),
-        Metric("cpu_s", "CPU s", "s", False, "CPU time of the server, user and system"),
+        Metric(
+            "read_bytes", "read", "B", None, "fetched from storage for the server", of_every_run=True, is_whole=True
+        ),
+        Metric(
+            "read_requests", "requests", "", None, "reads completed by the device", of_every_run=True, is_whole=True
+        ),
+        Metric(
+            "reads_per_s", "reads/s", "/s", None, "requests per second until the first answered query",
+            of_every_run=True,
+        ),
+        Metric(
+            "cache_grown_bytes", "cache growth", "B", None, "growth of the host's page cache during the start",
+            of_every_run=True, is_whole=True,
+        ),
+        Metric(
+            "group_memory_bytes", "memory", "B", None, "of the server's control group, page cache included",
+            of_every_run=True, is_whole=True,
+        ),
+        Metric("cpu_s", "CPU s", "s", False, "CPU time of the server, user and system", of_every_run=True),
         Metric("server_cpu_s", "server CPU s", "s", False),
         Metric("tables_per_s", "tables/s", "/s", True),
         Metric("tables_made", "tables", "", None, "created"),
@@ -1269,3 +1274,8 @@ def metric(name: str) -> Metric:
     that name."""
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
     return METRICS.get(name) or Metric(name, name.replace("_", " "), unit)
+
+
+def typed_value(name: str, value: float) -> float:
+    """Returns the value of a metric as an int if its values are whole numbers."""
+    return round(value) if metric(name).is_whole else value

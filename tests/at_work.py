@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
+from runs import make_run, with_parts
+
 from recovery.model import Axis, HostActivity, HotFunction, Run, Session, ThreadWait, Timeline, Verdict
 
 VERSIONS = OLD, NEW = "5.7.22", "8.0.31"
@@ -71,10 +73,10 @@ def _run(
     share = _SPREAD[(repeat - 1) % len(_SPREAD)]
     measures = {name: value if name in _STEADY else value * share for name, value in middle.items()}
     seconds = measures.get("elapsed_s", 60.0)
-    return Run(
+    return make_run(
         number, version, "mysql", variant, repeat, Verdict.MEASURED,
         log=f"logs/{number:03d}.err",
-        around=HostActivity(seconds=seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
+        host_activity=HostActivity(seconds, others_cpu_s=0.01 * seconds, tool_cpu_s=0.02 * seconds, steal_s=0.0),
         metrics=measures,
         timeline=watched(version, cell, measures) if watched else None,
         raw=f"raw/{number:03d}.csv" if watched else None,
@@ -130,10 +132,10 @@ def metadata(*, profiled: bool = False) -> Session:
 def _profiled(session: Session) -> Session:
     """With a sampled run of each dump, and with servers that know how their tables were made."""
     hot = tuple(HotFunction(name, on_top, within, 480) for name, on_top, within in HOT)
-    runs = [replace(run, clients=CLIENT) if "dump_bytes" in run.metrics else run for run in session.runs]
+    runs = [with_parts(run, clients=CLIENT) if "dump_bytes" in run.metrics else run for run in session.runs]
     dumps = {(run.version, run.variant): run for run in runs if run.variant == "dump"}
     for run in dumps.values():
-        sampled = replace(run, verdict=Verdict.SAMPLED, sampled_by="perf", samples=480, hottest=hot)
+        sampled = with_parts(run, verdict=Verdict.SAMPLED, program="perf", count=480, hottest=hot)
         runs.append(replace(sampled, number=len(runs) + 1))
     made = {"tables": "100000", "build_s": "310.5"}
     servers = {version: {**known, **made} for version, known in session.servers.items()}
@@ -299,9 +301,9 @@ def waited(session: Session) -> Session:
         ThreadWait("performance schema", "wait/synch/mutex/innodb/trx_sys_mutex", 239_821, 0.070811), *told[1:],
     )  # fmt: skip
     hot = [name for name in session.variants if name.startswith("hot-rows-8")]
-    runs = [replace(run, waits=told) if run.variant in hot else run for run in session.runs]
+    runs = [with_parts(run, waits=told) if run.variant in hot else run for run in session.runs]
     for run in [run for run in runs if run.repeat == 1 and run.variant in hot][:-1]:
-        runs.append(replace(run, number=len(runs) + 1, repeat=4, verdict=Verdict.SAMPLED, waits=all_of_them))
+        runs.append(with_parts(run, number=len(runs) + 1, repeat=4, verdict=Verdict.SAMPLED, waits=all_of_them))
     return replace(session, runs=tuple(runs), planned_runs=len(runs))
 
 

@@ -7,6 +7,8 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
+from runs import with_axis_values, with_parts
+
 from recovery.analysis import phase_names
 from recovery.model import (
     METRICS,
@@ -20,7 +22,6 @@ from recovery.model import (
     Timeline,
     Verdict,
 )
-from recovery.report.stored_session import with_axis_values
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
 VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -57,10 +58,10 @@ def everything() -> Session:
                 runs.append(a_run(len(runs) + 1, (version, variant), seconds * (1 + 0.02 * repeat), repeat=repeat))
     runs.append(replace(a_run(90, ("5.7.22", "cold"), None), verdict=Verdict.FAILED, reason="it did not come back"))
     runs.append(replace(a_run(91, ("8.0.31", "warm"), None), verdict=Verdict.VOID, reason="somebody else killed it"))
-    sampled = replace(a_run(92, ("5.7.22", "cold"), 47.0), verdict=Verdict.SAMPLED, sampled_by="eu-stack", samples=100)
+    sampled = with_parts(a_run(92, ("5.7.22", "cold"), 47.0), verdict=Verdict.SAMPLED, program="eu-stack", count=100)
     chain = CallChain(phase_names.VALIDATION, "main thread", ("main", "[mysqld]", "fil_ibd_open"), 90, 100)
     hot = (HotFunction("fil_ibd_open", 80, 90, 100), HotFunction("[mysqld]", 20, 100, 100))
-    runs.append(replace(sampled, chains=(chain,), hottest=hot, stacks="stacks/092.folded"))
+    runs.append(with_parts(sampled, chains=(chain,), hottest=hot, file="stacks/092.folded"))
     floors = tuple(ReadFloor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
     notes = ("io2, 5000 IOPS, as its owner says",)
     return a_session(tuple(runs), floors=floors, notes=notes, planned_runs=33)
@@ -73,7 +74,7 @@ def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: 
         return run
     skips = version.startswith("mariadb")
     cold = variant == "cold"
-    return replace(
+    return with_parts(
         run,
         metrics={
             "startup_s": seconds,
@@ -83,7 +84,7 @@ def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: 
             "cpu_s": seconds * 0.6,
         },
         phases=_phases(seconds),
-        tables=TABLES,
+        tables_found=TABLES,
         tablespaces_opened=TABLES,
         tablespaces_modified=100,
         tablespace_opens=2 * TABLES,
@@ -92,12 +93,12 @@ def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: 
         read_unmodified=0 if skips else TABLES - 100,
         traced_by="fanotify",
         crash_proof="InnoDB: Starting crash recovery.",
-        cold_means="drop_caches" if cold else None,
-        resident_before_bytes=0 if cold else None,
+        means="drop_caches" if cold else None,
+        resident_bytes=0 if cold else None,
         warmups=None if cold else 2,
         rows_expected=100,
         rows_found=100,
-        around=HostActivity(seconds, others_cpu_s=0.4),
+        host_activity=HostActivity(seconds, others_cpu_s=0.4),
         timeline=_timeline(seconds),
     )
 
@@ -139,7 +140,7 @@ def growing(predict: int | None = None) -> Session:
             for repeat in (1, 2, 3):
                 seconds = (1.2 + each * tables) * (1 + 0.01 * repeat)
                 run = a_run(len(runs) + 1, (version, f"cold-{tables}"), seconds, repeat=repeat)
-                runs.append(replace(run, tables=tables, scan_threads=1 + tables // 8000, timeline=None))
+                runs.append(with_parts(run, tables_found=tables, scan_threads=1 + tables // 8000, timeline=None))
     settings = {"points": "1000 10000 50000", "predict": predict}
     return a_session(tuple(runs), scenario="scale", settings=settings)
 

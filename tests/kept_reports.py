@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from recovery.report import text
-from recovery.report.exports import render_csv
-from recovery.report.stored_session import load_session
+from recovery.report.csv_report import render_csv
+from recovery.storage.sessions import load_session
 
 ROOT = Path(__file__).parent.parent
 SESSIONS = ROOT / "fixtures" / "sessions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from recovery.report.exports import schema
+from recovery.report.json_report import schema
 
 SCHEMA = schema()
 """That of report.json."""

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import psutil
 import pytest
+from runs import flat_run
 from waiting import BUILDING_S, until
 
 from recovery.errors import HostUnfitError
@@ -64,9 +65,9 @@ KINDS_OF_SESSIONS = (
 
 
 def stored(folder: Path) -> dict[str, Any]:
-    """The newest session's report.json, of a test whose results lie in this folder."""
+    """The newest session's report.json, of a test whose results lie in this folder, with flat runs."""
     report: dict[str, Any] = json.loads((folder / "results" / "latest" / "report.json").read_text())
-    return report
+    return {**report, "runs": list(map(flat_run, report["runs"]))}
 
 
 def read_samples(path: Path) -> list[Sample]:

@@ -10,7 +10,8 @@ from everything import everything
 
 from recovery.cli.suite_report import ExperimentRecord, SuiteRecord, save_suite, write_suite_reports
 from recovery.model import Session
-from recovery.report.stored_session import REPORT_FILE, to_json
+from recovery.report.json_report import to_json
+from recovery.storage.sessions import REPORT_FILE
 
 SESSIONS: dict[str, Callable[[], Session]] = {
     "crash-recovery": everything,

@@ -12,8 +12,8 @@ from recovery.analysis.summary import summarise
 from recovery.cli.bug_report import render_bug_report
 from recovery.cli.bundle import keep_versions, products
 from recovery.model import STARTUP_METRIC, Flavor, Run, Session, Verdict
-from recovery.report.stored_session import load_session
 from recovery.report.summary_text import slowest_start
+from recovery.storage.sessions import load_session
 
 LOGS = FIXTURES / "errorlogs"
 

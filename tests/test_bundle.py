@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from runs import with_parts
 
 from recovery.cli.bundle import Bundle, make_bundle
 from recovery.cli.bundle_scripts import sql_scripts
@@ -21,7 +22,8 @@ from recovery.cli.main import run
 from recovery.errors import RecoveryError
 from recovery.model import Session
 from recovery.report import markdown
-from recovery.report.stored_session import load_session, to_json
+from recovery.report.json_report import to_json
+from recovery.storage.sessions import load_session
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "fixtures" / "sessions" / "three-versions"
@@ -84,11 +86,11 @@ def planted() -> Session:
         "images.acme.example:5000/acme-payments/mysql:patched was pulled.",
         "token=s3cretTok AKIAABCDEFGHIJKLMNOP 10.11.12.13 3e11fa47-71ca-11e1-9e33-c80aa9429562 de:ad:be:ef:00:01",
     )
-    first = replace(
+    first = with_parts(
         session.runs[0],
         reason="mysqld of joesmith ended; see /home/joesmith/tmp/x",
-        exit_signal="signal 9 by joesmith",
-        cold_means="drop_caches by db-prod-7",
+        previous_exit="signal 9 by joesmith",
+        means="drop_caches by db-prod-7",
         log="logs/001-joesmith-db-prod-7.err",
         crash_proof="[Note] /srv/acme-mysqld/bin/mysqld on db-prod-7: Database was not shutdown normally!",
     )
@@ -180,7 +182,9 @@ def test_a_text_has_one_placeholder_and_the_session_still_loads(files: dict[str,
     assert "init_connect=[secret] innodb_io_capacity=200" in options
     # What is measured is what was measured.
     before = [run for run in planted().runs if run.flavor == "mysql"]
-    assert [(run.metrics, run.phases) for run in got.runs] == [(run.metrics, run.phases) for run in before]
+    assert [(run.metrics, run.startup.phases) for run in got.runs] == [
+        (run.metrics, run.startup.phases) for run in before
+    ]
     assert markdown.render(got).encode() == files["report.md"]
 
 
@@ -317,7 +321,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 def test_file_names_cannot_leave_the_archive_folder(tmp_path: Path) -> None:
     session = load_session(STORED)
-    runs = (replace(session.runs[0], log="../../../etc/x y.err", stacks="stacks/../../z.folded"), *session.runs[1:])
+    runs = (with_parts(session.runs[0], log="../../../etc/x y.err", file="stacks/../../z.folded"), *session.runs[1:])
     folder = keep(replace(session, runs=runs), tmp_path / "s")
     (folder / "logs" / "a\nb \\.err").write_text("x")
     files = members(make_bundle(folder, "mysql").archive)

@@ -10,7 +10,7 @@ import pytest
 from sessions import FIXTURES
 
 from recovery.cli.mask import Masker, distinct_literals, host_literals, session_literals
-from recovery.report.stored_session import load_session
+from recovery.storage.sessions import load_session
 
 LOGS = FIXTURES / "errorlogs"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from at_work import interference, metadata
+from runs import with_axis_values
 
 from recovery.analysis.compare import (
     Difference,
@@ -23,7 +24,8 @@ from recovery.analysis.statistics import EffectFields
 from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
-from recovery.report.stored_session import REPORT_FILE, to_json, with_axis_values
+from recovery.report.json_report import to_json
+from recovery.storage.sessions import REPORT_FILE
 
 ENVIRONMENT: dict[str, str | int | float | bool | None] = {"memory_bytes": 1, "load_1m": 0.5, "inodes_free": 1}
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)

@@ -31,8 +31,8 @@ from recovery.crash.writers import CLIENTS, Journal, JournalWriter, ServerConten
 from recovery.errors import TrialVoidError
 from recovery.model import Session, Verdict, parse_version
 from recovery.report.crash_tables import crash_tables
-from recovery.report.stored_session import load_session
 from recovery.session.prepare import plan_session
+from recovery.storage.sessions import load_session
 
 LOGS = Path(__file__).parent.parent / "fixtures" / "errorlogs"
 KILLED_S = 100.0

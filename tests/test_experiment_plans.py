@@ -29,12 +29,12 @@ from recovery.mysqld.options import (
     needed_connections,
     needed_open_files,
 )
-from recovery.report.stored_session import load_session
 from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, trial_seconds
 from recovery.session.option_checks import check_table_open_cache
 from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs, make_plan
 from recovery.session.prepare import plan_ahead, plan_session
 from recovery.session.request import Request
+from recovery.storage.sessions import load_session
 
 LIMIT = 20_000
 """The usual number of files that a server may open."""

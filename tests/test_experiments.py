@@ -36,12 +36,13 @@ from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryErro
 from recovery.experiments.experiment import PUBLISHED, QUICK, STANDARD, HostCapacity, default_clients
 from recovery.linux.storage import DiskSpace
 from recovery.model import Schema, Verdict, parse_version
-from recovery.report.stored_session import REPORT_FILE, load_session, to_json
+from recovery.report.json_report import to_json
 from recovery.session.plan import PLAN_FILE, DatadirSpec, Plan, PlannedDatadir, StoredPlan
 from recovery.session.plan import to_json as plan_to_json
 from recovery.session.prepare import plan_ahead
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished
+from recovery.storage.sessions import REPORT_FILE, load_session
 
 VERSIONS = ("5.7.22", "8.0.31")
 ROOT = Path(__file__).parent.parent

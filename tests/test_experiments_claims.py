@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from at_work import NEW, OLD, interference, metadata, table_cache
 from everything import everything
+from runs import with_parts
 
 from recovery.cli.suite_published import (
     FEW_RUNS,
@@ -193,7 +194,9 @@ def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
     opened: int | None, needs: dict[str, int], verdict: ClaimVerdict, note: str
 ) -> None:
     session = everything()
-    runs = (replace(run, verdict=Verdict.MEASURED, tablespaces_opened=opened, tables=200) for run in session.runs)
+    runs = (
+        with_parts(run, verdict=Verdict.MEASURED, tablespaces_opened=opened, tables_found=200) for run in session.runs
+    )
     claim = Claim(
         what="opened", figure="tablespaces_opened", each_table=True, level=1.0, within=0.02, unit="of all",
         one={"version": OLD, "variant": session.variants[0]}, needs=needs, why="few",

@@ -23,7 +23,7 @@ from recovery.cli.measure import request_from_arguments
 from recovery.cli.plan_text import announce
 from recovery.experiments import EXPERIMENTS, Entry
 from recovery.experiments.bench import Bench
-from recovery.model import Build, Startup
+from recovery.model import Build, Measurement
 from recovery.mysqld.datadir import load_state, save_state
 from recovery.mysqld.local import LocalLauncher
 from recovery.session.datadirs import DatadirPool
@@ -291,7 +291,7 @@ def test_an_interrupted_session_is_shown_and_resumed(
 ) -> None:
     timed_start, starts = Bench.timed_start, iter((True, False))
 
-    def interrupted(bench: Bench, *given: Any, **named: Any) -> Startup:
+    def interrupted(bench: Bench, *given: Any, **named: Any) -> Measurement:
         if not next(starts):
             raise KeyboardInterrupt
         return timed_start(bench, *given, **named)

@@ -20,7 +20,7 @@ from recovery.cli.main import run
 from recovery.report import fleet as fleet_format
 from recovery.report.fleet import FleetReport, fleet_answer, render_markdown, render_text
 from recovery.report.markdown import escaped
-from recovery.report.stored_session import load_session
+from recovery.storage.sessions import load_session
 
 
 def render_html(report: FleetReport) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from runs import make_run
 
 from recovery.builds.download import cached_sha256, digest
 from recovery.builds.executable import check_elf
@@ -17,8 +18,8 @@ from recovery.builds.option_lists import kept_options
 from recovery.errors import UsageError
 from recovery.linux.files import options_dir, read_memo, read_stored_text
 from recovery.linux.own_limits import limited_memory_and_time
-from recovery.model import Run, Schema, Verdict
-from recovery.report.stored_session import STACKS_FOLDER, load_stacks
+from recovery.model import Schema, Verdict
+from recovery.storage.sessions import STACKS_FOLDER, load_stacks
 from recovery.workload import schema as rendering
 from recovery.workload.inserts import insert_statements
 from recovery.workload.schema import checked_script_size, read_template, script_statements
@@ -63,7 +64,7 @@ def test_what_the_tool_keeps_is_not_waited_for(endless: Path, tmp_path: Path, ow
 def test_stacks_of_a_stored_session_are_not_waited_for(endless: Path, tmp_path: Path) -> None:
     (tmp_path / STACKS_FOLDER).mkdir()
     endless.rename(tmp_path / STACKS_FOLDER / "run.folded")
-    run = Run(1, "5.7.22", "mysql", "cold", 1, Verdict.MEASURED, stacks=f"{STACKS_FOLDER}/run.folded")
+    run = make_run(1, "5.7.22", "mysql", "cold", 1, Verdict.MEASURED, file=f"{STACKS_FOLDER}/run.folded")
     assert load_stacks(tmp_path, run) is None
 
 

@@ -1,20 +1,19 @@
 """What makes a trial count, and when a start is warm."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import pytest
 
 from recovery.errors import TrialVoidError
 from recovery.experiments import clean_start
-from recovery.experiments.bench import Bench, Conditions, Contents
+from recovery.experiments.bench import Bench, Conditions
 from recovery.experiments.crash_recovery import MAX_WARMUPS, reads_are_stable, time_warm_start
-from recovery.experiments.experiment import Judgement, Measurement, accept, judge_recovery
-from recovery.model import Phase, ResourceUsage, Startup, Verdict, WarmProof
+from recovery.experiments.experiment import Judgement, accept, judge_recovery
+from recovery.model import Contents, Measurement, Phase, Startup, Verdict, WarmProof
 
 PROOF = "InnoDB: Database was not shutdown normally!"
-START = Startup(4.2, 4.3, PROOF, ResourceUsage(), Path("x.err"))
+START = Startup(crash_proof=PROOF)
 CONTENTS = Contents(tables_expected=500, tables_found=500, rows_expected=300, rows_found=300, rows_lost=0)
 GOOD = Measurement(startup=START, previous_exit="signal 9", contents=CONTENTS)
 NO_CRASH = replace(GOOD, startup=replace(START, crash_proof=None))
@@ -93,11 +92,13 @@ class ReadingBench:
         self.reads = list(reads)
         self.last_read_bytes: int | None = None
         self.stops = 0
+        self.logs: list[str] = []
 
-    def timed_start(self, log_name: str) -> Startup:
+    def timed_start(self, log_name: str) -> Measurement:
+        self.logs.append(log_name)
         self.last_read_bytes = self.reads.pop(0)
         self.resident = 1.0
-        return replace(START, usage=ResourceUsage(read_bytes=self.last_read_bytes), log=Path(log_name))
+        return Measurement(metrics={"read_bytes": self.last_read_bytes}, startup=START)
 
     def run_before_start(self) -> bool:
         return False
@@ -109,22 +110,22 @@ class ReadingBench:
         self.stops += 1
 
 
-def warm_start(bench: ReadingBench) -> tuple[str, Startup, WarmProof]:
+def warm_start(bench: ReadingBench) -> Measurement:
     return time_warm_start(cast(Bench, bench), lambda: "signal 9")
 
 
 def test_warm_up_starts_are_not_counted() -> None:
     bench = ReadingBench(9 * 10**9, 10**9, 10**8)
-    _, startup, warm = warm_start(bench)
-    assert (warm.warmups, bench.stops) == (2, 2)
-    assert startup.usage.read_bytes == 10**8
-    assert startup.log == Path("timed-2.err")
+    measured = warm_start(bench)
+    assert (measured.warm.warmups, bench.stops) == (2, 2)
+    assert measured.metrics["read_bytes"] == 10**8
+    assert bench.logs[-1] == "timed-2.err"
     bench.reads = [10**8]
-    assert warm_start(bench)[2].warmups == 0, "the cache is warm already"
+    assert warm_start(bench).warm.warmups == 0, "the cache is warm already"
 
 
 def test_the_resident_share_is_measured_before_and_after_a_warm_start() -> None:
-    assert warm_start(ReadingBench(10**7))[2] == WarmProof(warmups=0, resident_share=0.0, resident_share_after=1.0)
+    assert warm_start(ReadingBench(10**7)).warm == WarmProof(warmups=0, resident_share=0.0, resident_share_after=1.0)
 
 
 def test_reads_that_never_become_stable_are_no_warm_start() -> None:

@@ -74,6 +74,7 @@ def test_a_cold_folder_is_proved_to_be_cold(folder: Path, dropper: CacheDropper 
     proof = page_cache.make_cold(folder, dropper)
     assert proof.means == cold_method(dropper)
     assert proof.resident_bytes == 0
+    assert proof.seconds is not None
     assert proof.seconds > 0
     assert page_cache.measure_residency(folder).resident_bytes == 0
 

@@ -13,15 +13,18 @@ from typing import Any
 
 import pytest
 from at_work import write_scaling
+from runs import with_parts
 from sessions import FIXTURES, KINDS_OF_SESSIONS
 
 from recovery.cli.doctor import Check
 from recovery.cli.main import run
 from recovery.model import Phase, Run, Session, Verdict
-from recovery.report.exports import FORMATS, render_as, render_csv
+from recovery.report.csv_report import render_csv
+from recovery.report.exports import FORMATS, render_as
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import load_session, to_json
+from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
+from recovery.storage.sessions import load_session
 
 ROOT = Path(__file__).parent.parent
 STORED = FIXTURES / "sessions" / "three-versions"
@@ -42,7 +45,7 @@ def test_csv_has_a_row_for_each_run_with_the_stored_figures(name: str) -> None:
         assert row["startup_s"] == str(one.metrics.get("startup_s", ""))
         assert row["verdict"] == one.verdict.value
         seconds = sum(float(row[name]) for name in row if name.startswith("phase_") and row[name])
-        assert seconds == pytest.approx(sum(phase.end_s - phase.start_s for phase in one.phases))
+        assert seconds == pytest.approx(sum(phase.end_s - phase.start_s for phase in one.startup.phases))
 
 
 def test_csv_has_the_same_columns_for_every_session_of_starts() -> None:
@@ -62,7 +65,7 @@ def test_csv_has_a_column_for_each_axis_and_measure() -> None:
 
 
 def test_csv_has_a_column_for_a_phase_of_a_later_tool() -> None:
-    one = replace(SESSION.runs[0], phases=(Phase("redo scan + redo apply", 0.0, 1.5), Phase("tea", 2.0, 3.0)))
+    one = with_parts(SESSION.runs[0], phases=(Phase("redo scan + redo apply", 0.0, 1.5), Phase("tea", 2.0, 3.0)))
     (row,) = rows(replace(SESSION, runs=(one,)))
     assert (row["phase_redo_scan_and_redo_apply_s"], row["phase_tea_s"]) == ("1.5", "1.0")
 

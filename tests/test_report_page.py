@@ -14,6 +14,7 @@ import pytest
 from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 from html_page import HtmlPage, check_page, without_whole
+from runs import with_parts
 from sessions import with_metrics
 
 from recovery.analysis.summary import groups, mean, measured_runs_by_cell, per_table, summarise
@@ -32,8 +33,8 @@ from recovery.report.html.svg import COLOURS, Chart, FoldedParts, Panels, flame_
 from recovery.report.html.timelines import rates
 from recovery.report.html.timelines import timelines as all_timelines
 from recovery.report.settings_tables import findings_line
-from recovery.report.stored_session import load_session
 from recovery.report.summary_text import advice_of, answers, mean_text
+from recovery.storage.sessions import load_session
 
 SHORTEN = (Path(__file__).parent.parent / "docs" / "shorten.md").read_text()
 
@@ -272,7 +273,7 @@ def test_the_chart_of_reads_shows_the_bytes_of_the_server() -> None:
 )
 def test_reads_of_others_are_not_drawn(others: int | None, settings: dict[str, int], shown: bool) -> None:
     session = everything()
-    runs = [replace(run, around=HostActivity(1.0, others_read_bytes=others)) for run in session.runs
+    runs = [with_parts(run, host_activity=HostActivity(1.0, others_read_bytes=others)) for run in session.runs
             if (run.version, run.variant) == ("5.7.22", "warm")]  # fmt: skip
     chart = reads_chart(replace(session, runs=tuple(runs), settings=session.settings | settings))
     assert chart is not None
@@ -373,7 +374,7 @@ def test_only_a_straight_line_that_passes_its_test_has_a_whisker(kept_sessions: 
     (_, straight) = growth_charts(session)
     assert "whisker" in straight.svg
     bent = [
-        with_metrics(run, startup_s=2 * run.metrics["startup_s"]) if run.tables == 50_000 else run
+        with_metrics(run, startup_s=2 * run.metrics["startup_s"]) if run.contents.tables_found == 50_000 else run
         for run in session.runs
     ]
     assert len(growth_charts(replace(session, runs=tuple(bent)))) == 1, "no prediction is drawn"

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from at_work import NEW, OLD, interference, write_scaling
 from everything import a_run, a_session, everything, growing
+from runs import with_parts
 from sessions import FIXTURES, with_metrics
 
 from recovery.analysis.growth import growth_curves, stored_fits
@@ -23,15 +24,16 @@ from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
 from recovery.report.html.svg import flame_graph
+from recovery.report.json_report import to_json
 from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.stack_tables import chain_tables, hottest_tables
 from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
-from recovery.report.stored_session import load_session, to_json
 from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY
 from recovery.report.tables import SECTIONS, all_tables
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
+from recovery.storage.sessions import load_session
 
 SESSION = load_session(FIXTURES / "sessions" / "three-versions")
 
@@ -105,7 +107,9 @@ def test_a_limit_adds_its_column_to_the_runs(limits: Limits, columns: dict[str, 
 
 
 def test_phases_beside_the_start_are_in_a_note() -> None:
-    runs = tuple(replace(run, beside=(Phase("rollback", 1.0, 1.0 + run.number),)) for run in everything().runs)
+    runs = tuple(
+        with_parts(run, background_phases=(Phase("rollback", 1.0, 1.0 + run.number),)) for run in everything().runs
+    )
     table = phase_table(replace(everything(), runs=runs))
     assert table is not None
     measured = [run.number for run in runs if run.verdict is Verdict.MEASURED]
@@ -134,7 +138,7 @@ def test_the_claim_that_only_modified_files_are_opened(
     """MariaDB 10.11 opens every file to ask for its size. One start that reads one more file refutes the claim."""
     start = a_run(1, ("5.7.22", "cold"), 4.0)
     runs = tuple(
-        replace(
+        with_parts(
             start, number=number, tablespaces_opened=opens, opened_unmodified=opens - 100,
             tablespaces_read=reads, read_unmodified=reads - 100, crash_proof="proof" if crash else None,
         )
@@ -162,7 +166,7 @@ def test_a_prediction_by_a_straight_line_has_an_interval() -> None:
 
 def test_two_points_leave_fit_and_prediction_untested() -> None:
     session = growing(1_000_000)
-    runs = tuple(run for run in session.runs if run.tables != 10_000)
+    runs = tuple(run for run in session.runs if run.contents.tables_found != 10_000)
     growth, forms, predicted = scale_tables(replace(session, runs=runs))
     needs = [note for note in growth.notes if note.startswith("5.7.22 cold, 8.0.31 cold: the test of")]
     assert [re.findall(r"needs at least (\d)", note) for note in needs] == [["3"], ["2"]]
@@ -180,7 +184,9 @@ def test_single_runs_give_no_line() -> None:
 def test_the_peak_memory_that_each_table_adds() -> None:
     session = growing()
     runs = tuple(
-        replace(run, metrics={**run.metrics, "peak_memory_bytes": 50_000_000.0 + 1650 * (run.tables or 0)})
+        replace(
+            run, metrics={**run.metrics, "peak_memory_bytes": 50_000_000.0 + 1650 * (run.contents.tables_found or 0)}
+        )
         for run in session.runs
     )
     *_, memory = scale_tables(replace(session, runs=runs))
@@ -205,9 +211,9 @@ CHAINS = (
     CallChain("first query", "main thread", ("main", "too short a phase"), 1, 1),
 )
 MEASURED = a_run(1, ("5.7.22", "cold"), 4.0)
-SAMPLED = replace(
-    a_run(2, ("5.7.22", "cold"), 40.0, repeat=2), verdict=Verdict.SAMPLED, sampled_by="eu-stack", samples=82,
-    chains=CHAINS, stacks="stacks/last.folded",
+SAMPLED = with_parts(
+    a_run(2, ("5.7.22", "cold"), 40.0, repeat=2), verdict=Verdict.SAMPLED, program="eu-stack", count=82,
+    chains=CHAINS, file="stacks/last.folded",
 )  # fmt: skip
 FRAMES: Folded = Counter({("discovery", "main thread", "main", '<&">'): 3, ("redo apply", "main thread", "main"): 1})
 
@@ -228,7 +234,7 @@ def test_the_most_frequent_chains_of_each_phase_are_shown() -> None:
 @pytest.mark.parametrize(("samples", "share"), [(19, "7 of 19"), (20, "35.0 %")])
 def test_a_share_needs_twenty_samples(samples: int, share: str) -> None:
     chain = CallChain("discovery", "main thread", ("main", "pread"), 7, samples)
-    session = a_session((replace(SAMPLED, chains=(chain,), hottest=(HotFunction("pread", 7, 7, samples),)),))
+    session = a_session((with_parts(SAMPLED, chains=(chain,), hottest=(HotFunction("pread", 7, 7, samples),)),))
     (functions,) = hottest_tables(session)
     assert functions.rows[0][1:] == (share, share)
     (chains,) = chain_tables(session)
@@ -276,14 +282,14 @@ def test_hottest_functions_of_old_sessions_come_from_their_stacks(kept_sessions:
 def test_stacks_outside_the_session_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.folded").write_text(folded_text(FRAMES))
     store = SessionStore.create(tmp_path, replace(a_session((SAMPLED,)), runs=()))
-    store.append(replace(SAMPLED, stacks="../elsewhere.folded"))
+    store.append(with_parts(SAMPLED, file="../elsewhere.folded"))
     assert (store.folder / "../elsewhere.folded").is_file()
-    assert load_session(store.folder).runs[0].hottest == ()
+    assert load_session(store.folder).runs[0].stacks.hottest == ()
 
 
 @pytest.mark.parametrize("program", ["perf", "eu-stack"])
 def test_threads_that_wait_for_storage_are_invisible_to_perf(program: str) -> None:
-    (table,) = chain_tables(a_session((replace(SAMPLED, sampled_by=program),)))
+    (table,) = chain_tables(a_session((with_parts(SAMPLED, program=program),)))
     assert any("waits for its storage" in note for note in table.notes) == (program == "perf")
 
 
@@ -355,7 +361,7 @@ def test_what_was_not_set_or_is_not_known_is_left_out() -> None:
 
 def test_commands_that_differ_in_the_socket_only_are_shown_once() -> None:
     runs = tuple(
-        replace(run, clients={"load": f"sysbench --mysql-socket=/tmp/recovery-ab/{run.number}/mysqld.sock run"})
+        with_parts(run, clients={"load": f"sysbench --mysql-socket=/tmp/recovery-ab/{run.number}/mysqld.sock run"})
         for run in SESSION.runs[:3]
     )
     table = clients_table(replace(SESSION, runs=runs))
@@ -388,7 +394,7 @@ def test_text_is_rendered_without_modules_that_have_nothing_to_show(
 import sys
 from pathlib import Path
 from recovery.report import text
-from recovery.report.stored_session import load_session
+from recovery.storage.sessions import load_session
 text.render(load_session(Path(sys.argv[1])))
 print(*(name.removeprefix("recovery.report.") for name in sys.modules if name.startswith("recovery.report.")))
 """

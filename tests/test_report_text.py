@@ -17,6 +17,7 @@ from everything import a_run, a_session, everything, growing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from runs import with_parts
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.warnings import findings
@@ -30,14 +31,14 @@ from recovery.report.html.phase_bars import phases_chart
 from recovery.report.html.read_charts import floor_chart
 from recovery.report.html.svg import Chart
 from recovery.report.startup_tables import floor_table, phase_table
-from recovery.report.stored_session import load_session
 from recovery.report.summary_text import answers, seconds_with_digits
+from recovery.storage.sessions import load_session
 
 SESSION = load_session(FIXTURES / "sessions" / "three-versions")
 COLD = a_run(1, ("5.7.22", "cold"), 41.0)
 WARM = a_run(2, ("5.7.22", "warm"), 6.2)
 TRACED = dict.fromkeys(("tablespaces_opened", "tablespaces_modified", "tablespaces_read", "opened_unmodified"))
-UNTRACED: Run = replace(COLD, **TRACED)  # type: ignore[arg-type]
+UNTRACED: Run = with_parts(COLD, **TRACED)
 VOID = replace(COLD, verdict=Verdict.VOID, reason="somebody else killed it.")
 FAILED = replace(VOID, number=2, verdict=Verdict.FAILED)
 
@@ -52,14 +53,14 @@ def of(*runs: Run) -> str:
 def test_of_many_short_phases_the_two_longest_are_named() -> None:
     names = ("buffer pool", "system files", "redo scan", "redo apply", "validation", "dictionary")
     phases = tuple(Phase(name, 1.0 * number, 1.1 * number + 1) for number, name in enumerate(names))
-    assert "cold: 1.50 s dictionary, 1.40 s validation;" in of(replace(UNTRACED, phases=phases))
+    assert "cold: 1.50 s dictionary, 1.40 s validation;" in of(with_parts(UNTRACED, phases=phases))
 
 
 CHECKED = (Phase("dictionary read", 0.0, 20.0, True), Phase("file check", 20.0, 41.0, True))
 
 
 def test_an_estimated_boundary_is_marked_in_the_answer_and_in_the_table() -> None:
-    new = replace(UNTRACED, version="8.0.31", phases=CHECKED)
+    new = with_parts(UNTRACED, version="8.0.31", phases=CHECKED)
     assert "cold: ~21.0 s file check, ~20.0 s dictionary read;" in of(new)
     table = phase_table(a_session((new,)))
     assert table is not None
@@ -72,7 +73,7 @@ def test_an_estimated_boundary_is_marked_in_the_answer_and_in_the_table() -> Non
 
 def test_starts_of_which_some_hide_the_boundary_are_summed_up_as_one_phase() -> None:
     joined = (Phase("dictionary read + file check", 0.0, 40.0),)
-    runs = (replace(UNTRACED, phases=CHECKED), replace(UNTRACED, number=2, phases=joined))
+    runs = (with_parts(UNTRACED, phases=CHECKED), with_parts(UNTRACED, number=2, phases=joined))
     table = phase_table(a_session(runs))
     assert table is not None
     assert (table.headers[2:], table.rows[0][2:3]) == (("dictionary read + file check", "named"), ("40.50",))
@@ -84,7 +85,7 @@ def test_a_session_whose_logs_hide_the_phases_says_how_to_see_them() -> None:
         Phase("innodb initialization", 0.0, 30.0),
         Phase("dictionary read + file check + rest to ready", 30.0, 41.0),
     )
-    found = of(replace(UNTRACED, version="8.0.31", phases=hidden))
+    found = of(with_parts(UNTRACED, version="8.0.31", phases=hidden))
     assert "cold: 30.0 s innodb initialization" in found
     assert "The log shows more phases with log_error_verbosity=3" in found
     assert "log_error_verbosity" not in of(UNTRACED)
@@ -112,8 +113,8 @@ READS = "61.5 kB in 1.8 reads for each table"
             "100 of them modified.",
         ),
         ((UNTRACED,), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
-        ((replace(UNTRACED, phases=()),), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}."),
-        ((with_metrics(replace(UNTRACED, phases=()), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
+        ((with_parts(UNTRACED, phases=()),), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}."),
+        ((with_metrics(with_parts(UNTRACED, phases=()), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
         ((VOID,), "5.7.22: nothing was measured (1 void run): somebody else killed it."),
         ((), "5.7.22: nothing was measured."),
     ],
@@ -142,7 +143,7 @@ def test_the_answer_mentions_what_is_unusual(runs: tuple[Run, ...], words: str) 
 def of_versions(seconds: Mapping[str, Sequence[float]]) -> str:
     pairs = [(version, each) for version, several in seconds.items() for each in several]
     runs = [
-        replace(a_run(number, (version, "cold"), each), phases=()) for number, (version, each) in enumerate(pairs, 1)
+        with_parts(a_run(number, (version, "cold"), each), phases=()) for number, (version, each) in enumerate(pairs, 1)
     ]
     return of(*runs)
 
@@ -268,7 +269,7 @@ def test_there_is_no_prediction_if_its_test_fails(share: float, side: str) -> No
     )
     assert ", and so 307 s (300 s to 315 s) with 1,000,000 (tested at 50,000: 16.5 s measured, " in straight
     runs = tuple(
-        with_metrics(run, startup_s=share * run.metrics["startup_s"]) if run.tables == 50_000 else run
+        with_metrics(run, startup_s=share * run.metrics["startup_s"]) if run.contents.tables_found == 50_000 else run
         for run in session.runs
     )
     bent = answers(replace(session, runs=runs))[0]
@@ -312,7 +313,7 @@ def test_the_answer_has_some_of_very_many_cells() -> None:
 def with_strings(outside: str) -> Session:
     """The fixture with this text in every place that a user, a server or a host fills."""
     runs = tuple(
-        replace(run, reason=outside, log=outside, cold_means=outside, version=outside) for run in SESSION.runs[6:9]
+        with_parts(run, reason=outside, log=outside, means=outside, version=outside) for run in SESSION.runs[6:9]
     )
     return replace(
         SESSION,

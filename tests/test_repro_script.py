@@ -17,8 +17,8 @@ from recovery.analysis.summary import summarise
 from recovery.cli.bug_finding import Finding, find
 from recovery.cli.bundle_scripts import repro_script
 from recovery.model import Layout, Schema, Session
-from recovery.report.stored_session import load_session
 from recovery.report.summary_text import seconds_with_digits, slowest_start
+from recovery.storage.sessions import load_session
 from recovery.workload.inserts import HEARTBEAT, insert_statements
 from recovery.workload.schema import script_statements
 

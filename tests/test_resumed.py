@@ -30,7 +30,6 @@ from recovery.experiments import EXPERIMENTS
 from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
 from recovery.model import Cache, Schema, Session, Verdict, startup_specs
-from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, load_session
 from recovery.session.plan import (
     PLAN_FILE,
     StoredPlan,
@@ -43,6 +42,7 @@ from recovery.session.prepare import plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, open_resumed, sweep_results
 from recovery.session.store import SessionStore
+from recovery.storage.sessions import LOCK_FILE, REPORT_FILE, load_session
 
 DISK_FULL = ServerFailedError("errno 28")
 STOPPED = "somebody stopped it: the time is not the server's alone"

@@ -22,17 +22,19 @@ from recovery.errors import (
     StorageFailedError,
     TrialVoidError,
 )
-from recovery.experiments.bench import Bench, Contents
-from recovery.experiments.experiment import Experiment, LoadRecord, Measurement, judge_recovery
+from recovery.experiments.bench import Bench
+from recovery.experiments.experiment import Experiment, judge_recovery
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.storage import DATA, WritableFolder
 from recovery.model import (
     Cache,
     ColdProof,
+    Contents,
     ExtraRun,
     Flavor,
+    LoadRecord,
+    Measurement,
     ReadFloor,
-    ResourceUsage,
     Schema,
     Session,
     StackSamples,
@@ -45,7 +47,6 @@ from recovery.model import (
     startup_specs,
 )
 from recovery.mysqld.read_floor import FloorTimes
-from recovery.report.stored_session import find_session, load_session
 from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import DatadirSpec, build_variants, make_plan
@@ -54,6 +55,7 @@ from recovery.session.request import Request
 from recovery.session.resume import ResumedSession, stored_plan
 from recovery.session.run import TrialLoop, open_store, store_artifacts
 from recovery.session.store import empty_run, run_from_measurement, session_from_request
+from recovery.storage.sessions import find_session, load_session
 
 VERSION = Version(Flavor.MYSQL, (5, 7, 22))
 GONE = ServerFailedError("it does not come back")
@@ -67,6 +69,7 @@ class FakeBench:
         self.schema = Schema(9)
         self.description = {"source": "a fake"}
         self.notes: list[str] = []
+        self.run_notes: list[str] = []
         self.cpus_shared = False
         self.can_recover = True
         self.stopped_cleanly = True
@@ -81,6 +84,7 @@ class FakeBench:
 
     def configure(self, variant: Variant, *, extra: ExtraRun | None = None, repeat: int = 1) -> None:
         self.can_recover = True
+        self.run_notes.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -105,12 +109,14 @@ def session_of(
         log = bench.server.logdir / "timed.err"
         log.write_text("ready for connections\n")
         seconds = step if isinstance(step, float) else 4.0
-        startup = Startup(
-            seconds, seconds + 0.1, "Database was not shutdown normally!", ResourceUsage(read_bytes=5), log
-        )
+        startup = Startup(crash_proof="Database was not shutdown normally!")
+        metrics = {"startup_s": seconds, "first_query_s": seconds + 0.1, "read_bytes": 5.0}
         contents = Contents(tables_expected=9, tables_found=9, rows_expected=1, rows_found=1, rows_lost=0)
-        samples = step if isinstance(step, StackSamples) else None
-        return Measurement(startup=startup, previous_exit="signal 9", contents=contents, samples=samples)
+        stacks = StackSamples()
+        if isinstance(step, StackSamples):
+            stacks = step
+            bench.run_notes[:] = [] if step.count == 4 else [f"{step.count} stacks"]
+        return Measurement(metrics=metrics, startup=startup, previous_exit="signal 9", contents=contents, stacks=stacks)
 
     name, specs = "cold-recovery", startup_specs((Cache.COLD,))
     how = cast(Any, measure)
@@ -280,36 +286,36 @@ def test_a_failed_trial_keeps_the_log_of_an_earlier_start(tmp_path: Path) -> Non
 
 
 TRIAL = Trial(1, VERSION, Variant("cold", Cache.COLD), 1)
-USAGE = ResourceUsage(read_bytes=5, read_requests=10, cpu_s=0.5, cache_grown_bytes=7, group_memory_bytes=9)
-USED = {"read_bytes": 5, "read_requests": 10, "reads_per_s": 2.5, "cpu_s": 0.5, "group_memory_bytes": 9}
 
 
 def test_a_timed_start_becomes_a_run() -> None:
-    startup = Startup(3.0, 4.0, "crashed", USAGE, Path("x.err"), ready_lag_s=0.1, scan_threads=8)
+    startup = Startup(crash_proof="crashed", ready_lag_s=0.1, scan_threads=8)
     contents = Contents(tables_expected=9, tables_found=8, rows_expected=3, rows_found=2, rows_lost=1)
     run = run_from_measurement(
         TRIAL,
         Measurement(
-            startup=startup, previous_exit="signal 9", cold=ColdProof("fadvise", 64, 0.1), contents=contents,
-            flushed_by="drop_caches",
+            metrics={"startup_s": 3.123456789, "read_bytes": 5_668_179_968},
+            startup=startup,
+            previous_exit="signal 9",
+            cold=ColdProof("fadvise", 64, 0.1),
+            contents=contents,
         ),
-    )  # fmt: skip
-    assert (run.crash_proof, run.exit_signal) == ("crashed", "signal 9")
-    assert run.metrics == {"startup_s": 3.0, "first_query_s": 4.0, **USED}
-    assert (run.cache_grown_bytes, run.ready_lag_s, run.scan_threads) == (7, 0.1, 8)
-    assert (run.tables, run.rows_expected, run.rows_found) == (8, 3, 2)
-    assert (run.cold_means, run.resident_before_bytes, run.warmups) == ("fadvise", 64, None)
-    unproved = run_from_measurement(TRIAL, Measurement(flushed_by="drop_caches", warm=WarmProof(2, 0.5, 0.75)))
-    assert (unproved.cold_means, unproved.resident_before_bytes, unproved.metrics) == ("drop_caches", None, {})
-    assert (unproved.warmups, unproved.resident_share, unproved.resident_share_after) == (2, 0.5, 0.75)
+    )
+    assert (run.startup.crash_proof, run.previous_exit) == ("crashed", "signal 9")
+    assert run.metrics == {"startup_s": 3.123457, "read_bytes": 5_668_179_968}, "whole numbers are not rounded"
+    assert (run.startup.ready_lag_s, run.startup.scan_threads) == (0.1, 8)
+    assert (run.contents.tables_found, run.contents.rows_expected, run.contents.rows_found) == (8, 3, 2)
+    assert (run.cold.means, run.cold.resident_bytes, run.warm.warmups) == ("fadvise", 64, None)
+    unproved = run_from_measurement(TRIAL, Measurement(cold=ColdProof("drop_caches"), warm=WarmProof(2, 0.5, 0.75)))
+    assert (unproved.cold.means, unproved.cold.resident_bytes, unproved.metrics) == ("drop_caches", None, {})
+    assert (unproved.warm.warmups, unproved.warm.resident_share, unproved.warm.resident_share_after) == (2, 0.5, 0.75)
 
 
 def test_a_load_becomes_a_run() -> None:
-    load = LoadRecord(seconds=4.0, usage=USAGE, clients={"sysbench": "1.0"}, raw=Path("looks.csv.gz"))
+    load = LoadRecord(clients={"sysbench": "1.0"}, raw="samples.csv.gz")
     run = run_from_measurement(TRIAL, Measurement(metrics={"qps": 1234.56789}, load=load, observations={"says": "ok"}))
-    assert run.metrics == {"qps": 1234.568, **USED}
-    assert (run.clients, run.told) == ({"sysbench": "1.0"}, {"says": "ok"})
-    assert run.cache_grown_bytes is None, "others may have filled the cache during a load"
+    assert run.metrics == {"qps": 1234.568}
+    assert (run.load.clients, run.observations) == ({"sysbench": "1.0"}, {"says": "ok"})
 
 
 @pytest.mark.parametrize(
@@ -360,15 +366,16 @@ def test_the_floor_is_stored_with_its_variants(tmp_path: Path) -> None:
 
 
 def test_gaps_in_stacks_are_noted_and_empty_stacks_are_not_stored(tmp_path: Path) -> None:
-    full = StackSamples("perf", 3, (), "main 3\n", note="perf was full")
-    empty = StackSamples("perf", 0, (), "", note="perf saw nothing")
-    loop, _, _ = session_of(tmp_path, [full, empty, replace(full, note="")])
+    file = tmp_path / "main.folded"
+    file.write_text("main 3\n")
+    full, empty = StackSamples("perf", 3, file=str(file)), StackSamples("perf", 0)
+    loop, _, _ = session_of(tmp_path, [full, empty, replace(full, count=4)])
     loop.run()
     session = stored(tmp_path)
-    assert session.notes[-2:] == ("5.7.22, run 1: perf was full", "5.7.22, run 2: perf saw nothing")
+    assert session.notes[-2:] == ("5.7.22, run 1: 3 stacks", "5.7.22, run 2: 0 stacks")
     names = ["stacks/001-5.7.22-cold-1.folded", None, "stacks/003-5.7.22-cold-3.folded"]
-    assert [run.stacks for run in session.runs] == names
-    assert [run.samples for run in session.runs] == [3, 0, 3]
+    assert [run.stacks.file for run in session.runs] == names
+    assert [run.stacks.count for run in session.runs] == [3, 0, 4]
 
 
 @pytest.mark.parametrize(("shared", "cpus"), [(False, 3), (True, None)])

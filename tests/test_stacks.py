@@ -244,13 +244,15 @@ def sampler_of(pid: int, folder: Path, programs: tuple[str, ...] = ("eu-stack",)
     return StackSampler(programs, Path(f"/proc/{pid}/exe").resolve().name, folder / "stacks")
 
 
-def sampled(folder: Path, name: str, is_enough: Callable[[StackSampler], bool]) -> StackSamples:
+def sampled(
+    folder: Path, name: str, is_enough: Callable[[StackSampler], bool], note: Callable[[str], None] = print
+) -> StackSamples:
     """Samples of a process that rests, since the host was started: `PERF` has fixed times on its clock."""
     with process(RESTS) as pid:
         sampling = sampler_of(pid, folder, (name,))
         with sampling.of(pid):
             until(lambda: is_enough(sampling), "the output of the program")
-        return sampling.seen(pid, since=0.0, phases=(Phase("rest to ready", 0.0, 600.0),))
+        return sampling.samples(pid, since=0.0, phases=(Phase("rest to ready", 0.0, 600.0),), note=note)
 
 
 def has_complained(sampling: StackSampler) -> bool:
@@ -284,11 +286,12 @@ def test_a_full_recording_is_noted(bin_folder: Path, tmp_path: Path) -> None:
     """perf then ends by itself, successfully."""
     script = f'case "$*" in *" script "*) cat <<\'END\'\n{PERF}END\n;; *) for last; do :; done; : > $last;; esac'
     shell_script(bin_folder / "perf", script)
-    full = sampled(tmp_path, "perf", has_recorded)
-    assert full.sample_count == 2
-    assert full.note.startswith("perf had recorded 1G after ")
+    notes: list[str] = []
+    assert sampled(tmp_path, "perf", has_recorded, notes.append).count == 2
+    assert notes.pop().startswith("perf had recorded 1G after ")
     shell_script(bin_folder / "perf", f'{script}\ncase "$*" in *" record "*) exec sleep 600;; esac')
-    assert sampled(tmp_path, "perf", is_recording).note == ""
+    sampled(tmp_path, "perf", is_recording, notes.append)
+    assert notes == []
 
 
 def test_work_begins_once_perf_has_attached(bin_folder: Path, tmp_path: Path) -> None:
@@ -321,10 +324,10 @@ def test_a_task_without_samples_has_a_note(bin_folder: Path, tmp_path: Path) -> 
     monitor = TaskMonitor(cast(Bench, bench))
     with monitor.sampler, monitor.measured():
         pass
-    found = monitor.stacks("Q2")
-    assert found is not None
-    assert (found.sample_count, found.chains, found.folded) == (0, (), "")
-    assert re.fullmatch(r"perf took no stack trace of the server, in [\d.e-]+ s of Q2", found.note)
+    notes: list[str] = []
+    found = monitor.stacks("Q2", notes.append)
+    assert (found.count, found.chains, found.file) == (0, (), None)
+    assert re.fullmatch(r"perf took no stack trace of the server, in [\d.e-]+ s of Q2", notes[0])
 
 
 COUNTS = """
@@ -356,14 +359,15 @@ def test_a_sample_belongs_to_the_phase_in_which_the_process_was_stopped(
         assert os.waitid(os.P_PID, pid, stops) is None, "nobody takes it for a stop by others"
         begins = [*map(float, written.read_text().splitlines()[:-1]), math.inf]
         phases = [Phase(f"{start}", start, end) for start, end in pairwise(begins)]
-        found = sampling.seen(pid, since=0.0, phases=phases)
-    folded = parse_folded(found.folded)
+        found = sampling.samples(pid, since=0.0, phases=phases, note=print)
+    folded = parse_folded(Path(found.file or "").read_text())
     numbers = {phase.name: number for number, phase in enumerate(phases)}
     attributed = sorted(numbers[frames[0]] for frames in folded)
     last_written = [numbers[line] for line in seen.read_text().split()]
     assert {phase - last for phase, last in zip(attributed, last_written, strict=True)} <= {0, 1}
     assert {frames[-2:] for frames in folded} == {("main", "read")}
-    assert found.sample_count >= 3
+    assert found.count is not None
+    assert found.count >= 3
 
 
 def test_a_sample_of_a_server_that_is_given_up_is_not_waited_for(bin_folder: Path, tmp_path: Path) -> None:

@@ -140,9 +140,9 @@ def test_the_meter_counts_reads_and_cpu_time(tmp_path: Path) -> None:
         assert len(file.read()) == 1 << 20
     use_cpu(0.1)
     found = meter.read()
-    assert (found.read_bytes or 0) >= 1 << 20
-    assert (found.cpu_s or 0) > 0.02
-    assert found.cache_grown_bytes is not None
+    assert found["read_bytes"] >= 1 << 20
+    assert found["cpu_s"] > 0.02
+    assert "cache_grown_bytes" in found
     assert procfs.process_activity(os.getpid()) not in (None, before)
 
 
@@ -157,7 +157,7 @@ def test_reads_of_the_device_are_counted_only_if_nobody_else_reads(
     meter = UsageMeter(os.getpid(), Device(stat_path=stat))
     stat.write_text(f"130 0 {8000 + (1_000_000 + others) // 512} 0 0 0 0 0 0 0 0")
     found = meter.read()
-    assert (found.read_bytes, found.read_requests) == (1_000_000, requests)
+    assert (found.get("read_bytes"), found.get("read_requests")) == (1_000_000, requests)
 
 
 def test_samples_have_no_reads_of_the_device_if_others_read_too(
@@ -169,7 +169,7 @@ def test_samples_have_no_reads_of_the_device_if_others_read_too(
         stat.write_text("100 0 8000 0 0 0 0 0 0 0 0")
         with StartupSampler(os.getpid(), Device(stat_path=stat), since_s=time.monotonic()) as sampler:
             stat.write_text(f"130 0 {sectors} 0 0 0 0 0 0 0 0")
-        assert (sampler.usage.read_requests is not None) == has_reads
+        assert ("read_requests" in sampler.usage) == has_reads
         assert ("read_requests" in sampler.timeline.columns) == has_reads
 
 
@@ -184,7 +184,7 @@ def test_a_sleeping_process_shows_no_activity(idle: int) -> None:
 def test_a_process_that_has_ended_has_no_usage() -> None:
     assert procfs.process_activity(NO_SUCH_PROCESS) is None
     gone = UsageMeter(NO_SUCH_PROCESS, NO_DEVICE).read()
-    assert (gone.read_bytes, gone.cpu_s) == (None, None)
+    assert gone.keys() <= {"cache_grown_bytes"}
     load = BackgroundLoadMeter(NO_SUCH_PROCESS, NO_DEVICE).read()
     assert (load.others_cpu_s, load.throttled_s) == (None, None)
     with StartupSampler(NO_SUCH_PROCESS, NO_DEVICE, since_s=time.monotonic()) as sampler:

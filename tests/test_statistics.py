@@ -29,7 +29,7 @@ from recovery.analysis.statistics import (
     t975,
     t_two_sided_p,
 )
-from recovery.report.stored_session import load_session
+from recovery.storage.sessions import load_session
 
 # --- Distributions
 

@@ -12,25 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs import make_run
 from sessions import seconds
 
 import recovery
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, RecoveryError
 from recovery.model import Phase, Run, Session, Verdict
-from recovery.report.stored_session import LOCK_FILE, REPORT_FILE, find_session, load_session, to_json
+from recovery.report.json_report import to_json
 from recovery.session.store import REPORT_INTERVAL_S, SessionStore, check_results_folder
+from recovery.storage.format import session_to_json
+from recovery.storage.sessions import LOCK_FILE, REPORT_FILE, find_session, load_session
 
 PROMISED = {
-    "version", "flavor", "variant", "repeat", "verdict", "startup_s", "first_query_s", "phases", "tables",
-    "tablespaces_opened", "tablespaces_modified", "read_bytes", "read_requests", "resident_before_bytes",
-    "cache_grown_bytes", "rows_expected", "rows_found", "log",
+    "number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at", "log", "metrics",
+    "host_activity", "timeline", "previous_exit", "observations",
 }  # fmt: skip
 
 
 def a_run(number: int, startup_s: float | None = 1.5, verdict: Verdict = Verdict.MEASURED) -> Run:
     phases = (Phase("redo", 0.1, 0.4),)
-    return Run(
+    return make_run(
         number,
         "5.7.22",
         "mysql",
@@ -83,15 +85,15 @@ def test_a_session_is_read_back_as_it_was_stored(store: SessionStore) -> None:
 
 def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
     store.append(a_run(1))
-    store.finish()
+    store.finish(to_json)
     report = stored(store.folder)
-    assert report["format"] == 1
+    assert report["format"] == 2
     assert {"scenario", "environment", "settings", "runs", "summaries", "findings"} <= report.keys()
     assert report["runs"][0].keys() >= PROMISED
     assert report["runs"][0]["verdict"] == "measured"
-    assert report["runs"][0]["tablespaces_opened"] is None
-    assert report["summaries"][0]["mean_s"] == 1.5
-    assert report["summaries"][0]["stdev_s"] is None
+    assert "opened_files" not in report["runs"][0], "it was not traced"
+    assert report["summaries"][0]["mean"] == 1.5
+    assert report["summaries"][0]["stdev"] is None
     assert report["findings"] == []
 
 
@@ -102,9 +104,9 @@ def test_a_run_is_stored_without_computing_the_report_each_time(
 
     def recorded(session: Session) -> bytes:
         reports.append(session)
-        return to_json(session)
+        return session_to_json(session)
 
-    monkeypatch.setattr("recovery.session.store.to_json", recorded)
+    monkeypatch.setattr("recovery.session.store.session_to_json", recorded)
     now_s = [store._report_due_s - REPORT_INTERVAL_S]
     monkeypatch.setattr("recovery.session.store.time.monotonic", lambda: now_s[0])
     for number in range(1, 50):
@@ -125,9 +127,9 @@ def test_a_report_that_takes_long_is_written_the_less_often(
     def slow(session: Session) -> bytes:
         reports.append(now_s[0])
         now_s[0] += 7.0
-        return to_json(session)
+        return session_to_json(session)
 
-    monkeypatch.setattr("recovery.session.store.to_json", slow)
+    monkeypatch.setattr("recovery.session.store.session_to_json", slow)
     monkeypatch.setattr("recovery.session.store.time.monotonic", lambda: now_s[0])
     for number in range(1, 200):
         store.append(a_run(number))
@@ -150,13 +152,12 @@ def test_a_session_is_running_until_it_has_another_status(status: str, store: Se
 
 
 @pytest.mark.parametrize("figure", ["startup_s", "qps", "recovery_s"])
-def test_every_report_has_findings_from_the_beginning(figure: str, tmp_path: Path) -> None:
+def test_a_report_has_findings_once_the_session_has_ended(figure: str, tmp_path: Path) -> None:
     session = replace(SESSION, figure=figure, settings={"runs": 1})
     store = SessionStore.create(tmp_path, session)
-    assert kinds(store.folder) == ["few-runs"]
     store.append(a_run(1, None, Verdict.FAILED))
-    assert kinds(store.folder) == ["few-runs"]
-    store.finish(status="aborted")
+    assert "findings" not in stored(store.folder)
+    store.finish(to_json, status="aborted")
     assert kinds(store.folder) == ["few-runs"]
 
 
@@ -231,8 +232,8 @@ def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
     store.append(a_run(1))
     change(store.folder, runs=[])
     path = store.folder / where
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(RecoveryError, match=r"written by a newer version of this tool \(format 2\)") as caught:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
+    with pytest.raises(RecoveryError, match=r"written by a newer version of this tool \(format 3\)") as caught:
         load_session(store.folder)
     assert "update" in caught.value.hint
 
@@ -256,7 +257,7 @@ def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: b
         ({"runs": 10_001}, r"10,001 runs \(the limit is 10,000\)"),
         ({"versions": [f"8.0.{number}" for number in range(101)]}, "101 versions"),
         ({"variants": [f"v{number}" for number in range(2_001)]}, "2,001 versions times variants"),
-        ({"measures": {f"m{number}": 1.0 for number in range(1_001)}}, "1,003 names of phases and figures"),
+        ({"metrics": {f"m{number}": 1.0 for number in range(1_001)}}, "1,003 names of phases and figures"),
     ],
 )
 def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes: dict[str, Any], message: str) -> None:
@@ -264,7 +265,7 @@ def test_a_session_larger_than_a_report_is_refused(store: SessionStore, changes:
     store.finish()
     (run,) = stored(store.folder)["runs"]
     runs = [{**run, "number": number + 1} for number in range(changes.pop("runs", 1))]
-    runs[0]["measures"] = changes.pop("measures", {})
+    runs[0]["metrics"] |= changes.pop("metrics", {})
     change(store.folder, runs=runs, **changes)
     with pytest.raises(RecoveryError, match=f"has {message}"):
         load_session(store.folder)

@@ -10,6 +10,7 @@ from statistics import NormalDist
 
 import pytest
 from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
+from runs import make_run, with_parts
 from schema_check import violations
 from sessions import FIXTURES, seconds
 
@@ -29,9 +30,10 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.model import STARTUP_METRIC, Axis, HostActivity, Run, Session, Verdict
+from recovery.report.json_report import to_json
 from recovery.report.metric_tables import axis_tables, runs_table, summary_tables, version_tables
-from recovery.report.stored_session import load_session, to_json
 from recovery.report.summary_text import answers
+from recovery.storage.sessions import load_session
 
 # --- Starts
 
@@ -96,10 +98,10 @@ def test_reads_of_runs_in_which_others_read_are_not_the_servers(
     others: tuple[int | None, int | None], settings: dict[str, str | int | float | bool | None], expected: float | None
 ) -> None:
     runs = [
-        Run(
-            number, "5.7.22", "mysql", "warm", 1, Verdict.MEASURED, tables=100,
+        make_run(
+            number, "5.7.22", "mysql", "warm", 1, Verdict.MEASURED, tables_found=100,
             metrics={"read_bytes": 1_000_000, "read_requests": requests},
-            around=HostActivity(1.0, others_read_bytes=read),
+            host_activity=HostActivity(1.0, others_read_bytes=read),
         )
         for number, requests, read in zip((1, 2), (200, 400), others, strict=True)
     ]  # fmt: skip
@@ -197,11 +199,10 @@ def test_stored_summaries_keep_the_schema(name: str) -> None:
     session = SMALL[name]()
     report = json.loads(to_json(session))
     assert violations(report) == []
-    assert report["summaries"] == []
-    assert len(report["measures"]) == len(stored_summaries(session)) > 0
-    assert {one["name"] for one in report["measures"]} >= {session.figure}
+    assert len(report["summaries"]) == len(stored_summaries(session)) > 0
+    assert {one["name"] for one in report["summaries"]} >= {session.figure}
     assert bool(report["contrasts"]) is (name != "metadata")
-    assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["measures"])
+    assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["summaries"])
 
 
 def test_a_session_of_starts_has_no_measures() -> None:
@@ -342,7 +343,7 @@ def test_the_recovery_that_is_ahead_has_the_redo_of_the_users_server() -> None:
 
 def test_a_clean_start_over_the_users_data_says_how_much_redo_it_read() -> None:
     session = own_session(redo_bytes=0, datadir="/var/lib/mysql", inserts=100)
-    clean = replace(session, runs=tuple(replace(one, crash_proof=None) for one in session.runs))
+    clean = replace(session, runs=tuple(with_parts(run, crash_proof=None) for run in session.runs))
     assert redo_sentences(clean) == ["Redo to read: 0 B."]
 
 
@@ -357,4 +358,4 @@ def test_redo_is_a_metric_of_every_start() -> None:
         column = table.headers.index("redo")
         assert "57.0 kB" in {row[column] for row in table.rows}
     stored = json.loads(to_json(session))
-    assert {one["redo_bytes"] for one in stored["runs"]} == {57_000}
+    assert {run["metrics"]["redo_bytes"] for run in stored["runs"]} == {57_000}

@@ -12,6 +12,7 @@ import pytest
 from at_work import SMALL, interference, metadata, write_scaling
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import make_run, with_axis_values, with_parts
 from sessions import with_metrics
 
 from recovery.analysis.summary import all_variant_ratios
@@ -29,10 +30,10 @@ from recovery.model import (
     Verdict,
     parse_version,
 )
-from recovery.report.stored_session import load_session, with_axis_values
 from recovery.session.plan import make_plan
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
+from recovery.storage.sessions import load_session
 
 STEADY = (10.0, 10.1, 9.9, 10.05, 9.95)
 GB = 10**9
@@ -53,13 +54,13 @@ def one(found: Session, kind: str) -> Finding:
 
 def runs_of(times: Sequence[float], *, variant: str = "cold", version: str = "5.7.22", first: int = 1) -> list[Run]:
     return [
-        Run(
+        make_run(
             number, version, "mysql", variant, repeat, Verdict.MEASURED,
             metrics={"startup_s": seconds, "first_query_s": seconds, "reads_per_s": 5000.0,
                      "read_bytes": 5 * GB if variant == "cold" else 10**6},
-            phases=(Phase("validation", 0.0, seconds),), around=HostActivity(seconds=seconds, others_cpu_s=0.01),
-            cold_means="drop_caches" if variant == "cold" else None,
-            resident_before_bytes=0 if variant == "cold" else None,
+            phases=(Phase("validation", 0.0, seconds),), host_activity=HostActivity(seconds=seconds, others_cpu_s=0.01),
+            means="drop_caches" if variant == "cold" else None,
+            resident_bytes=0 if variant == "cold" else None,
         )
         for repeat, (number, seconds) in enumerate(enumerate(times, start=first), start=1)
     ]  # fmt: skip
@@ -80,7 +81,7 @@ COLD, WARM = runs_of(STEADY), runs_of(STEADY, variant="warm", first=6)
 
 def with_run(at: int, **figures: object) -> list[Run]:
     """The cold runs, of which one has other figures."""
-    return [replace(run, **figures) if number == at else run for number, run in enumerate(COLD)]  # type: ignore[arg-type]
+    return [with_parts(run, **figures) if number == at else run for number, run in enumerate(COLD)]
 
 
 def with_size(at: int, read_bytes: int) -> list[Run]:
@@ -88,7 +89,7 @@ def with_size(at: int, read_bytes: int) -> list[Run]:
 
 
 def with_all(**figures: object) -> list[Run]:
-    return [replace(run, **figures) for run in COLD]  # type: ignore[arg-type]
+    return [with_parts(run, **figures) for run in COLD]
 
 
 def cold(*times: float, **settings: int) -> Session:
@@ -97,7 +98,7 @@ def cold(*times: float, **settings: int) -> Session:
 
 def beside_runs(**figures: float) -> Session:
     """A session with this activity during run 4."""
-    return session(with_run(3, around=HostActivity(seconds=10.0, **figures)))  # type: ignore[arg-type]
+    return session(with_run(3, host_activity=HostActivity(seconds=10.0, **figures)))  # type: ignore[arg-type]
 
 
 DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
@@ -120,7 +121,7 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
         (cold(10.0, 10.1, runs=2), "few-runs", ""),
         (session(with_size(1, GB)), "cold-was-not", "Only 1000 MB were read in run 2"),
         (session(with_size(1, 0)), "cold-was-not", "Only 0 MB were read in run 2"),
-        (session(with_all(resident_before_bytes=None)), "cold-not-proved", ""),
+        (session(with_all(resident_bytes=None)), "cold-not-proved", ""),
         (session(with_run(0, ready_lag_s=0.5)), "late-log", ""),
         (beside_runs(others_cpu_s=5.0), "other-cpu-load", "run 4"),
         (beside_runs(others_read_bytes=GB), "other-disk-load", "run 4"),
@@ -154,13 +155,13 @@ def test_a_release_newer_than_those_that_were_tried_has_a_warning(version: str, 
         (cold(10.0, 10.1, 10.2, 10.3, 10.4), "drift"),
         (cold(10.0, 12.2, 10.6, 11.5, 11.1), "drift"),
         (cold(10.0, 11.0, 12.0), "drift"),
-        (session(with_all(resident_before_bytes=None), as_published=True), "cold-not-proved"),  # nothing was counted
+        (session(with_all(resident_bytes=None), as_published=True), "cold-not-proved"),  # nothing was counted
         (session(with_run(0, ready_lag_s=0.05)), "late-log"),
         (session(COLD, WARM), ""),
         # A few ticks of the clock are no load.
-        (session(with_all(around=HostActivity(0.3, others_cpu_s=0.05, steal_s=0.01, throttled_s=0.02))), ""),
+        (session(with_all(host_activity=HostActivity(0.3, others_cpu_s=0.05, steal_s=0.01, throttled_s=0.02))), ""),
         # A limit on CPUs throttles as requested.
-        (session(with_run(3, around=HostActivity(10.0, throttled_s=5.0)), cpus=1), ""),
+        (session(with_run(3, host_activity=HostActivity(10.0, throttled_s=5.0)), cpus=1), ""),
     ],
 )
 def test_a_sound_session_of_starts_has_no_warning(found: Session, absent: str) -> None:
@@ -224,16 +225,14 @@ def test_a_cache_below_this_machine() -> None:
 def test_inodes_stay_warm_without_root_and_the_hint_names_the_cause(
     settings: dict[str, str | bool], environment: dict[str, str | int | float | None], words: str, absent: str
 ) -> None:
-    found = one(
-        replace(session(with_all(cold_means="fadvise"), **settings), environment=environment), "inodes-were-warm"
-    )
+    found = one(replace(session(with_all(means="fadvise"), **settings), environment=environment), "inodes-were-warm")
     assert words in found.hint
     assert absent not in found.hint
 
 
 @pytest.mark.parametrize("trace", [True, False])
 def test_the_hint_of_a_busy_tool_names_the_trace(trace: bool) -> None:
-    busy = with_run(0, around=HostActivity(seconds=10.0, tool_cpu_s=8.0))
+    busy = with_run(0, host_activity=HostActivity(seconds=10.0, tool_cpu_s=8.0))
     assert ("--trace" in one(session(busy, trace=trace), "busy-client").hint) is trace
 
 
@@ -307,7 +306,9 @@ def test_a_buffer_pool_larger_than_memory(pool: int, limit: int | None, warned: 
 
 
 def test_a_slow_start_is_no_warning_about_a_load() -> None:
-    started = changed(LOAD, lambda run: with_metrics(replace(run, ready_lag_s=5.0), startup_s=90.0, first_query_s=91.0))
+    started = changed(
+        LOAD, lambda run: with_metrics(with_parts(run, ready_lag_s=5.0), startup_s=90.0, first_query_s=91.0)
+    )
     assert findings(started) == ()
 
 
@@ -341,7 +342,7 @@ def test_clients_with_an_idle_cpu_are_no_bottleneck() -> None:
 
 def test_a_dump_uses_one_cpu_and_statements_are_not_pinned() -> None:
     dumped = changed(
-        metadata(), lambda run: measured(client_cpus=0.9)(replace(run, clients={"dump": "mariadb-dump"})),
+        metadata(), lambda run: measured(client_cpus=0.9)(with_parts(run, clients={"dump": "mariadb-dump"})),
         numbers=tuple(run.number for run in metadata().runs if run.variant == "dump" and run.version == "5.7.22"),
     )  # fmt: skip
     pinned = replace(dumped, settings={**dumped.settings, "client_cpus": 4})
@@ -457,7 +458,7 @@ def test_a_short_load_and_few_runs() -> None:
 
 def beside(**figures: float) -> Callable[[Run], Run]:
     around = HostActivity(60.0, **figures)  # type: ignore[arg-type]
-    return lambda run: replace(run, around=around)
+    return lambda run: with_parts(run, host_activity=around)
 
 
 @pytest.mark.parametrize(
@@ -481,14 +482,14 @@ def test_other_activity_beside_a_load(change: Callable[[Run], Run], kind: str, t
 )
 def test_a_load_that_was_measured_late(load_s: float, seen_s: float, text: str | None) -> None:
     around = HostActivity(seen_s, tool_cpu_s=0.001)
-    found = changed(LOAD, lambda run: replace(measured(elapsed_s=load_s)(run), around=around))
+    found = changed(LOAD, lambda run: with_parts(measured(elapsed_s=load_s)(run), host_activity=around))
     assert "busy-client" not in kinds(found), "a millisecond of CPU time is rounding"
     assert ("late-measurement" in kinds(found)) is bool(text)
     assert text is None or text in one(found, "late-measurement").text
 
 
 def test_the_server_s_own_activity_is_no_other_load() -> None:
-    unsampled = changed(metadata(), lambda run: replace(run, around=HostActivity(10.0, others_cpu_s=5.0)))
+    unsampled = changed(metadata(), lambda run: with_parts(run, host_activity=HostActivity(10.0, others_cpu_s=5.0)))
     assert "other-cpu-load" in kinds(unsampled), "without a sampler the host's counters are used"
     own = measured(written_bytes_per_s=2e7)
     journal = beside(others_written_bytes=500_000_000)

@@ -201,7 +201,7 @@ def _cells(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetCell]
                     for run in one.runs
                     if run.variant == summary.variant and run.verdict is Verdict.MEASURED
                 ]
-                tables = mean(run.tables for run in runs)
+                tables = mean(run.contents.tables_found for run in runs)
                 seconds = mean(per_table(run, summary.name) for run in runs) if summary.name == STARTUP_METRIC else None
                 price = hosts[name].price_per_hour
                 yield FleetCell(

@@ -92,7 +92,7 @@ def growth_curves(session: Session) -> tuple[Curve, ...]:
         number = session.value_of(variant, TABLES_AXIS)
         if session.cache_of(variant) and number is not None and _NUMBER.fullmatch(number):
             name = variant.removesuffix(f"-{number}")
-            found.setdefault((version, name), []).append((runs[0].tables or int(number), runs))
+            found.setdefault((version, name), []).append((runs[0].contents.tables_found or int(number), runs))
     return tuple(
         Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()
     )

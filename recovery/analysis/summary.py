@@ -34,10 +34,7 @@ _DERIVED_METRICS = {
     "read_bytes_per_s": ("read_bytes", ("first_query_s",)),
 }
 """Metrics that are computed from others where they were not measured: a dividend, and the divisors."""
-_OF_EVERY_RUN = frozenset((
-    "startup_s", "first_query_s", "read_bytes", "read_requests", "reads_per_s", "group_memory_bytes", "cpu_s",
-    "peak_memory_bytes", "before_start_s", "redo_bytes",
-))  # fmt: skip
+_OF_EVERY_RUN = frozenset(name for name, about in METRICS.items() if about.of_every_run)
 
 
 def metric_value(run: Run, name: str) -> float | None:
@@ -56,7 +53,7 @@ def metric_value(run: Run, name: str) -> float | None:
 def per_table(run: Run, name: str) -> float | None:
     """Returns the run's value of a metric, divided by its number of tables."""
     value = run.metrics.get(name)
-    return value / run.tables if value is not None and run.tables else None
+    return value / run.contents.tables_found if value is not None and run.contents.tables_found else None
 
 
 def own_read_requests(session: Session, runs: Iterable[Run], *, for_each_table: bool = False) -> float | None:
@@ -68,9 +65,9 @@ def own_read_requests(session: Session, runs: Iterable[Run], *, for_each_table: 
         run
         for run in runs
         if are_limited
-        or run.around is None
-        or run.around.others_read_bytes is None
-        or are_own_reads(run.metrics.get("read_bytes"), run.around.others_read_bytes)
+        or run.host_activity is None
+        or run.host_activity.others_read_bytes is None
+        or are_own_reads(run.metrics.get("read_bytes"), run.host_activity.others_read_bytes)
     ]
     name = "read_requests"
     return mean(per_table(run, name) if for_each_table else run.metrics.get(name) for run in own)
@@ -169,7 +166,7 @@ def phase_means(session: Session) -> dict[Cell, dict[str, float]]:
     """Returns the mean seconds of each phase by version and variant, without those that have no run with phases."""
     found = {}
     for cell, runs in measured_runs_by_cell(session).items():
-        starts = seconds_of_starts(run.phases for run in runs if run.phases)
+        starts = seconds_of_starts(run.startup.phases for run in runs if run.startup.phases)
         names = sorted_phases(name for start in starts for name in start)
         means = {name: statistics.fmean(start.get(name, 0.0) for start in starts) for name in names}
         if means:
@@ -178,8 +175,6 @@ def phase_means(session: Session) -> dict[Cell, dict[str, float]]:
 
 
 # --- Summaries of a metric
-
-_STATISTICS = ("mean", "median", "min", "max", "stdev", "interval")
 
 
 @dataclass(frozen=True)
@@ -191,7 +186,7 @@ class Summary(EffectFields):
     variant: str
     """As in the session's `variants`."""
     name: str
-    """Name of the metric: `startup_s`, or as in the `measures` of a run."""
+    """Name of the metric: `startup_s`, or as in the `metrics` of a run."""
     unit: str
     """Printed after a value; empty for a plain number."""
     count: int
@@ -268,22 +263,9 @@ def metric_means(session: Session, name: str | None = None) -> dict[Cell, float 
 
 
 def stored_summaries(session: Session) -> list[dict[str, Any]]:
-    """Returns the summaries of all metrics as they are stored under `measures`."""
+    """Returns the summaries of all metrics as they are stored."""
     found = (one for name in metric_names(session) for one in summarise(session, name))
     return [asdict(one) for one in found if one.count or one.name == session.figure_of(one.variant)]
-
-
-def stored_startup_summaries(session: Session) -> list[dict[str, Any]]:
-    """Returns the summaries of the startup time as they are stored under `summaries`."""
-    return [
-        {startup_key(key): value for key, value in asdict(one).items() if key not in ("name", "unit")}
-        for one in summarise(session)
-    ]
-
-
-def startup_key(name: str) -> str:
-    """Returns the stored name of a field of `Summary` under `summaries`, where statistics have their unit: `mean_s`."""
-    return f"{name}_s" if name in _STATISTICS else name
 
 
 # --- Variants: the axes on which they differ, their groups and their names

@@ -47,7 +47,7 @@ class WarmEvidence:
     def shares(self) -> tuple[float, float] | None:
         """Shares of the tables' files in the cache, before and after the start; None if the host does not provide
         them."""
-        before, after = self.run.resident_share, self.run.resident_share_after
+        before, after = self.run.warm.resident_share, self.run.warm.resident_share_after
         return None if before is None or after is None else (before, after)
 
     @property

@@ -200,7 +200,7 @@ def cold_but_cached(session: Session, runs: Runs) -> Mapping[str, object] | None
 
 def cache_below_host(session: Session) -> Iterator[Facts]:
     cached = cache_below_host_text(session.environment)
-    if cached is not None and any(run.cold_means for run in session.runs):
+    if cached is not None and any(run.cold.means for run in session.runs):
         yield "host", {"cached": cached}
 
 
@@ -222,12 +222,12 @@ def cache_below_host_text(host: Mapping[str, object]) -> str | None:
 
 
 def inodes_stayed(session: Session, runs: Runs) -> Mapping[str, object] | None:
-    means = {run.cold_means for run in runs if run.cold_means}
+    means = {run.cold.means for run in runs if run.cold.means}
     return {"hint": _drop_caches_hint(session)} if means == {"fadvise"} else None
 
 
 def cold_not_proved(session: Session, runs: Runs) -> Mapping[str, object] | None:
-    unknown = [run for run in runs if run.cold_means and run.resident_before_bytes is None]
+    unknown = [run for run in runs if run.cold.means and run.cold.resident_bytes is None]
     return {"runs": runs_text(unknown)} if unknown and not session.settings.get("as_published") else None
 
 
@@ -278,25 +278,25 @@ _IGNORED_BYTES = 64 * MIB
 def _others_cpus(run: Run) -> float | None:
     """Returns the CPUs used by others: from the sampler, which knows the clients, or else from the counters at both
     ends of the run. None if that is too little time to be more than rounding."""
-    around = run.around
-    if around is not None and (around.others_cpu_s or 0.0) <= _MIN_CPU_S:
+    activity = run.host_activity
+    if activity is not None and (activity.others_cpu_s or 0.0) <= _MIN_CPU_S:
         return None
     sampled = metric_value(run, "others_cpus")
-    return _time_share(around, lambda activity: activity.others_cpu_s) if sampled is None else sampled
+    return _time_share(activity, lambda during: during.others_cpu_s) if sampled is None else sampled
 
 
 def _others_io_mb(run: Run) -> float | None:
     """Returns the megabytes that others read and wrote, as far as they are many in comparison with the server's own."""
-    around = run.around
-    if around is None:
+    activity = run.host_activity
+    if activity is None:
         return None
     found = 0.0
     for theirs, name, share in (
-        (around.others_read_bytes, "read_bytes", _MAX_OTHERS_READ_RATIO),
-        (around.others_written_bytes, "written_bytes", _MAX_OTHERS_WRITTEN_RATIO),
+        (activity.others_read_bytes, "read_bytes", _MAX_OTHERS_READ_RATIO),
+        (activity.others_written_bytes, "written_bytes", _MAX_OTHERS_WRITTEN_RATIO),
     ):
         total, rate = metric_value(run, name), metric_value(run, f"{name}_per_s")
-        own = (rate or 0.0) * around.seconds if total is None else total
+        own = (rate or 0.0) * activity.seconds if total is None else total
         if (theirs or 0) > max(_IGNORED_BYTES, share * own):
             found += theirs or 0
     return found / 1e6
@@ -318,8 +318,8 @@ def _cpu_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run
     """Returns CPU time as a share of a run's time, unless that is too little to be more than rounding."""
 
     def share(run: Run) -> float | None:
-        found = _time_share(run.around, seconds)
-        return found if run.around is not None and found * run.around.seconds > _MIN_CPU_S else None
+        found = _time_share(run.host_activity, seconds)
+        return found if run.host_activity is not None and found * run.host_activity.seconds > _MIN_CPU_S else None
 
     return share
 
@@ -334,7 +334,8 @@ def program_on_other_device(session: Session, runs: Runs) -> Mapping[str, object
     if not (is_cold and data and program and program != data):
         return None
     shares = (
-        seconds_by_name(run.phases).get(PROCESS_START, 0.0) / (main_value(session, run) or math.inf) for run in runs
+        seconds_by_name(run.startup.phases).get(PROCESS_START, 0.0) / (main_value(session, run) or math.inf)
+        for run in runs
     )
     if (mean(shares) or 0.0) <= _MIN_PROCESS_START_SHARE:
         return None
@@ -378,7 +379,7 @@ def no_idle_cpu(session: Session, runs: Runs) -> Mapping[str, object] | None:
 def _available_client_cpus(session: Session, runs: Sequence[Run]) -> float | None:
     """Returns how many CPUs the clients can use at once: one for each thread, and no more than they are pinned to. A
     dump has one thread, which is not pinned."""
-    if any(_DUMP in run.clients for run in runs):
+    if any(_DUMP in run.load.clients for run in runs):
         return 1.0
     if metric(session.figure).unit != "/s":
         return None
@@ -589,9 +590,9 @@ def newer_release(session: Session) -> Iterator[Facts]:
 def _late_s(run: Run) -> float | None:
     """Returns how late this tool's measurement began in the load of the clients; None if that is not too late."""
     load_s = metric_value(run, "elapsed_s")
-    if run.around is None or load_s is None:
+    if run.host_activity is None or load_s is None:
         return None
-    late_s = load_s - run.around.seconds
+    late_s = load_s - run.host_activity.seconds
     return late_s if late_s > min(_MAX_LATE_S, _MAX_LATE_SHARE * load_s) else None
 
 
@@ -601,7 +602,7 @@ def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
 
 
 def late_log(session: Session, runs: Runs) -> Mapping[str, object] | None:
-    lags = {run: run.ready_lag_s or 0.0 for run in runs}
+    lags = {run: run.startup.ready_lag_s or 0.0 for run in runs}
     late = {
         run: lag for run, lag in lags.items()
         if lag > max(_MAX_READY_LAG_S, _MAX_READY_LAG_SHARE * (main_value(session, run) or 0.0))
@@ -838,7 +839,7 @@ CHECKS: tuple[Check, ...] = (
         "The first run {values}.",
         "The mean includes it. Measure again over the same data directory: a volume that is read for the first time is "
         "slow once, and some storage caches what was read.{warmup}"),
-    Check("log-errors", in_runs(lambda run: run.log_errors, 0),
+    Check("log-errors", in_runs(lambda run: run.startup.log_errors, 0),
         "The server logged up to {largest:,.0f} errors before it was ready: {runs}.",
         "See the log of the run: files that are missing or damaged make a start shorter or longer."),
     Check("outlier", outliers,
@@ -922,6 +923,6 @@ def doubts_by_cell(session: Session) -> dict[Cell, tuple[str, ...]]:
 
 def not_checked(session: Session) -> str | None:
     """Returns what could not be checked because the session does not contain it, as text. Older sessions do not."""
-    if any(run.around is not None for run in session.runs) or not session.runs:
+    if any(run.host_activity is not None for run in session.runs) or not session.runs:
         return None
     return "other activity on the host was not recorded"

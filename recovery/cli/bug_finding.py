@@ -44,16 +44,18 @@ def find(session: Session, slow: Summary | None) -> Finding:
     touched = None if run is None else touched_files(session, slow)
     if run is not None and touched is not None:
         verb, count = touched
-        files = f"all {count:,} files" if count == run.tables else f"{count:,} files"
+        files = f"all {count:,} files" if count == run.contents.tables_found else f"{count:,} files"
         version = without_build(slow.version)
-        text = f"Crash recovery of {version} {verb} {files}, {run.tablespaces_modified or 0:,} were modified"
+        text = (
+            f"Crash recovery of {version} {verb} {files}, {run.opened_files.tablespaces_modified or 0:,} were modified"
+        )
         return Finding(text, verb)
     if (alike := _alike_versions(session, slow)) is not None:
         return alike
     # A variant of the experiment `scale` is named after its tables, too.
     of_tables = TABLES_AXIS in session.cells.get(slow.variant, {})
     variant = (session.cache_of(slow.variant) if of_tables else None) or slow.variant
-    tables = f" with {run.tables:,} tables" if run and run.tables else ""
+    tables = f" with {run.contents.tables_found:,} tables" if run and run.contents.tables_found else ""
     version = f" ({without_build(slow.version)})" if len(session.versions) > 1 else ""
     return Finding(f"{session.title} takes {seconds_with_digits(slow.mean or 0.0)} {variant}{tables}{version}")
 
@@ -68,7 +70,10 @@ def touched_files(session: Session, one: Summary) -> tuple[str, int] | None:
     """Returns the verb and the number of the files that a traced crash start touches against the documentation; None if
     it touches none so, was not traced, or is of a version that promises nothing."""
     runs = measured_runs_by_cell(session)[one.version, one.variant]
-    touched = {FAILS: ("reads", runs[0].tablespaces_read), OPENS_ONLY: ("opens", runs[0].tablespaces_opened)}
+    touched = {
+        FAILS: ("reads", runs[0].opened_files.tablespaces_read),
+        OPENS_ONLY: ("opens", runs[0].opened_files.tablespaces_opened),
+    }
     verb, count = touched.get(claim_verdict(runs), ("", None))
     return (verb, count) if count and _promises_modified_files_only(one.version) else None
 
@@ -146,7 +151,9 @@ def _comparison(
     run = slowest_run(session, first)
     called = [names[one.version, one.variant] for one in cells]
     shared = [] if first.version in called else [without_build(first.version)]
-    about = ", ".join((*shared, *([f"{run.tables:,} tables"] if run and run.tables else [])))
+    about = ", ".join(
+        (*shared, *([f"{run.contents.tables_found:,} tables"] if run and run.contents.tables_found else []))
+    )
     if differ:
         times = [seconds_with_digits(one.mean or 0.0) for one in cells]
         text = f" takes {times[0]} {cache} with {called[0]}, and {times[1]} with {called[1]}"

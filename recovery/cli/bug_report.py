@@ -181,7 +181,7 @@ def _sections(
     yield "Expected behaviour", tuple([_YOURS] if slow is None else _expected(session, product, slow, finding))
     run = slowest_run(session, slow)
     if run is not None:
-        lines = _log_lines(log) if log is not None else [run.crash_proof] if run.crash_proof else []
+        lines = _log_lines(log) if log is not None else [run.startup.crash_proof] if run.startup.crash_proof else []
         yield (
             f"Error log of run {run.number}, {run.version} {run.variant}",
             (tuple(map(_log_line, lines)),) if lines else (),
@@ -191,7 +191,7 @@ def _sections(
         yield _stack_section(*stack)
     yield "Limits of this measurement", tuple(_limits(session))
     logs = [run.log] if run is not None and run.log and log is not None else []
-    stacks = [stack[1].stacks] if stack is not None and stack[1].stacks else []
+    stacks = [stack[1].stacks.file] if stack is not None and stack[1].stacks.file else []
     attached = ", ".join((*filter(None, (script, *logs, *stacks)), "report.txt, report.json"))
     yield "How to repeat", (*_how_to_repeat(session, script), f"In the attached archive: {attached}")
 
@@ -253,7 +253,7 @@ def _startup_row(session: Session, one: Summary, runs: Sequence[Run]) -> dict[st
     size = mean(per_table(run, "read_bytes") for run in runs)
     reads = own_read_requests(session, runs, for_each_table=True)
     opened, modified = (
-        mean(getattr(run, name) for run in runs) for name in ("tablespaces_opened", "tablespaces_modified")
+        mean(getattr(run.opened_files, name) for run in runs) for name in ("tablespaces_opened", "tablespaces_modified")
     )
     return {
         "version": one.version,
@@ -278,13 +278,15 @@ def _expected(session: Session, product: Flavor, slow: Summary, finding: Finding
     if finding.verb:
         done = {"reads": ("read", "tablespaces_read"), "opens": ("opened", "tablespaces_opened")}
         word, name = done[finding.verb]
-        touched, modified = (mean(getattr(run, each) for run in runs) or 0.0 for each in (name, "tablespaces_modified"))
+        touched, modified = (
+            mean(getattr(run.opened_files, each) for run in runs) or 0.0 for each in (name, "tablespaces_modified")
+        )
         rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else _PROMISED
         yield f"{rule} Here {touched:,.0f} are {word}, and {modified:,.0f} were modified."
         return
     others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
     ends = compare_ends(session, others)
-    if any(run.crash_proof for run in runs) and ends.slow == slow and ends.differ:
+    if any(run.startup.crash_proof for run in runs) and ends.slow == slow and ends.differ:
         fast = seconds_with_digits(ends.fast.mean or 0.0)
         yield f"{slow.version} takes no longer than {ends.fast.version}, which needs {fast}."
 
@@ -295,7 +297,7 @@ def _sampled_stack(session: Session, slow: Summary | None) -> tuple[CallChain, R
     found = [
         (chain, run)
         for run in session.runs
-        for chain in run.chains
+        for chain in run.stacks.chains
         if not chain.waits and chain.of >= _MIN_STACK_SAMPLES
     ]
     version = slow.version if slow else None

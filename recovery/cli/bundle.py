@@ -43,21 +43,15 @@ from recovery.cli.options import PATH_TYPE, Choice, table_option
 from recovery.cli.output import print_line
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import cleanup, locks
-from recovery.linux.files import STORED_FORMAT, write_atomically
+from recovery.linux.files import write_atomically
 from recovery.model import Flavor, Session, parse_version
-from recovery.report.stored_session import (
-    LOCK_FILE,
-    REPORT_FILE,
-    STACKS_FOLDER,
-    find_session,
-    load_session,
-    stored_body,
-    to_json,
-)
+from recovery.report.json_report import to_json
 from recovery.report.summary_text import mean_text, slowest_start
 from recovery.report.tables import setup_tables
 from recovery.report.text import render_table
 from recovery.report.write import write_reports
+from recovery.storage.format import FORMAT, session_fields
+from recovery.storage.sessions import LOCK_FILE, REPORT_FILE, STACKS_FOLDER, find_session, load_session
 
 # --- Copying the files of a session, and packing them into an archive
 
@@ -385,10 +379,11 @@ def _private_literals(session: Session) -> tuple[Literal, ...]:
 
 def _masked_session(session: Session, masker: Masker, clean: Path) -> Session:
     """Returns the masked session, after writing it to `clean`. Its summaries and findings are computed again."""
-    masked = masker.value({"format": STORED_FORMAT, **stored_body(session)})
+    masked = masker.value({"format": FORMAT, **session_fields(session)})
     for run in masked["runs"]:
         run["log"] = run["log"] and _masked_path(run["log"], masker)
-        run["stacks"] = run["stacks"] and _masked_path(run["stacks"], masker)
+        if "stacks" in run:
+            run["stacks"]["file"] = run["stacks"]["file"] and _masked_path(run["stacks"]["file"], masker)
     (clean / REPORT_FILE).write_bytes(json.dumps(masked).encode("utf-8", errors="replace"))
     made = load_session(clean)
     (clean / REPORT_FILE).write_bytes(to_json(made))
@@ -420,7 +415,7 @@ def _render_reports(clean: Path, files: dict[str, bytes]) -> dict[str, bytes]:
     made = {str(path.relative_to(clean)): path.read_bytes() for path in paths}
     stored = json.loads(made[REPORT_FILE])
     for run in stored["runs"]:
-        text = json.dumps({"format": STORED_FORMAT, **run}, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps({"format": FORMAT, **run}, indent=2, ensure_ascii=False) + "\n"
         made[f"runs/{run['number']:03d}.json"] = text.encode()
     return made
 

@@ -20,7 +20,7 @@ from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.model import Session, Status, Verdict, metric
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
-from recovery.report.stored_session import find_session, load_session, session_names
+from recovery.storage.sessions import find_session, load_session, session_names
 
 FORMAT = 2
 

@@ -53,9 +53,9 @@ from recovery.linux.files import (
 from recovery.linux.locks import lock_holder, take_lock
 from recovery.linux.packages import install_advice
 from recovery.report.fmt import count_text
-from recovery.report.stored_session import load_session
 from recovery.session.engine import locate_servers
 from recovery.session.prepare import plan_ahead
+from recovery.storage.sessions import load_session
 
 PLAYBOOK = "fleet.yml"
 ANSIBLE_FOLDER = "ansible"

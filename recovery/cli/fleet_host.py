@@ -28,8 +28,8 @@ from recovery.cli.output import print_line
 from recovery.errors import RecoveryError
 from recovery.linux.files import docker_dir, draft_path, parse_json, requirements_dir, template_dir, write_atomically
 from recovery.linux.locks import wait_for_lock
-from recovery.report.stored_session import load_session, session_names
 from recovery.session.resume import Unfinished, sweep_results
+from recovery.storage.sessions import load_session, session_names
 
 SESSIONS_FILE, OUTCOME_FILE, RESULTS_ARCHIVE = "sessions.json", "outcome.json", "results.tar.gz"
 _LOCK, _ENDED = "job.lock", "ended"

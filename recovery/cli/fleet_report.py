@@ -39,7 +39,7 @@ from recovery.report.fleet import (
     render_text,
 )
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import REPORT_FILE, load_session, session_names, writing_results
+from recovery.storage.sessions import REPORT_FILE, load_session, session_names, writing_results
 
 FLEET_FILE = "fleet.json"
 FLEET_PAGE = "fleet.html"

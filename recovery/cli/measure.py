@@ -36,12 +36,12 @@ from recovery.linux.privileges import refuse_steps
 from recovery.linux.procfs import process_id
 from recovery.model import Session, Status
 from recovery.report.console import ReportConsole, program_name
-from recovery.report.stored_session import REPORT_FILE, load_session
 from recovery.session import progress as session_progress
 from recovery.session.engine import choose_engine
 from recovery.session.progress import Progress
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
+from recovery.storage.sessions import REPORT_FILE, load_session
 
 # --- A session, from its options to its results on the screen
 

@@ -37,10 +37,10 @@ from recovery.mysqld.defaults_file import DefaultsFile, ServerKind, read_default
 from recovery.mysqld.options import PLACE_OPTIONS, base_name, datadir_settings
 from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.fmt import count_text, size
-from recovery.report.stored_session import REPORT_FILE, find_session, load_session
 from recovery.session.option_checks import check_request
 from recovery.session.prepare import own_server_version
 from recovery.session.request import OwnServer, Request
+from recovery.storage.sessions import REPORT_FILE, find_session, load_session
 
 GivenOptions = Mapping[str, Any]
 """Values of the options, by the names of click's parameters. None or empty: the option was not given."""

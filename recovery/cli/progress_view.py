@@ -494,8 +494,8 @@ class ProgressDisplay:
         if (value := metric_value(run, figure)) is not None:
             read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""
             line += f"{with_unit(metric(figure), value)}{read}"
-        if run.sampled_by is not None:
-            line += f", {run.samples} samples by {run.sampled_by}"
+        if run.stacks.program is not None:
+            line += f", {run.stacks.count} samples by {run.stacks.program}"
         if run.verdict.as_asked:
             self.say(line)
         else:

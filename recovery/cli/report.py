@@ -25,11 +25,12 @@ from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
 from recovery.report.console import ReportConsole
-from recovery.report.exports import FORMATS, render_as, schema_text
+from recovery.report.exports import FORMATS, render_as
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import find_session, load_session, session_names
+from recovery.report.json_report import schema_text, to_json
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
+from recovery.storage.sessions import find_session, load_session, session_names
 from recovery.workload.schema import checked_script_size, render_script
 
 # --- Layout of printed tables, also used by other commands
@@ -240,7 +241,7 @@ def _rewrite_reports(folder: Path) -> None:
     if store.session.status == Status.RUNNING:
         store.release_lock()
     else:
-        store.finish()
+        store.finish(to_json)
     write_reports(folder, load_session(folder))
 
 

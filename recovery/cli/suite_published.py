@@ -469,8 +469,8 @@ def _answer_by_level(session: Session, claim: Claim, unanswered: Answer, runs: S
 def _level_of_run(session: Session, claim: Claim, run: Run) -> float | None:
     """Returns the figure of a run that a level is compared with; None if it was not measured."""
     name = claim.figure or session.figure_of(run.variant)
-    value = run.metrics.get(name, getattr(run, name, None))
-    tables = run.tables or claim_facts(session).get("tables")
+    value = run.metrics.get(name, getattr(run.opened_files, name, None))
+    tables = run.contents.tables_found or claim_facts(session).get("tables")
     if not isinstance(value, int | float) or (claim.each_table and not tables):
         return None
     return value / tables if claim.each_table and tables else float(value)

@@ -26,8 +26,8 @@ from recovery.report import fmt
 from recovery.report.html.page import PAGE, template
 from recovery.report.html.svg import table_parts
 from recovery.report.markdown import code_block, escaped, table_lines
-from recovery.report.stored_session import load_session, writing_results
 from recovery.session.estimate import duration_text
+from recovery.storage.sessions import load_session, writing_results
 
 # --- The stored record (experiments.json)
 

@@ -39,12 +39,12 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.linux.files import why_not_trusted
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
-from recovery.report.stored_session import load_session
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
 from recovery.session.prepare import check_combined_space, plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
+from recovery.storage.sessions import load_session
 
 Say = Callable[[str], None]
 

@@ -18,7 +18,7 @@ from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import ExperimentOptions, HostCapacity, selected_parts
 from recovery.linux.privileges import RootStep
 from recovery.linux.storage import device_of
-from recovery.model import Schema, Startup, Variant
+from recovery.model import Measurement, Schema, Variant
 from recovery.mysqld.datadir import Copy, disposable_copy
 from recovery.mysqld.server import Server
 
@@ -31,7 +31,7 @@ def random_source(bench: Bench, variant: Variant, task: Crash | Damage) -> Rando
 
 
 @contextmanager
-def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, Startup]]:
+def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, Measurement]]:
     """Starts the server of the bench over a copy of its data directory; yields the copy and the start."""
     server, original, device = bench.server, bench.server.datadir, bench.server.device
     bench.on_step("copying the data directory")
@@ -40,9 +40,9 @@ def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, St
         server.datadir, server.device = copy.mysql, device_of(copy.mysql)
         try:
             bench.on_step("starting the server")
-            startup = server.start(log_name="before.err", settings=bench.settings)
+            started = server.start(log_name="before.err", settings=bench.settings)
             bench.describe()
-            yield copy, startup
+            yield copy, started
         finally:
             server.close()
             server.datadir, server.device = original, device

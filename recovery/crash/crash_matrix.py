@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from random import Random
 
 from recovery.builds.packages import SYSBENCH
@@ -37,12 +38,11 @@ from recovery.experiments.experiment import (
     Experiment,
     ExperimentOptions,
     HostCapacity,
-    Measurement,
     judge_recovery,
     option_combinations,
 )
 from recovery.linux.loop_device import LoopDisk
-from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec, can
+from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Measurement, Schema, Variant, VariantSpec, can
 from recovery.mysqld.server import Server
 
 # --- One run: write, kill, start, compare
@@ -126,19 +126,20 @@ def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> 
             copy.disk.replug()
         try:
             if task.moment is CrashMoment.RECOVERY:
-                kills += _kill_recoveries(bench, task, rng, within_s=_STARTS_PER_RECOVERY * before.startup_s)
+                kills += _kill_recoveries(bench, task, rng, within_s=_STARTS_PER_RECOVERY * before.metrics["startup_s"])
             server.measure_redo()
             bench.on_step("timed start")
-            startup = server.start(log_name=TIMED_LOG, settings=bench.settings)
+            started = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:
             kept = None if isinstance(error, ServerKilledError) else bench.set_aside(copy.mysql)
             failure = f"the server does not start after the crash: {error.message}"
             return Measurement(metrics=_kill_metrics(kills), broken_promises=tuple(filter(None, (failure, kept))))
-        back = _check_recovered(bench, task, writer, startup, flush=flush, killed_at_s=kills[0].at_s)
+        back = _check_recovered(bench, task, writer, server.process.launch.log, flush=flush, killed_at_s=kills[0].at_s)
         server.stop()
-    return Measurement(
-        metrics={RECOVERY_METRIC: startup.startup_s, **_kill_metrics(kills), **crash_metrics(back)},
-        startup=startup,
+    own = {RECOVERY_METRIC: started.metrics["startup_s"], **_kill_metrics(kills), **crash_metrics(back)}
+    return replace(
+        started,
+        metrics=own | started.metrics,
         broken_promises=broken_promises(back),
         # Killed during a shutdown, the server may have been done with its files. Its log may have been empty if it was
         # not flushed, or before the first acknowledged write.
@@ -147,9 +148,10 @@ def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> 
 
 
 def _check_recovered(
-    bench: Bench, task: Crash, writer: Writer, startup: Startup, *, flush: str, killed_at_s: float
+    bench: Bench, task: Crash, writer: Writer, log: Path, *, flush: str, killed_at_s: float
 ) -> CrashFindings:
-    """Checks rows, tables, files and logs of the recovered server; `flush` is how it flushes its log."""
+    """Checks rows, tables, files and logs of the recovered server; `log` is that of its
+    last start, `flush` how it flushes its redo log."""
     bench.on_step("checking rows, tables and files")
     server, version = bench.server, bench.server.build.version
     with server.session() as connection:
@@ -165,7 +167,7 @@ def _check_recovered(
             orphans=orphans,
             missing=missing,
             failing=failing_tables(connection, databases),
-            complaints=damage_lines(log_lines(*server.logdir.glob(_KILLED_LOG.format("*")), startup.log)),
+            complaints=damage_lines(log_lines(*server.logdir.glob(_KILLED_LOG.format("*")), log)),
         )
 
 

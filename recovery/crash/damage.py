@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import BinaryIO
@@ -29,16 +30,8 @@ from recovery.crash.tasks import Damage, FileFault
 from recovery.crash.writers import LOAD_DATABASE, Writer
 from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.experiment import (
-    STANDARD,
-    TIMED_LOG,
-    Experiment,
-    ExperimentOptions,
-    HostCapacity,
-    Measurement,
-    accept,
-)
-from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Schema, Startup, Variant, VariantSpec
+from recovery.experiments.experiment import STANDARD, TIMED_LOG, Experiment, ExperimentOptions, HostCapacity, accept
+from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Measurement, Schema, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
 from recovery.report.fmt import count_text
@@ -70,10 +63,10 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
         database, table = (LOAD_DATABASE, "ledger_1") if task.written else (bench.schema.database_names[0], "table_1")
         repair = _apply_fault(task.fault, copy, copy.mysql / database / f"{table}.ibd", rng, page_bytes=page_bytes)
         bench.on_step(f"starting the server after the damage: {variant.name}")
-        startup, how = _start(bench, TIMED_LOG)
+        started, how = _start(bench, TIMED_LOG)
         log = server.logdir / TIMED_LOG
         observations = {START: how, SAYS: _damage_in_log(log) or _SILENT}
-        if startup is not None:
+        if started is not None:
             databases = (*bench.schema.database_names, LOAD_DATABASE)
             observations |= dict(_check_tables(bench, f"{database}.{table}", databases))
         server.close()
@@ -82,8 +75,10 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
         if repair is not None:
             repair()
             observations[AFTERWARDS] = _check_after_repair(bench, writer, killed_at_s)
-    metrics = {} if startup is None else {RECOVERY_METRIC: startup.startup_s}
-    return Measurement(metrics=metrics, startup=startup, observations=observations)
+    if started is None:
+        return Measurement(observations=observations)
+    metrics = {RECOVERY_METRIC: started.metrics["startup_s"], **started.metrics}
+    return replace(started, metrics=metrics, observations=observations)
 
 
 def _apply_fault(
@@ -128,13 +123,13 @@ def _pick_index_page(file: BinaryIO, pages: int, rng: Random, *, page_bytes: int
     return rng.choice(index_pages or list(range(pages)))
 
 
-def _start(bench: Bench, log_name: str) -> tuple[Startup | None, str]:
+def _start(bench: Bench, log_name: str) -> tuple[Measurement | None, str]:
     """Starts the server and returns its measurement, None if it failed, with a description of how the start ended."""
     try:
-        startup = bench.server.start(log_name=log_name, settings=bench.settings)
+        started = bench.server.start(log_name=log_name, settings=bench.settings)
     except ServerFailedError as error:
         return None, error.message
-    return startup, f"ready after {startup.startup_s:.2f} s"
+    return started, f"ready after {started.metrics['startup_s']:.2f} s"
 
 
 def _damage_in_log(log: Path) -> str | None:

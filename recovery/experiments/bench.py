@@ -35,7 +35,19 @@ from recovery.linux.page_cache import (
     resident_share,
 )
 from recovery.linux.storage import device_of
-from recovery.model import Build, Cache, ColdProof, ExtraRun, OpenedFiles, Phase, Schema, StackSamples, Startup, Variant
+from recovery.model import (
+    Build,
+    Cache,
+    ColdProof,
+    Contents,
+    ExtraRun,
+    Measurement,
+    OpenedFiles,
+    Phase,
+    Schema,
+    StackSamples,
+    Variant,
+)
 from recovery.mysqld.client import count_all_tables, create_limited_user, message_of, run_to_last_row
 from recovery.mysqld.datadir import DataDir, DataDirs, State, copy_data, removal_hint
 from recovery.mysqld.options import (
@@ -56,18 +68,6 @@ if TYPE_CHECKING:  # imported below where a session traces, samples stacks or me
     from recovery.mysqld.launcher import ServerProcess
     from recovery.mysqld.read_floor import FloorTimes
     from recovery.profiling.profile import StackSampler
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Numbers of tables and rows that the server should have after a start, and that it has."""
-
-    tables_expected: int
-    tables_found: int
-    rows_expected: int
-    rows_found: int
-    rows_lost: int
-    """Sum of the rows lost in each table: surplus rows of one table do not offset losses of another."""
 
 
 @dataclass(frozen=True)
@@ -247,18 +247,19 @@ class OpenedFilesTracer:
         self._began_s = 0.0
         self.on_ended()
 
-    def trace(self, start: Callable[[], Startup], process: Callable[[], ServerProcess]) -> Startup:
+    def trace(self, start: Callable[[], Measurement], process: Callable[[], ServerProcess]) -> Measurement:
         """Runs the timed start and records the files that it opens until its first answered query."""
         from recovery.linux.file_opens import OpenTrace
 
         self._before = self._last_end
         with OpenTrace(self._files) as trace:
-            startup = start()
+            measured = start()
             server = process()
             opens = self._opens = trace.of(server.pid)
         self._resident_bytes = measure_residency(self._data).resident_bytes
         opened_s = (at_s - server.started_at for at_s in opens.fetched_s)
-        return replace(startup, phases=with_traced_check(startup.phases, opened_s))
+        phases = with_traced_check(measured.startup.phases, opened_s)
+        return replace(measured, startup=replace(measured.startup, phases=phases))
 
     def result(self) -> OpenedFiles:
         """Returns the counts of opened and modified files.
@@ -310,17 +311,19 @@ class Bench:
         self._tracer = OpenedFilesTracer(datadir.mysql, self.files) if conditions.trace else None
         self.before_start_s: float | None = None
         """Seconds of the user's command before the last timed start; None without one."""
-        self.last_read_bytes: int | None = None
+        self.last_read_bytes: float | None = None
         """Bytes that the last timed start read from storage; None once anything else has changed the cache."""
         self.on_step = on_step
         """Called with a description of each step before it begins."""
         self.notes: list[str] = []
         """Notes for the report about the trials on this bench."""
+        self.run_notes: list[str] = []
+        """Notes about the run that is under way."""
         self._variant = _DEFAULT_VARIANT
         self._extra: ExtraRun | None = None
         self.repeat = 1
         """Number of the run of this variant. It seeds random choices, so that they are the same in another session."""
-        self._collect_samples: Callable[[], StackSamples] | None = None
+        self._collect_stacks: Callable[[], StackSamples] | None = None
         """Returns the stack samples of the last timed start; None if it was not sampled."""
         self._described: dict[str, dict[str, str]] = {}
         """Server descriptions by the label of the variant, each asked for once."""
@@ -342,6 +345,7 @@ class Bench:
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
         self.repeat = repeat
+        self.run_notes.clear()
         self.can_recover = True
 
     @property
@@ -375,31 +379,33 @@ class Bench:
             self.describe()
             check_differs(self._variant.label, self._described)
 
-    def timed_start(self, log_name: str) -> Startup:
+    def timed_start(self, log_name: str) -> Measurement:
         sampling = self.stack_sampler()
 
-        def start() -> Startup:
+        def start() -> Measurement:
             return self._start(log_name, self._timed_settings, companion=sampling.of if sampling else nullcontext)
 
         tracer = self._tracer
         self.on_step("timed start")
         try:
-            startup = start() if tracer is None else tracer.trace(start, lambda: self.server.process)
+            measured = start() if tracer is None else tracer.trace(start, lambda: self.server.process)
         except ServerFailedError as error:
             self.can_recover = isinstance(error, ServerKilledError)
             raise
-        self.last_read_bytes = startup.usage.read_bytes
-        self._collect_samples = None
+        self.last_read_bytes = measured.metrics.get("read_bytes")
+        self._collect_stacks = None
         if sampling is not None:
-            process = self.server.process
-            self._collect_samples = partial(sampling.seen, process.pid, since=process.started_at, phases=startup.phases)
-        return self._with_first_queries(startup)
+            process, phases = self.server.process, measured.startup.phases
+            self._collect_stacks = partial(
+                sampling.samples, process.pid, since=process.started_at, phases=phases, note=self.run_notes.append
+            )
+        return self._with_first_queries(measured)
 
-    def _with_first_queries(self, startup: Startup) -> Startup:
+    def _with_first_queries(self, measured: Measurement) -> Measurement:
         """Runs the first queries, if there are any, and returns the start with a phase for each after its own."""
-        given, phases = self.conditions.first_queries, list(startup.phases)
+        given, phases = self.conditions.first_queries, list(measured.startup.phases)
         if not given:
-            return startup
+            return measured
         self.on_step("first queries")
         since_s = self.server.process.started_at
         with self.user_session() as connection:
@@ -410,7 +416,7 @@ class Bench:
                 except pymysql.MySQLError as error:
                     raise self.server.failure(f"the query '{name}' failed: {self.server.message_of(error)}") from error
                 phases.append(Phase(name, began_s, time.monotonic() - since_s))
-        return replace(startup, phases=tuple(phases))
+        return replace(measured, startup=replace(measured.startup, phases=tuple(phases)))
 
     def run_before_start(self) -> bool:
         """Runs the user's command for the next timed start, and returns whether there is one."""
@@ -427,9 +433,9 @@ class Bench:
         found = {"before_start_s": self.before_start_s, "shutdown_s": self.server.shutdown_s}
         return {name: value for name, value in found.items() if value is not None}
 
-    def samples(self) -> StackSamples | None:
-        """Returns the stack samples of the last timed start, or None if none were taken; the server must still run."""
-        return None if self._collect_samples is None else self._collect_samples()
+    def stacks(self) -> StackSamples:
+        """Returns the stack samples of the last timed start, if any were taken; the server must still run."""
+        return StackSamples() if self._collect_stacks is None else self._collect_stacks()
 
     def stack_sampler(self) -> StackSampler | None:
         if self._extra is not ExtraRun.STACKS:
@@ -455,9 +461,9 @@ class Bench:
         if text not in self.notes:
             self.notes.append(text)
 
-    def opened_files(self) -> OpenedFiles | None:
-        """Returns the files that the timed start before the last stop opened; None if starts are not traced."""
-        return None if self._tracer is None else self._tracer.result()
+    def opened_files(self) -> OpenedFiles:
+        """Returns the files that the timed start before the last stop opened, if starts are traced."""
+        return OpenedFiles() if self._tracer is None else self._tracer.result()
 
     def _on_ended(self) -> None:
         self._write_ledger()
@@ -466,7 +472,7 @@ class Bench:
 
     def _start(
         self, log_name: str, settings: dict[str, str] | None = None, companion: StartCompanion = nullcontext
-    ) -> Startup:
+    ) -> Measurement:
         self.stopped_cleanly = False
         if self._tracer is not None:
             self._tracer.on_start()
@@ -504,7 +510,7 @@ class Bench:
         """Proves that the cache, which was emptied before the user's command, is empty after it."""
         self.on_step("checking the page cache")
         try:
-            return prove_cold(self.datadir.mysql, self.conditions.dropper, cold.means)
+            return prove_cold(self.datadir.mysql, self.conditions.dropper, cold.means or "")
         except TrialVoidError as error:
             hint = "a cold start needs a command that reads and writes little of the data directory"
             raise TrialVoidError(f"after BEFORE_START {error.message}", hint) from error

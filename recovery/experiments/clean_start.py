@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recovery.experiments.crash_recovery import measure_restart
-from recovery.experiments.experiment import Judgement, Measurement, judge_contents, start_experiment
-from recovery.model import Cache, Variant, Verdict
+from recovery.experiments.experiment import Judgement, judge_contents, start_experiment
+from recovery.model import Cache, Measurement, Variant, Verdict
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench
@@ -19,7 +19,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
 
 def judge(measured: Measurement) -> Judgement:
     """Returns VOID if the log shows a crash recovery, otherwise the verdict on the contents."""
-    if measured.startup is not None and measured.startup.crash_proof is not None:
+    if measured.startup.crash_proof is not None:
         return Verdict.VOID, f"the log shows a crash recovery: {measured.startup.crash_proof}"
     return judge_contents(measured)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from recovery.analysis.phase_names import has_hidden_phases
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
-from recovery.experiments.experiment import TIMED_LOG, Measurement, judge_recovery, start_experiment
-from recovery.model import Cache, ColdProof, Startup, Variant, WarmProof
+from recovery.experiments.experiment import TIMED_LOG, judge_recovery, start_experiment
+from recovery.model import Cache, ColdProof, Measurement, Variant, WarmProof
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench
@@ -28,7 +28,9 @@ MAX_READ_GROWTH_FACTOR = 2
 """If the reads grow by more than this factor, the cache was lost meanwhile, and the start does not count."""
 
 
-def reads_are_stable(read_bytes: int | None, *, before: int | None, data_bytes: int | None, warmups: int = 0) -> bool:
+def reads_are_stable(
+    read_bytes: float | None, *, before: float | None, data_bytes: int | None, warmups: int = 0
+) -> bool:
     """Returns whether a start read almost nothing, or no longer less than the start before it.
 
     Waiting for zero reads could take forever: some servers always bypass the cache, data larger than memory never stays
@@ -40,7 +42,7 @@ def reads_are_stable(read_bytes: int | None, *, before: int | None, data_bytes: 
     return before is not None and (1 - MAX_READ_DECREASE) * before <= read_bytes <= MAX_READ_GROWTH_FACTOR * before
 
 
-def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str, Startup, WarmProof]:
+def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> Measurement:
     """Ends the server and times its start repeatedly until the bytes read are stable, and returns the last start.
 
     The starts before it are warm-ups; first queries need at least one, because they read more than a start. The choice
@@ -50,12 +52,13 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> tuple[str,
         ended = end_previous()
         bench.run_before_start()
         resident = bench.resident_share()
-        startup = bench.timed_start(f"timed-{warmups}.err")
+        measured = bench.timed_start(f"timed-{warmups}.err")
         is_stable = reads_are_stable(
-            startup.usage.read_bytes, before=before, data_bytes=bench.data_bytes, warmups=warmups
+            measured.metrics.get("read_bytes"), before=before, data_bytes=bench.data_bytes, warmups=warmups
         )
         if is_stable and (warmups or not bench.conditions.first_queries):
-            return ended, startup, WarmProof(warmups, resident, bench.resident_share())
+            warm = WarmProof(warmups, resident, bench.resident_share())
+            return replace(measured, previous_exit=ended, warm=warm)
         bench.stop()
     raise TrialVoidError(
         f"the bytes read by a warm start did not become stable in {MAX_WARMUPS + 1} starts",
@@ -81,29 +84,31 @@ def measure_restart(
     With `flush`, the cache is also emptied between start and inserts, as published. The trial ends with a clean
     shutdown, so that the next trial begins from the same state."""
     if variant.cache is Cache.WARM:
-        ended, startup, warm = time_warm_start(bench, lambda: end_after_inserts(bench, end_server))
-        return end_trial(bench, Measurement(startup=startup, previous_exit=ended, warm=warm))
+        return end_trial(bench, time_warm_start(bench, lambda: end_after_inserts(bench, end_server)))
     bench.start()
-    flushed_by = bench.flush() if flush else None
+    flushed = ColdProof(bench.flush()) if flush else ColdProof()
     bench.run_inserts()
     ended = end_server()
-    cold, startup = time_cold_start(bench, prove=not (flush and bench.conditions.as_published))
-    return end_trial(bench, Measurement(startup=startup, previous_exit=ended, cold=cold, flushed_by=flushed_by))
+    if flush and bench.conditions.as_published:
+        bench.run_before_start()
+        measured = replace(bench.timed_start(TIMED_LOG), cold=flushed)
+    else:
+        measured = time_cold_start(bench)
+    return end_trial(bench, replace(measured, previous_exit=ended))
 
 
 def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
     """Times the recovery that is ahead of a copy of the user's own data directory. Nothing was started there before."""
     bench.restore()
-    cold, warm = None, None
     if variant.cache is Cache.COLD:
-        cold, startup = time_cold_start(bench)
+        measured = time_cold_start(bench)
     else:
         bench.run_before_start()
         bench.read_all()
         resident = bench.resident_share()
-        startup = bench.timed_start(TIMED_LOG)
-        warm = WarmProof(0, resident, bench.resident_share())
-    measured = end_trial(bench, Measurement(startup=startup, cold=cold, warm=warm))
+        measured = bench.timed_start(TIMED_LOG)
+        measured = replace(measured, warm=WarmProof(0, resident, bench.resident_share()))
+    measured, startup = end_trial(bench, measured), measured.startup
     if startup.crash_proof is None and has_hidden_phases(phase.name for phase in startup.phases):
         raise TrialVoidError("the log does not show whether there was a crash", "set log_error_verbosity=3")
     if startup.crash_proof is None:
@@ -113,21 +118,20 @@ def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
     return measured
 
 
-def time_cold_start(bench: Bench, *, prove: bool = True) -> tuple[ColdProof | None, Startup]:
-    """Empties the cache, unless it is left as it was after the inserts, and times the next start."""
-    cold = bench.make_cold() if prove else None
-    if bench.run_before_start() and cold is not None:
+def time_cold_start(bench: Bench) -> Measurement:
+    """Empties the cache and times the next start."""
+    cold = bench.make_cold()
+    if bench.run_before_start():
         cold = bench.prove_still_cold(cold)
-    return cold, bench.timed_start(TIMED_LOG)
+    return replace(bench.timed_start(TIMED_LOG), cold=cold)
 
 
 def end_trial(bench: Bench, measured: Measurement) -> Measurement:
     """Counts what is there after the timed start, and shuts the server down."""
-    samples, contents = bench.samples(), bench.count_contents()
+    stacks, contents = bench.stacks(), bench.count_contents()
     bench.stop()
-    return replace(
-        measured, metrics=bench.metrics, contents=contents, opened_files=bench.opened_files(), samples=samples
-    )
+    metrics, opened = measured.metrics | bench.metrics, bench.opened_files()
+    return replace(measured, metrics=metrics, contents=contents, opened_files=opened, stacks=stacks)
 
 
 # --- The experiments

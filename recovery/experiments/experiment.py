@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recovery.analysis.phase_names import has_hidden_phases
@@ -17,25 +16,17 @@ from recovery.model import (
     DEFAULT_TABLES,
     STARTUP_METRIC,
     Cache,
-    ColdProof,
-    HostActivity,
-    OpenedFiles,
-    ResourceUsage,
+    Measurement,
     Schema,
-    StackSamples,
-    Startup,
-    ThreadWait,
-    Timeline,
     Variant,
     VariantSpec,
     Verdict,
-    WarmProof,
     startup_specs,
 )
 from recovery.mysqld.launcher import open_files_limit
 
 if TYPE_CHECKING:
-    from recovery.experiments.bench import Bench, Contents
+    from recovery.experiments.bench import Bench
 
 # --- Options of experiments, and their variants
 
@@ -120,52 +111,10 @@ def selected_parts(requested: ExperimentOptions, names: tuple[str, ...], experim
     return requested.parts or names
 
 
-# --- Measurements
+# --- Judgements
 
 TIMED_LOG = "timed.err"
 """Log of a timed start. Logs of timed starts begin with `timed`, so that the newest of them is kept with the run."""
-
-
-@dataclass(frozen=True)
-class LoadRecord:
-    """What was recorded while a server worked on a load or another task, in addition to its metrics."""
-
-    seconds: float
-    """Length of the measured interval."""
-    usage: ResourceUsage = field(default_factory=ResourceUsage)
-    around: HostActivity | None = None
-    clients: Mapping[str, str] = field(default_factory=dict)
-    """Versions and commands of the client programs."""
-    timeline: Timeline | None = None
-    waits: tuple[ThreadWait, ...] = ()
-    raw: Path | None = None
-    """File of all samples, which is kept with the results."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What one trial measured, before it is judged and stored. An experiment sets the fields that it measures."""
-
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    """Metrics by name, as in `model.METRICS`; those of the timed start are in `startup`."""
-    startup: Startup | None = None
-    """The timed start; None if there was none, or if it failed."""
-    load: LoadRecord | None = None
-    previous_exit: str | None = None
-    """How the server process before the timed start ended."""
-    cold: ColdProof | None = None
-    """How the cache was emptied before the measurement; None if nothing proves it."""
-    flushed_by: str | None = None
-    """How the cache was emptied without a proof, as in the published experiment."""
-    warm: WarmProof | None = None
-    contents: Contents | None = None
-    opened_files: OpenedFiles | None = None
-    samples: StackSamples | None = None
-    broken_promises: tuple[str, ...] = ()
-    may_be_clean: bool = False
-    """Whether the server may have had nothing to recover."""
-    observations: Mapping[str, str] = field(default_factory=dict)
-    """What the server did and logged, as text, by what was examined."""
 
 
 Judgement = tuple[Verdict, str | None]
@@ -251,7 +200,6 @@ def judge_recovery(measured: Measurement) -> Judgement:
     """Returns FAILED for broken promises, VOID if the log shows no crash recovery, else the verdict on the contents."""
     if measured.broken_promises:
         return Verdict.FAILED, "; ".join(measured.broken_promises)
-    assert measured.startup is not None, "a failed start raises an error or breaks a promise"
     if measured.startup.crash_proof is None and not measured.may_be_clean:
         is_hidden = has_hidden_phases(phase.name for phase in measured.startup.phases)
         takes = ": log_error_verbosity=3 would" if is_hidden else ""
@@ -261,17 +209,19 @@ def judge_recovery(measured: Measurement) -> Judgement:
 
 def judge_contents(measured: Measurement) -> Judgement:
     """Returns FAILED if the server has lost tables or acknowledged rows, VOID if it has more than expected."""
-    if (contents := measured.contents) is None:
+    contents = measured.contents
+    found, expected = contents.tables_found, contents.tables_expected
+    if found is None or expected is None:
         return Verdict.MEASURED, None
-    if contents.tables_found > contents.tables_expected:
-        more = contents.tables_found - contents.tables_expected
+    if found > expected:
+        more = found - expected
         return Verdict.VOID, f"{more} tables more than before the start: something else wrote to this server"
-    if contents.tables_found != contents.tables_expected:
-        return Verdict.FAILED, f"{contents.tables_found} tables after the start, {contents.tables_expected} before"
+    if found != expected:
+        return Verdict.FAILED, f"{found} tables after the start, {expected} before"
     if contents.rows_lost:
         return Verdict.FAILED, f"{contents.rows_lost} of {contents.rows_expected} acknowledged rows are lost"
-    if contents.rows_found > contents.rows_expected:
-        extra = contents.rows_found - contents.rows_expected
+    extra = (contents.rows_found or 0) - (contents.rows_expected or 0)
+    if extra > 0:
         return Verdict.VOID, f"{extra} rows more than were acknowledged: something else wrote to this server"
     return Verdict.MEASURED, None
 

@@ -17,7 +17,7 @@ from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import MOUNTS, Device, device_of, read_device_counters, read_mounts
-from recovery.model import Limits, ResourceUsage, are_own_reads
+from recovery.model import Limits, are_own_reads
 
 # --- Hierarchies and groups
 
@@ -558,7 +558,8 @@ class UsageMeter:
         self._group = group
         self._start = self._now()
 
-    def read(self) -> ResourceUsage:
+    def read(self) -> dict[str, float]:
+        """Returns the usage as metrics by name, without those that cannot be read."""
         read, requests, device_bytes, ticks, cached, own_requests = (
             None if now is None or before is None else now - before
             for now, before in zip(self._now(), self._start, strict=True)
@@ -566,13 +567,14 @@ class UsageMeter:
         others = None if read is None or device_bytes is None else device_bytes - read
         if own_requests is None and are_own_reads(read, others):
             own_requests = requests
-        return ResourceUsage(
-            read_bytes=read,
-            read_requests=own_requests,
-            cpu_s=None if ticks is None else ticks / procfs.TICKS_PER_S,
-            cache_grown_bytes=cached,
-            group_memory_bytes=self._group.counted().memory_bytes if self._group else None,
-        )
+        found = {
+            "read_bytes": read,
+            "read_requests": own_requests,
+            "cpu_s": None if ticks is None else ticks / procfs.TICKS_PER_S,
+            "cache_grown_bytes": cached,
+            "group_memory_bytes": self._group.counted().memory_bytes if self._group else None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
     def _now(self) -> tuple[int | None, ...]:
         io = procfs.process_io_bytes(self._pid)

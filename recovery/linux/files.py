@@ -15,7 +15,7 @@ import shutil
 import site
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -324,9 +324,16 @@ lies inside; calculations with values outside would fail."""
 _Stored = TypeVar("_Stored")
 
 
-def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
+def read_stored(
+    path: Path,
+    adapter: TypeAdapter[_Stored],
+    *,
+    newest: int = STORED_FORMAT,
+    convert: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+) -> _Stored:
     """Returns the content of a stored file, validated by the adapter. Raises RecoveryError if the file cannot be read,
-    is damaged, or has a newer format than this tool knows.
+    is damaged, or has a newer format than the `newest` that this tool knows. `convert` has a function for each older
+    format, which returns the content in the newest one.
 
     Unknown keys come from a later version of the tool and are ignored."""
     try:
@@ -334,17 +341,26 @@ def read_stored(path: Path, adapter: TypeAdapter[_Stored]) -> _Stored:
         stored = json.loads(content, parse_float=_checked_float, parse_int=_checked_int, parse_constant=_reject_number)
         if not isinstance(stored, dict) or type(stored.get("format")) is not int:
             raise ValueError("it has no format number")
-        if stored["format"] > STORED_FORMAT:
+        if stored["format"] > newest:
             raise RecoveryError(
                 f"{path} was written by a newer version of this tool (format {stored['format']})",
-                f"update the tool: this one reads format {STORED_FORMAT}",
+                f"update the tool: this one reads format {newest}",
             )
+        if convert and stored["format"] in convert:
+            content = _converted(stored, convert[stored["format"]])
         # Strict mode rejects a number in quotes, which the range checks above have not seen.
         return adapter.validate_json(content, strict=True)
     except OSError as error:
         raise RecoveryError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     except (ValueError, RecursionError) as error:
         raise RecoveryError(f"{path} is damaged: {_reason(error)}", "restore the file, or measure again") from error
+
+
+def _converted(stored: dict[str, Any], convert: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    try:
+        return json.dumps(convert(stored)).encode()
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is not of format {stored['format']}: {error}") from error
 
 
 def read_memo(path: Path) -> Any:

@@ -27,8 +27,6 @@ from recovery.experiments.experiment import (
     Experiment,
     ExperimentOptions,
     HostCapacity,
-    LoadRecord,
-    Measurement,
     Pairs,
     Sizes,
     VariantPlanner,
@@ -55,14 +53,17 @@ from recovery.loads.tasks import ROW_BYTES, CreateTask, DumpTask, Load, Statemen
 from recovery.model import (
     DEFAULT_CHARSET,
     Cache,
+    ColdProof,
     HostActivity,
+    LoadRecord,
+    Measurement,
     Phase,
-    ResourceUsage,
     Schema,
     StackSamples,
     Timeline,
     Variant,
     VariantSpec,
+    with_read_rate,
 )
 from recovery.mysqld.client import ADMIN, LIMITED, message_of, run_to_last_row, scalar
 from recovery.mysqld.options import POOL_OPTIONS
@@ -159,8 +160,9 @@ class TaskMonitor:
         self._began_s = 0.0
         self.clients: list[Client] = []
         """Client programs of the server, including those that have ended."""
-        self.usage = ResourceUsage()
-        self.around: HostActivity | None = None
+        self.usage: dict[str, float] = {}
+        """Metrics by name: what the server and its storage did."""
+        self.host_activity: HostActivity | None = None
         self.seconds = 0.0
         """Length of the measured interval."""
         connect = partial(self._server.connect, timeout_s=_SAMPLE_TIMEOUT_S)
@@ -196,7 +198,8 @@ class TaskMonitor:
             yield
             self.seconds = time.monotonic() - self._began_s
             self.usage = meter.read()
-            self.around = _without_clients(surroundings.read(), self.cpu_of_clients() - clients_s)
+            self.usage.pop("cache_grown_bytes", None)  # others may have filled the cache during a load
+            self.host_activity = _without_clients(surroundings.read(), self.cpu_of_clients() - clients_s)
             # Before the stack sampler is stopped, which may take a while.
             self.sampler.end()
 
@@ -208,19 +211,19 @@ class TaskMonitor:
             self.clients.append(client)
             yield client
 
-    def stacks(self, name: str) -> StackSamples | None:
-        """Returns the stack traces of the measured interval, as one phase of this name; None if none were asked for.
+    def stacks(self, name: str, note: Callable[[str], None]) -> StackSamples:
+        """Returns the stack traces of the measured interval, as one phase of this name, if any were asked for.
 
         Call it before the server ends. Work of a hundredth of a second has no samples but counts nevertheless: then the
         result is empty, with a note."""
         if self._sampling is None:
-            return None
+            return StackSamples()
         phases = (Phase(name, 0.0, self.seconds),)
         try:
-            return self._sampling.seen(self._server.process.pid, since=self._began_s, phases=phases)
+            return self._sampling.samples(self._server.process.pid, since=self._began_s, phases=phases, note=note)
         except TrialVoidError as error:
-            note = f"{error.message}, in {self.seconds:.3g} s of {name}"
-            return StackSamples(self._sampling.program, 0, (), "", note=note)
+            note(f"{error.message}, in {self.seconds:.3g} s of {name}")
+            return StackSamples(self._sampling.program, 0)
 
     @property
     def raw(self) -> Path:
@@ -419,18 +422,18 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     task = variant.task
     assert task is not None, "this variant has nothing to do"
     bench.start(TIMED_LOG)
-    cold = bench.make_tables_cold() if variant.cache is Cache.COLD else None
+    cold = bench.make_tables_cold() if variant.cache is Cache.COLD else ColdProof()
     watch = TaskMonitor(bench)
     with watch.sampler:
         done = _TASK_RUNNERS[type(task)](bench, task, watch)
-    samples = watch.stacks(variant.name)
-    metrics, record = _evaluate(watch, done)
+    stacks = watch.stacks(variant.name, bench.run_notes.append)
+    measured = _evaluate(watch, done)
     bench.describe()
     bench.stop()
-    return Measurement(metrics=metrics | bench.metrics, load=record, cold=cold, samples=samples)
+    return replace(measured, metrics=measured.metrics | bench.metrics, cold=cold, stacks=stacks)
 
 
-def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], LoadRecord]:
+def _evaluate(watch: TaskMonitor, done: TaskResult) -> Measurement:
     samples, whole = watch.sampler.samples, watch.sampler.whole
     if done.poller_counters is not None:
         samples = add_load_counters(samples, done.poller_counters, began_s=watch.sampler.began_s)
@@ -440,26 +443,22 @@ def _evaluate(watch: TaskMonitor, done: TaskResult) -> tuple[dict[str, float], L
     # Clients count from the end of the warm-up, the sampler from when this tool saw it.
     late_s = max(0.0, load_s - watch.seconds)
     seen, polled = ([(at_s - late_s, rate) for at_s, rate in counted] for counted in (done.seen, done.polled))
-    record = LoadRecord(
-        seconds=watch.seconds,
-        usage=watch.usage,
-        around=watch.around,
-        clients=done.clients,
+    return Measurement(
+        metrics={
+            **rates, **_total_usage(watch, done), **done.metrics, **with_read_rate(watch.usage, watch.seconds),
+        },
+        load=LoadRecord(clients=dict(done.clients), waits=watch.sampler.waits, raw=str(watch.raw)),
+        host_activity=watch.host_activity,
         timeline=with_poll_rates(with_client_rates(sample_series(samples), seen), polled),
-        waits=watch.sampler.waits,
-        raw=watch.raw,
-    )
-    return {**rates, **_total_usage(watch, done), **done.metrics}, record
+    )  # fmt: skip
 
 
 def _total_usage(watch: TaskMonitor, done: TaskResult) -> dict[str, float]:
-    """Returns the total resource usage of a statement, a dump or a table creation; nothing for a load, where rates per
+    """Returns the total CPU time of a statement, a dump or a table creation; nothing for a load, where rates per
     second say more."""
     if done.queries:
         return {}
-    usage = watch.usage
-    totals = {"read_bytes": usage.read_bytes, "read_requests": usage.read_requests, "server_cpu_s": usage.cpu_s}
-    return {name: float(value) for name, value in totals.items() if value is not None}
+    return {} if "cpu_s" not in watch.usage else {"server_cpu_s": watch.usage["cpu_s"]}
 
 
 def with_client_rates(timeline: Timeline, seen: Sequence[tuple[float, float]]) -> Timeline:

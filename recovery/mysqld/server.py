@@ -16,7 +16,7 @@ from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.signals import defer_signals
 from recovery.linux.storage import Device
-from recovery.model import Build, Startup
+from recovery.model import Build, Measurement, Startup, with_read_rate
 from recovery.mysqld import client
 from recovery.mysqld.error_log import EventKind, classify
 from recovery.mysqld.launcher import Exit, Launch, Launcher, RunDirs, ServerProcess
@@ -118,7 +118,7 @@ class Server:
         log_name: str | None = None,
         settings: Mapping[str, str] | None = None,
         companion: StartCompanion = nullcontext,
-    ) -> Startup:
+    ) -> Measurement:
         """Starts the server and times it from just before the exec. Ends a server that cannot start, and raises
         ServerFailedError with the reason."""
         if self.alive:
@@ -149,23 +149,25 @@ class Server:
             self._end()
             raise
         startup_s, first_query_s = ready.at_s - process.started_at, answered_at - process.started_at
-        return Startup(
-            startup_s=startup_s,
-            first_query_s=first_query_s,
+        metrics = {"startup_s": startup_s, "first_query_s": first_query_s}
+        if redo is not None:
+            metrics["redo_bytes"] = redo.bytes
+        startup = Startup(
             crash_proof=ready.crash_proof,
-            usage=sampler.usage,
-            log=log,
+            phases=with_first_query(ready.tracker.phases(startup_s), first_query_s),
+            background_phases=ready.tracker.background_phases(startup_s),
             ready_lag_s=ready.lag_s,
             start_error_s=None if process.overhead_s is None else process.started_error_s,
             engine_overhead_s=process.overhead_s,
-            phases=with_first_query(ready.tracker.phases(startup_s), first_query_s),
-            background_phases=ready.tracker.background_phases(startup_s),
             log_held_s=ready.tracker.held_s,
-            scan_threads=ready.tracker.counts.get("scan_threads"),
             log_errors=ready.log_errors,
-            around=sampler.background,
+            scan_threads=ready.tracker.counts.get("scan_threads"),
+        )
+        return Measurement(
+            metrics=metrics | with_read_rate(sampler.usage, first_query_s),
+            startup=startup,
+            host_activity=sampler.background,
             timeline=sampler.timeline,
-            redo_bytes=None if redo is None else redo.bytes,
         )
 
     def _first_answer(self, process: ServerProcess) -> float:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -15,7 +15,7 @@ from recovery.linux import cgroups, procfs
 from recovery.linux.cgroups import LimitGroup, UsageMeter
 from recovery.linux.procfs import HostCpuTime, host_cpu_time
 from recovery.linux.storage import Device, completed_reads, device_io_bytes
-from recovery.model import HostActivity, ResourceUsage, Timeline
+from recovery.model import HostActivity, Timeline
 
 # --- Background load: counters of host, tool, control groups and device, read at the beginning and the end of a start
 
@@ -174,7 +174,8 @@ class StartupSampler:
     in a thread from entry to exit, which is after the first answer. A value that cannot be read is missing in the
     results and has no other effect."""
 
-    usage: ResourceUsage
+    usage: dict[str, float]
+    """Metrics by name: what the server and its storage did."""
     background: HostActivity
     timeline: Timeline
     """These three are set on exit, unless the start failed."""
@@ -228,14 +229,15 @@ class StartupSampler:
         """Reads the totals if the start succeeded, stops the thread, and takes a last sample."""
         if kind is None:
             self.usage, self.background = self._meter.read(), self._background.read()
-            self.usage = replace(self.usage, peak_memory_bytes=procfs.process_peak_memory_bytes(self._pid))
+            if (peak := procfs.process_peak_memory_bytes(self._pid)) is not None:
+                self.usage["peak_memory_bytes"] = peak
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
         if kind is None:
             self._series.add(self.sample())
             self.timeline = timeline_of(self._series.kept)
-            if self.usage.read_requests is None:  # others read, too
+            if "read_requests" not in self.usage:  # others read, too
                 self.timeline.columns.pop("read_requests", None)
 
 
@@ -244,7 +246,7 @@ def _usage_meter(pid: int, device: Device, group: LimitGroup | None) -> UsageMet
     root, so reading them is retried briefly."""
     meter = UsageMeter(pid, device, group)
     for _ in range(_METER_TRIES):
-        if meter.read().read_bytes is not None:
+        if "read_bytes" in meter.read():
             break
         time.sleep(_RETRY_S)
         meter = UsageMeter(pid, device, group)

@@ -8,12 +8,12 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from recovery.analysis.phase_names import UNNAMED
-from recovery.analysis.stacks import Folded, folded_text, is_waiting
+from recovery.analysis.stacks import Folded, folded_text, hottest_functions, is_waiting
 from recovery.errors import TrialVoidError
 from recovery.linux.signals import pause_process
 from recovery.model import CallChain, Phase, StackSamples
@@ -123,13 +123,14 @@ class StackSampler:
         """Waits until perf has attached to all threads. One that is created while it does so would never be sampled."""
         self._attached.wait(_ATTACH_TIMEOUT_S)
 
-    def seen(self, pid: int, *, since: float, phases: Sequence[Phase]) -> StackSamples:
-        """Returns the results; raises TrialVoidError if there are no samples. The process must still exist.
+    def samples(self, pid: int, *, since: float, phases: Sequence[Phase], note: Callable[[str], None]) -> StackSamples:
+        """Returns the results, and calls `note` with what they lack. The process must still exist.
 
-        Times are relative to `since` on the monotonic clock, like those of the phases."""
+        Times are relative to `since` on the monotonic clock, like those of the phases. Raises TrialVoidError if there
+        are no samples."""
         try:
             read_snapshots = self._perf_snapshots if self.program == PERF else self._eu_stack_snapshots
-            snapshots = tuple(one for one in read_snapshots(pid, since) if one.at_s >= 0)
+            snapshots = tuple(snapshot for snapshot in read_snapshots(pid, since) if snapshot.at_s >= 0)
         except (OSError, subprocess.SubprocessError) as error:
             snapshots, self._complaint = (), str(error)
         if not snapshots:
@@ -137,19 +138,17 @@ class StackSampler:
                 f"{self.program} took no stack trace of the server{': ' if self._complaint else ''}{self._complaint}",
                 "a start of some hundredths of a second is too short for it; else see `recovery docs causes#stacks`",
             )
-        note = ""
         if self._is_full:
-            note = (
+            note(
                 f"{self.program} had recorded {perf.MAX_RECORDING_SIZE} after "
                 f"{max(snapshot.at_s for snapshot in snapshots):.0f} s, which is its limit: "
                 "what the server did later is not in these stacks"
             )
+        folded = fold_stacks(snapshots, phases)
+        file = self._folder.with_suffix(".folded")
+        file.write_text(folded_text(folded), encoding="utf-8", errors="replace")
         return StackSamples(
-            self.program,
-            len(snapshots),
-            top_chains(snapshots, phases),
-            folded_text(fold_stacks(snapshots, phases)),
-            note,
+            self.program, len(snapshots), top_chains(snapshots, phases), hottest_functions(folded), str(file)
         )
 
     def _run(self, pid: int) -> None:

@@ -31,7 +31,7 @@ def crash_tables(session: Session) -> Iterator[Table]:
 
 def crash_answers(session: Session) -> Iterator[str]:
     """Yields a sentence for each version."""
-    if any(run.told for run in session.runs):
+    if any(run.observations for run in session.runs):
         yield from _damage_answers(session)
         return
     cells = runs_by_cell(session)
@@ -141,17 +141,17 @@ _MAX_TEXT_LENGTH = 200
 def _damage_answers(session: Session) -> Iterator[str]:
     """Yields a sentence for each version."""
     for version in session.versions:
-        runs = [run for run in session.runs if run.version == version and run.told]
+        runs = [run for run in session.runs if run.version == version and run.observations]
         back = sum(run.metrics.get("startup_s") is not None for run in runs)
         yield f"{version} started after {back} of {len(runs)} damages; the table shows what it logged."
 
 
 def damage_table(session: Session) -> Table:
-    observed = [run for run in session.runs if run.told]
-    names = tuple(dict.fromkeys(name for run in observed for name in run.told))
+    observed = [run for run in session.runs if run.observations]
+    names = tuple(dict.fromkeys(name for run in observed for name in run.observations))
     rows: dict[tuple[str, ...], list[str]] = {}
     for run in observed:
-        texts = (_truncated(run.told.get(name)) for name in names)
+        texts = (_truncated(run.observations.get(name)) for name in names)
         row = (run.version, cell_words(session, run.variant), *texts)
         rows.setdefault(row, []).append(str(run.number))
     return Table(

@@ -118,7 +118,9 @@ def waits_table(session: Session) -> Table | None:
     found = {
         key: run for key, runs in runs_by_cell(session).items() if (run := _counted(runs) or median_run(session, runs))
     }
-    rows = [(*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _top_waits(run.waits)]
+    rows = [
+        (*key, cell_words(session, key[1]), wait) for key, run in found.items() for wait in _top_waits(run.load.waits)
+    ]
     if not rows:
         return None
     return Table(
@@ -319,7 +321,7 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
         f"{name} ({version})"
         for run in session.runs
         if _DUMPED in run.metrics
-        for name, version in run.clients.items()
+        for name, version in run.load.clients.items()
         if name != "dump"
     }
     if clients:
@@ -386,7 +388,7 @@ def clients_table(session: Session) -> Table | None:
     """Returns the table of the client commands, each once, or None if no client ran."""
     found: dict[tuple[str, str], list[int]] = {}
     for run in session.runs:
-        for name, command in run.clients.items():
+        for name, command in run.load.clients.items():
             found.setdefault((name, _SOCKET.sub("RUNDIR", command)), []).append(run.number)
     if not found:
         return None

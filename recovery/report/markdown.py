@@ -24,8 +24,8 @@ def render(session: Session) -> str:
     for table in all_tables(session):
         lines += ["", *table_lines(table)]
     for run in session.runs:
-        if run.stacks and _SAFE_FILE_NAME.fullmatch(run.stacks):
-            lines += ["", f"![Flame graph of run {run.number}]({fmt.flame_graph_path(run.stacks)})"]
+        if run.stacks.file and _SAFE_FILE_NAME.fullmatch(run.stacks.file):
+            lines += ["", f"![Flame graph of run {run.number}]({fmt.flame_graph_path(run.stacks.file)})"]
     lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
     return "\n".join(lines) + "\n"
 

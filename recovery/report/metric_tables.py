@@ -401,15 +401,15 @@ def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Ite
         yield explanations(shown)
         if limits.read_iops is not None or limits.read_bps is not None:
             yield "requests: of the server's control group, as the limit counts them, before they are merged."
-    for means, numbers in runs_by_value((run.cold_means, run.number) for run in runs).items():
+    for means, numbers in runs_by_value((run.cold.means, run.number) for run in runs).items():
         yield f"Cache emptied by {means}: {numbers}."
     yield from cold_cache_notes(runs, as_published=bool(session.settings.get("as_published")))
-    for count, numbers in runs_by_value((run.warmups, run.number) for run in runs).items():
+    for count, numbers in runs_by_value((run.warm.warmups, run.number) for run in runs).items():
         yield f"Warm-up starts that are not counted: {count} before {numbers}."
     yield from page_cache_notes(runs)
     yield from _container_notes(runs)
     yield from _rows_found_notes(runs)
-    for program, numbers in runs_by_value((run.sampled_by, run.number) for run in runs).items():
+    for program, numbers in runs_by_value((run.stacks.program, run.number) for run in runs).items():
         yield f"Stacks sampled by {program}, in no mean: {numbers}."
     for numbers in runs_by_value((run.counted_waits, run.number) for run in runs).values():
         yield f"Waits counted, in no mean: {numbers}."
@@ -417,8 +417,8 @@ def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Ite
 
 def _container_notes(runs: Sequence[Run]) -> Iterator[str]:
     """Yields a note on the time that the container engine adds, which is not part of any startup time."""
-    overheads = [run.engine_overhead_s for run in runs if run.engine_overhead_s is not None]
-    errors = [run.start_error_s for run in runs if run.start_error_s is not None]
+    overheads = [run.startup.engine_overhead_s for run in runs if run.startup.engine_overhead_s is not None]
+    errors = [run.startup.start_error_s for run in runs if run.startup.start_error_s is not None]
     if overheads:
         yield (
             f"In containers a startup begins with the exec of the server, known to {1000 * max(errors, default=0):.1f} "
@@ -429,12 +429,17 @@ def _container_notes(runs: Sequence[Run]) -> Iterator[str]:
 
 def _rows_found_notes(runs: Sequence[Run]) -> Iterator[str]:
     """Yields a note on the acknowledged rows found after each start. It is short if all of them were found."""
-    counted = [run for run in runs if run.rows_expected is not None]
+    counted = [run for run in runs if run.contents.rows_expected is not None]
     if not counted:
         return
-    if all(run.rows_found == run.rows_expected and run.verdict is not Verdict.FAILED for run in counted):
-        rows = " and all acknowledged rows" if any(run.rows_expected for run in counted) else ""
+    if all(
+        run.contents.rows_found == run.contents.rows_expected and run.verdict is not Verdict.FAILED for run in counted
+    ):
+        rows = " and all acknowledged rows" if any(run.contents.rows_expected for run in counted) else ""
         yield f"All tables{rows} were found after each start."
         return
-    found = "; ".join(f"run {run.number} {fmt.found_of_expected(run.rows_found, run.rows_expected)}" for run in counted)
+    found = "; ".join(
+        f"run {run.number} {fmt.found_of_expected(run.contents.rows_found, run.contents.rows_expected)}"
+        for run in counted
+    )
     yield f"Acknowledged rows found after the start: {found}."

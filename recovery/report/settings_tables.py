@@ -48,8 +48,8 @@ def not_counted(session: Session) -> tuple[Table, ...]:
 def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str, ...]:
     """Returns the notes that prove how cold the starts were: what was left in the page cache after it was emptied."""
     notes = []
-    emptied = [run for run in runs if run.cold_means]
-    left = [run.resident_before_bytes for run in emptied if run.resident_before_bytes is not None]
+    emptied = [run for run in runs if run.cold.means]
+    left = [run.cold.resident_bytes for run in emptied if run.cold.resident_bytes is not None]
     if left:
         largest = fmt.size(max(left))
         notes.append(f"Left of the data directory in the emptied cache before a start: {largest} at most.")
@@ -61,7 +61,7 @@ def cold_cache_notes(runs: tuple[Run, ...], *, as_published: bool) -> tuple[str,
 def page_cache_notes(runs: Iterable[Run]) -> Iterator[str]:
     """Yields notes for the table of runs: the share of the tables' files in the page cache before and after the
     start."""
-    shares = ((_shares(run.resident_share, run.resident_share_after), run.number) for run in runs)
+    shares = ((_shares(run.warm.resident_share, run.warm.resident_share_after), run.number) for run in runs)
     for share, numbers in runs_by_value(shares).items():
         yield f"Tables' files in the page cache before and after the start: {share}: {numbers}."
 

@@ -14,18 +14,18 @@ from recovery.report import fmt
 
 def hottest_tables(session: Session) -> tuple[Table, ...]:
     """Returns a table of the hottest functions for each sampled run. Only the last one has the notes on the columns."""
-    runs = [run for run in session.runs if run.hottest]
+    runs = [run for run in session.runs if run.stacks.hottest]
     return tuple(_hottest_table(session, run, tuple(_notes(runs)) if run is runs[-1] else ()) for run in runs)
 
 
 def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
-    of = run.hottest[0].of
+    of = run.stacks.hottest[0].of
     return Table(
         title=f"Hottest functions of {run.version} {cell_words(session, run.variant)}, run {run.number}: "
-        f"{fmt.count(of)} stacks by {run.sampled_by}",
+        f"{fmt.count(of)} stacks by {run.stacks.program}",
         headers=("function", "self", "in all"),
         rows=tuple(
-            (one.function, share_text(one.on_top, one.of), share_text(one.within, one.of)) for one in run.hottest
+            (one.function, share_text(one.on_top, one.of), share_text(one.within, one.of)) for one in run.stacks.hottest
         ),
         numeric=(False, True, True),
         notes=notes,
@@ -33,14 +33,14 @@ def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
-    perf = " (as in `perf top`)" if any(run.sampled_by == "perf" for run in runs) else ""
+    perf = " (as in `perf top`)" if any(run.stacks.program == "perf" for run in runs) else ""
     yield (
         f"self: share of the stacks of running threads with this function on top{perf}; in all: anywhere in the stack. "
         f"At most {MAX_HOT_FUNCTIONS} functions are shown."
     )
-    if any(run.hottest[0].of < MIN_SAMPLES for run in runs):
+    if any(run.stacks.hottest[0].of < MIN_SAMPLES for run in runs):
         yield f"With fewer than {MIN_SAMPLES} samples the counts are shown instead of shares."
-    if any(one.function.startswith("[") for run in runs for one in run.hottest):
+    if any(one.function.startswith("[") for run in runs for one in run.stacks.hottest):
         yield "[file]: all functions of that file that have no symbol."
 
 
@@ -53,11 +53,11 @@ _MIN_SHARE = 0.05
 
 
 def chain_tables(session: Session) -> tuple[Table, ...]:
-    return tuple(_chain_table(run) for run in session.runs if run.chains)
+    return tuple(_chain_table(run) for run in session.runs if run.stacks.chains)
 
 
 def _chain_table(run: Run) -> Table:
-    shown = [chain for chain in run.chains if _is_worth_showing(chain, run)]
+    shown = [chain for chain in run.stacks.chains if _is_worth_showing(chain, run)]
     notes = [
         f"samples: in this phase; share: with this call chain, outermost first, at most {MAX_SHOWN_FRAMES} frames. "
         "Threads that wait are left out, unless for a mutex. Shown are the three most frequent chains of each "
@@ -67,12 +67,13 @@ def _chain_table(run: Run) -> Table:
         notes.append(f"With fewer than {MIN_SAMPLES} samples in the phase the counts are shown instead of shares.")
     if any(frame.startswith("[") for chain in shown for frame in chain.frames):
         notes.append("[file]: a function of that file that has no symbol.")
-    if run.sampled_by == "perf":
+    if run.stacks.program == "perf":
         notes.append("perf samples running threads: the time in which the server waits for its storage is missing.")
-    if run.stacks:
-        notes.append(f"All stacks: {run.stacks}; flame graph: {fmt.flame_graph_path(run.stacks)}.")
+    if run.stacks.file:
+        notes.append(f"All stacks: {run.stacks.file}; flame graph: {fmt.flame_graph_path(run.stacks.file)}.")
     return Table(
-        title=f"Stacks of run {run.number}, {run.version} {run.variant}, {run.samples} samples by {run.sampled_by}",
+        title=f"Stacks of run {run.number}, {run.version} {run.variant}, "
+        f"{run.stacks.count} samples by {run.stacks.program}",
         headers=("phase", "samples", "share", "thread", "chain"),
         rows=tuple(
             (
@@ -94,9 +95,11 @@ def _chain_table(run: Run) -> Table:
 def _is_worth_showing(chain: CallChain, run: Run) -> bool:
     """Returns whether a chain is worth showing: it is frequent enough and its phase is long enough. A main thread that
     waits while others work is not shown."""
-    if chain.samples < _MIN_SHARE * chain.of or chain.of < _MIN_SHARE * (run.samples or 0):
+    if chain.samples < _MIN_SHARE * chain.of or chain.of < _MIN_SHARE * (run.stacks.count or 0):
         return False
-    return not chain.waits or not any(one.phase == chain.phase and one.thread != chain.thread for one in run.chains)
+    return not chain.waits or not any(
+        one.phase == chain.phase and one.thread != chain.thread for one in run.stacks.chains
+    )
 
 
 def _chain_text(chain: CallChain) -> str:

@@ -101,7 +101,7 @@ def floor_comparisons(session: Session) -> Iterator[FloorComparison]:
 
 
 def _reads_all(runs: tuple[Run, ...], floor: ReadFloor) -> bool | None:
-    read = mean(run.tablespaces_read for run in runs)
+    read = mean(run.opened_files.tablespaces_read for run in runs)
     return None if read is None else read >= _READS_ALL_SHARE * floor.files
 
 
@@ -174,7 +174,7 @@ def phase_table(session: Session) -> Table | None:
     found = [
         (cell, starts)
         for cell, runs in measured_runs_by_cell(session).items()
-        if (starts := [run.phases for run in runs if run.phases])
+        if (starts := [run.startup.phases for run in runs if run.startup.phases])
     ]
     if not found:
         return None
@@ -242,7 +242,7 @@ def _explained(names: Sequence[str], *, any_estimated: bool) -> tuple[str, ...]:
 
 def _concurrent_phase_notes(runs: Sequence[Run]) -> Iterator[str]:
     """Yields a note for each phase that ran concurrently with the start, in a background thread of the server."""
-    each = [seconds_by_name(run.beside) for run in runs]
+    each = [seconds_by_name(run.startup.background_phases) for run in runs]
     for name in sorted_phases(name for found in each for name in found):
         seen = [found[name] for found in each if name in found]
         yield (
@@ -253,7 +253,7 @@ def _concurrent_phase_notes(runs: Sequence[Run]) -> Iterator[str]:
 
 def _buffered_log_note(runs: Iterable[Run]) -> tuple[str, ...]:
     """Returns a note on starts during which the server buffered lines of its log."""
-    delays = sorted((run.number, run.log_held_s) for run in runs if run.log_held_s is not None)
+    delays = sorted((run.number, run.startup.log_held_s) for run in runs if run.startup.log_held_s is not None)
     if not delays:
         return ()
     numbers = ", ".join(str(number) for number, _ in delays)
@@ -306,7 +306,7 @@ def _growth_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
         times = [run.metrics["startup_s"] for run in runs if "startup_s" in run.metrics]
         middle = mean(times)
         line = curve.fit.line_at(tables) if curve.fit else None
-        threads = {run.scan_threads for run in runs if run.scan_threads is not None}
+        threads = {run.startup.scan_threads for run in runs if run.startup.scan_threads is not None}
         yield (
             curve.version,
             curve.variant,
@@ -553,11 +553,11 @@ def touched_table(session: Session) -> Table | None:
     rows = [
         (version, variant, traced)
         for (version, variant), runs in measured_runs_by_cell(session).items()
-        if (traced := [run for run in runs if run.tablespaces_opened is not None])
+        if (traced := [run for run in runs if run.opened_files.tablespaces_opened is not None])
     ]
     if not rows:
         return None
-    means = sorted({run.traced_by for _, _, runs in rows for run in runs if run.traced_by})
+    means = sorted({run.opened_files.traced_by for _, _, runs in rows for run in runs if run.opened_files.traced_by})
     return Table(
         title="Tables' files that the start opened and read",
         headers=_HEADERS,
@@ -577,15 +577,15 @@ def touched_table(session: Session) -> Table | None:
 
 def _touched_row(session: Session, runs: Sequence[Run]) -> tuple[str, ...]:
     return (
-        _count(runs, lambda run: run.tablespaces_modified),
-        _count(runs, lambda run: run.tablespaces_opened),
-        _count(runs, lambda run: run.tablespace_opens),
-        _count(runs, lambda run: run.opened_unmodified),
-        _count(runs, lambda run: run.tablespaces_read),
-        _count(runs, lambda run: run.read_unmodified),
+        _count(runs, lambda run: run.opened_files.tablespaces_modified),
+        _count(runs, lambda run: run.opened_files.tablespaces_opened),
+        _count(runs, lambda run: run.opened_files.tablespace_opens),
+        _count(runs, lambda run: run.opened_files.opened_unmodified),
+        _count(runs, lambda run: run.opened_files.tablespaces_read),
+        _count(runs, lambda run: run.opened_files.read_unmodified),
         fmt.ratio(own_read_requests(session, runs, for_each_table=True)),
         _size(mean(per_table(run, "read_bytes") for run in runs)),
-        _size(mean(run.cache_grown_bytes for run in runs)),
+        _size(mean(run.metrics.get("cache_grown_bytes") for run in runs)),
         _size(mean(_grown_in_data(run) for run in runs)),
         claim_verdict(runs),
     )
@@ -594,9 +594,9 @@ def _touched_row(session: Session, runs: Sequence[Run]) -> tuple[str, ...]:
 def _grown_in_data(run: Run) -> int | None:
     """Returns by how much the cached bytes of the data directory grew, or None if they are not known before and after
     the start."""
-    if run.resident_after_bytes is None or run.resident_before_bytes is None:
+    if run.opened_files.resident_after_bytes is None or run.cold.resident_bytes is None:
         return None
-    return run.resident_after_bytes - run.resident_before_bytes
+    return run.opened_files.resident_after_bytes - run.cold.resident_bytes
 
 
 def _count(runs: Sequence[Run], of: Callable[[Run], int | None]) -> str:

@@ -428,7 +428,7 @@ def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
 
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     """Returns the number of tables and of runs behind the figures, where they are the same for all of them."""
-    tables = {run.tables for one in measured for run in context.measured[one.version, one.variant]}
+    tables = {run.contents.tables_found for one in measured for run in context.measured[one.version, one.variant]}
     counts = {one.count for one in measured if not context.session.is_second_start(one.variant)} or {
         one.count for one in measured
     }
@@ -530,7 +530,11 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
         yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:
         times = f"{fmt.times(effect.value)} times faster ({fmt.times(effect.low)}-{fmt.times(effect.high)})"
-        verb = "recovers" if any(run.crash_proof for run in context.measured[fast.version, fast.variant]) else "starts"
+        verb = (
+            "recovers"
+            if any(run.startup.crash_proof for run in context.measured[fast.version, fast.variant])
+            else "starts"
+        )
         yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}."
 
 
@@ -546,7 +550,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         return
     runs = context.measured[slow.version, slow.variant]
     means = context.phases.get((slow.version, slow.variant), {})
-    estimated = phase_names.estimated_phases((run.phases for run in runs), means)
+    estimated = phase_names.estimated_phases((run.startup.phases for run in runs), means)
     clauses = [
         *_phases(phase_names.of_the_start(means), estimated),
         *_reads_per_table(context.session, runs),
@@ -581,7 +585,7 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
 
 
 def _is_recovery(context: _Context, measured: Sequence[Summary]) -> bool:
-    return any(run.crash_proof for one in measured for run in context.measured[one.version, one.variant])
+    return any(run.startup.crash_proof for one in measured for run in context.measured[one.version, one.variant])
 
 
 def advice_of(session: Session) -> str | None:
@@ -604,7 +608,7 @@ def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
 
 
 def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
-    tables = mean(run.tables for run in runs)
+    tables = mean(run.contents.tables_found for run in runs)
     size, requests = mean(run.metrics.get("read_bytes") for run in runs), own_read_requests(session, runs)
     if not tables or size is None:
         return
@@ -630,11 +634,14 @@ def _phase_words(name: str) -> str:
 
 def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
     """Yields how many tablespaces were opened, modified and read, if that was traced."""
-    opened = mean(run.tablespaces_opened for run in runs)
+    opened = mean(run.opened_files.tablespaces_opened for run in runs)
     if opened is None:
         return
     counts = [f"{opened:,.0f} tablespaces opened"]
-    modified, read = mean(run.tablespaces_modified for run in runs), mean(run.tablespaces_read for run in runs)
+    modified, read = (
+        mean(run.opened_files.tablespaces_modified for run in runs),
+        mean(run.opened_files.tablespaces_read for run in runs),
+    )
     if modified is not None:
         counts.append(f"{modified:,.0f} of them modified")
     if claim_verdict(runs) == OPENS_ONLY and read is not None:
@@ -654,11 +661,11 @@ HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
 def claim_verdict(runs: Sequence[Run]) -> str:
     """Returns whether the claim holds. A single start that read an unmodified file refutes it; a clean start proves
     nothing about recovery."""
-    if not any(run.crash_proof for run in runs):
+    if not any(run.startup.crash_proof for run in runs):
         return fmt.ABSENT
-    if any(run.read_unmodified for run in runs):
+    if any(run.opened_files.read_unmodified for run in runs):
         return FAILS
-    return OPENS_ONLY if any(run.opened_unmodified for run in runs) else HOLDS
+    return OPENS_ONLY if any(run.opened_files.opened_unmodified for run in runs) else HOLDS
 
 
 # --- Growth

@@ -13,7 +13,7 @@ from typing import Any
 
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
-from recovery.model import Session, Table, metric
+from recovery.model import Run, Session, Table, metric
 
 _MAX_TERMINAL_RUNS = 24
 """A terminal shows the table of runs up to this number."""
@@ -32,9 +32,25 @@ def _unlike(needs: Needs) -> Needs:
     return lambda session: not needs(session)
 
 
-def _any_run(*fields: str) -> Needs:
-    """Needs a run that has one of these fields."""
-    return lambda session: any(getattr(run, name) not in (None, (), {}) for run in session.runs for name in fields)
+def _any_run(value: Callable[[Run], object]) -> Needs:
+    """Needs a run that has this value."""
+    return lambda session: any(value(run) not in (None, (), {}) for run in session.runs)
+
+
+def _phases(run: Run) -> object:
+    return run.startup.phases
+
+
+def _observations(run: Run) -> object:
+    return run.observations
+
+
+def _tables(run: Run) -> object:
+    return run.contents.tables_found
+
+
+def _opened_files(run: Run) -> object:
+    return run.opened_files.tablespaces_opened
 
 
 def _measured(*names: str) -> Needs:
@@ -107,8 +123,8 @@ SECTIONS = (
         tables=(
             Source("load_tables:durations_table", _is_about("elapsed_s")),
             Source("metric_tables:summary_tables", is_compared),
-            Source("crash_tables:crash_tables", _both(_unlike(is_compared), _unlike(_any_run("told")))),
-            Source("crash_tables:damage_table", _any_run("told")),
+            Source("crash_tables:crash_tables", _both(_unlike(is_compared), _unlike(_any_run(_observations)))),
+            Source("crash_tables:damage_table", _any_run(_observations)),
         ),
         charts=(
             Source("html.growth_charts:growth_charts", _has_curves),
@@ -132,17 +148,17 @@ SECTIONS = (
     Section(
         "phases", "Phases of the start",
         tables=(
-            Source("startup_tables:phase_table", _both(is_compared, _any_run("phases"))),
-            Source("startup_tables:phase_table", _both(_unlike(is_compared), _any_run("phases")), only_on_page=True),
+            Source("startup_tables:phase_table", _both(is_compared, _any_run(_phases))),
+            Source("startup_tables:phase_table", _both(_unlike(is_compared), _any_run(_phases)), only_on_page=True),
         ),
-        charts=(Source("html.phase_bars:phases_chart", _any_run("phases")),),
+        charts=(Source("html.phase_bars:phases_chart", _any_run(_phases)),),
     ),
     Section(
         "reads", "Reads",
-        charts=(Source("html.read_charts:reads_chart", _both(_measured("read_bytes"), _any_run("tables"))),),
+        charts=(Source("html.read_charts:reads_chart", _both(_measured("read_bytes"), _any_run(_tables))),),
     ),
     Section(
-        "touched", "Files touched", tables=(Source("startup_tables:touched_table", _any_run("tablespaces_opened")),)
+        "touched", "Files touched", tables=(Source("startup_tables:touched_table", _any_run(_opened_files)),)
     ),
     Section(
         "floor", "Storage floor",
@@ -151,21 +167,21 @@ SECTIONS = (
     ),
     Section("creation", "Creating the tables", tables=(Source("load_tables:creation_table", _is_about("elapsed_s")),)),
     Section(
-        "over-time", "Over time", charts=(Source("html.timelines:timelines", _any_run("timeline")),),
+        "over-time", "Over time", charts=(Source("html.timelines:timelines", _any_run(lambda run: run.timeline)),),
         lead="The median run of each cell, sample by sample.",
     ),
     Section(
         "inside", "Inside the server",
         tables=(
             Source("load_tables:internal_metric_tables", _has_more_metrics, in_terminal=_never),
-            Source("load_tables:waits_table", _any_run("waits"), in_terminal=_never),
+            Source("load_tables:waits_table", _any_run(lambda run: run.load.waits), in_terminal=_never),
         ),
     ),
     Section(
         "stacks", "Stacks",
         tables=(
-            Source("stack_tables:hottest_tables", _any_run("hottest"), in_terminal=_never),
-            Source("stack_tables:chain_tables", _any_run("chains"), in_terminal=_never),
+            Source("stack_tables:hottest_tables", _any_run(lambda run: run.stacks.hottest), in_terminal=_never),
+            Source("stack_tables:chain_tables", _any_run(lambda run: run.stacks.chains), in_terminal=_never),
         ),
     ),
     Section(
@@ -180,7 +196,7 @@ SECTIONS = (
         "measured-on", "Measured on",
         tables=(
             Source("settings_tables:settings_and_host_tables", in_terminal=_never),
-            Source("load_tables:clients_table", _any_run("clients"), in_terminal=_never),
+            Source("load_tables:clients_table", _any_run(lambda run: run.load.clients), in_terminal=_never),
             Source("settings_tables:server_option_tables", in_terminal=_never),
         ),
     ),

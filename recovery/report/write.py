@@ -12,7 +12,7 @@ from recovery.report import markdown, text
 from recovery.report.fmt import flame_graph_path
 from recovery.report.html import page
 from recovery.report.html.svg import flame_graph
-from recovery.report.stored_session import STACKS_FOLDER, load_stacks, writing_results
+from recovery.storage.sessions import STACKS_FOLDER, load_stacks, writing_results
 
 
 def write_reports(folder: Path, session: Session) -> tuple[Path, ...]:
@@ -49,7 +49,7 @@ def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:
         folded = load_stacks(folder, run)
         if folded is None:
             continue
-        title = f"{run.version} {run.variant}, run {run.number}: {run.samples} samples by {run.sampled_by}"
+        title = f"{run.version} {run.variant}, run {run.number}: {run.stacks.count} samples by {run.stacks.program}"
         picture = flame_graph(title, folded, sorted_phases(names[0] for names in folded))
-        drawn[run.number] = (flame_graph_path(f"{STACKS_FOLDER}/{PurePath(run.stacks or '').name}"), picture)
+        drawn[run.number] = (flame_graph_path(f"{STACKS_FOLDER}/{PurePath(run.stacks.file or '').name}"), picture)
     return drawn

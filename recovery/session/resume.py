@@ -18,7 +18,10 @@ from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import read_stored, why_not_trusted
 from recovery.linux.procfs import boot_id
 from recovery.model import Session, Status
-from recovery.report.stored_session import (
+from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, Plan, StoredPlan, differences, stored_trials
+from recovery.session.request import Request
+from recovery.session.store import DRAFT_NAMES, SessionStore
+from recovery.storage.sessions import (
     LATEST_LINK,
     LOCK_FILE,
     REPORT_FILE,
@@ -27,9 +30,6 @@ from recovery.report.stored_session import (
     session_names,
     still_running_error,
 )
-from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, Plan, StoredPlan, differences, stored_trials
-from recovery.session.request import Request
-from recovery.session.store import DRAFT_NAMES, SessionStore
 from recovery.workload.inserts import insert_statements
 
 # --- Sessions that ended early, and their leftovers

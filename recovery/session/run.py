@@ -24,11 +24,11 @@ from recovery.errors import (
 )
 from recovery.experiments import find_experiment
 from recovery.experiments.bench import Bench, measure_storage_floor
-from recovery.experiments.experiment import Experiment, Measurement
+from recovery.experiments.experiment import Experiment
 from recovery.linux import cleanup
 from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
 from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
-from recovery.linux.files import copy_atomically, write_atomically
+from recovery.linux.files import copy_atomically
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
 from recovery.linux.page_cache import CacheDropper, check_can_be_cold, cold_method
@@ -37,11 +37,11 @@ from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
-from recovery.model import Build, Cache, Run, Session, Status, Trial, Verdict
+from recovery.model import Build, Cache, Measurement, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.known_lines import hide_names
 from recovery.mysqld.options import quoted_value
-from recovery.report.stored_session import STACKS_FOLDER, writing_results
+from recovery.report.json_report import to_json
 from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
 from recovery.session.option_checks import check_options, check_table_open_cache, check_versions, known_releases
@@ -60,6 +60,7 @@ from recovery.session.store import (
     session_from_request,
     with_verdict,
 )
+from recovery.storage.sessions import STACKS_FOLDER, writing_results
 
 # --- Files stored with a run: logs, stacks and samples
 
@@ -73,21 +74,24 @@ def store_artifacts(folder: Path, trial: Trial, run: Run, *, outcome: Measuremen
     found = [] if outcome is None else list(logs.glob("timed*.err"))
     if not found and (outcome is None or run.verdict is Verdict.FAILED):
         found = list(logs.glob("*.err"))
-    samples = outcome.samples if outcome else None
-    raw = outcome.load.raw if outcome and outcome.load else None
     with writing_results(folder):
         if found:
             run = replace(run, log=f"logs/{name}.err")
             copy_atomically(max(found, key=lambda log: log.stat().st_mtime), folder / f"logs/{name}.err")
-        if samples is not None and samples.sample_count:
-            run = replace(run, stacks=f"{STACKS_FOLDER}/{name}.folded")
-            (folder / STACKS_FOLDER).mkdir(exist_ok=True)
-            write_atomically(folder / f"{STACKS_FOLDER}/{name}.folded", samples.folded.encode(errors="replace"))
-        if raw is not None:
-            run = replace(run, raw=f"{SAMPLES}/{name}.csv.gz")
-            (folder / SAMPLES).mkdir(exist_ok=True)
-            copy_atomically(raw, folder / f"{SAMPLES}/{name}.csv.gz")
+        if run.stacks.file is not None:
+            kept = _keep(Path(run.stacks.file), folder, f"{STACKS_FOLDER}/{name}.folded")
+            run = replace(run, stacks=replace(run.stacks, file=kept))
+        if run.load.raw is not None:
+            kept = _keep(Path(run.load.raw), folder, f"{SAMPLES}/{name}.csv.gz")
+            run = replace(run, load=replace(run.load, raw=kept))
     return run
+
+
+def _keep(file: Path, folder: Path, name: str) -> str:
+    """Copies a file of a trial into the session's folder, and returns its name there."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    copy_atomically(file, folder / name)
+    return name
 
 
 def ending_note(error: RecoveryError | OSError, *, is_own: bool) -> str:
@@ -112,7 +116,7 @@ def limit_violation(group: LimitGroup | None, run: Run) -> str | None:
         return None
     requests, read, seconds = map(run.metrics.get, ("read_requests", "read_bytes", "first_query_s"))
     if seconds is None:
-        seconds = run.around.seconds if run.around else 0.0
+        seconds = run.host_activity.seconds if run.host_activity else 0.0
     return group.lost() or limit_exceeded(group.limits, read_requests=requests, read_bytes=read, seconds=seconds)
 
 
@@ -157,7 +161,7 @@ class TrialLoop:
         session = self.store.session
         notes = (*session.notes, note) if note else session.notes
         host = session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
-        self.store.finish(status=status.value, notes=notes, environment=host)
+        self.store.finish(to_json, status=status.value, notes=notes, environment=host)
 
     def _trials(self) -> None:
         plan = self.plan
@@ -244,14 +248,14 @@ class TrialLoop:
         try:
             if clock_set_s is not None:
                 # Durations come from the monotonic clock; only this lag compares server timestamps with the wall clock.
-                run = replace(run, ready_lag_s=None)
+                run = replace(run, startup=replace(run.startup, ready_lag_s=None))
             if bench.schema.own is not None:
                 _hide_names(bench)
             run = store_artifacts(self.store.folder, trial, run, outcome=outcome, logs=bench.server.logdir)
             if run.verdict is Verdict.FAILED and not bench.can_recover:
                 kept = self.pool.set_aside(datadir_spec(trial.version, trial.variant))
                 run = replace(run, reason="; ".join(filter(None, (run.reason, kept))))
-            self._store_facts(trial, bench, outcome, clock_set_s=clock_set_s)
+            self._store_facts(trial, bench, clock_set_s=clock_set_s)
             self.store.append(run)
         finally:
             # Shown even if it could not be stored.
@@ -303,15 +307,13 @@ class TrialLoop:
             self.store.change(floors=(*self.store.session.floors, floor))
         self.store.save()
 
-    def _store_facts(
-        self, trial: Trial, bench: Bench, outcome: Measurement | None, *, clock_set_s: float | None
-    ) -> None:
+    def _store_facts(self, trial: Trial, bench: Bench, *, clock_set_s: float | None) -> None:
         """Adds the notes and server facts that a trial produced to the session."""
         if clock_set_s is not None:
             text = f"set by {clock_set_s:+.1f} s during run {trial.number}; no duration is taken from it."
             self._note(f"The host's clock was {text}")
-        if outcome is not None and outcome.samples is not None and outcome.samples.note:
-            self._note(f"{trial.version}, run {trial.number}: {outcome.samples.note}")
+        for text in bench.run_notes:
+            self._note(f"{trial.version}, run {trial.number}: {text}")
         for text in bench.notes:
             self._note(text)
         session = self.store.session

@@ -9,14 +9,14 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recovery.analysis.stacks import hottest_functions, parse_folded
+from recovery import __version__
 from recovery.analysis.statistics import MIN_RUNS_FOR_PRECISION, PRECISION_FACTOR
 from recovery.errors import (
     PausedError,
@@ -26,7 +26,7 @@ from recovery.errors import (
     TrialVoidError,
     UsageError,
 )
-from recovery.experiments.experiment import Experiment, LoadRecord, Measurement
+from recovery.experiments.experiment import Experiment
 from recovery.linux import locks
 from recovery.linux.cgroups import limits_text
 from recovery.linux.cleanup import sweep_drafts
@@ -44,40 +44,33 @@ from recovery.model import (
     SETTINGS_AXIS,
     Axis,
     Cache,
-    OpenedFiles,
+    Measurement,
     ReadFloor,
-    ResourceUsage,
     Run,
     Session,
-    StackSamples,
-    Startup,
     Status,
     Trial,
     Verdict,
-    WarmProof,
 )
-from recovery.report.stored_session import (
+from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
+from recovery.session.plan import to_json as plan_to_json
+from recovery.session.request import Request
+from recovery.storage.format import rounded, run_to_json, session_to_json
+from recovery.storage.sessions import (
     LATEST_LINK,
     LOCK_FILE,
     REPORT_FILE,
     STACKS_FOLDER,
     in_plan_order,
     read_session,
-    run_to_json,
     still_running_error,
-    to_json,
-    with_tool_version,
     writing_results,
 )
-from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
-from recovery.session.plan import to_json as plan_to_json
-from recovery.session.request import Request
 
 if TYPE_CHECKING:
-    from recovery.experiments.bench import Contents
     from recovery.mysqld.read_floor import FloorTimes
 
-SAMPLES = "looks"
+SAMPLES = "samples"
 """Folder of the samples that were taken while servers were under load."""
 DRAFT_NAMES = r"\d{8}T\d{6}Z-[a-z0-9-]+|latest|probe|\.probe\.\d+"
 """Pattern of the names of drafts in the results folder. Other names are left alone: they may be the user's files."""
@@ -112,7 +105,7 @@ class SessionStore:
         name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"
         with writing_results(results):
             results.mkdir(parents=True, exist_ok=True)
-            store = cls(draft_path(results / name), with_tool_version(session))
+            store = cls(draft_path(results / name), replace(session, tool_version=session.tool_version or __version__))
             store.folder.mkdir()
             try:
                 store._take_lock()
@@ -216,12 +209,14 @@ class SessionStore:
         with writing_results(self.folder):
             self._write_report()
 
-    def finish(self, **changes: Any) -> None:
-        """Stores the final state, with these changes."""
+    def finish(self, report: Callable[[Session], bytes] | None = None, **changes: Any) -> None:
+        """Stores the final state, with these changes; `report` returns the contents of report.json with what
+        a report computes."""
         self.change(**changes)
         written = False
         try:
-            self.save()
+            with writing_results(self.folder):
+                self._write_report(report)
             written = True
         finally:
             # If the write failed, the lock file stays: it shows that the stored state is not the final one.
@@ -233,9 +228,9 @@ class SessionStore:
         """Returns the session as it is stored now."""
         return self._session
 
-    def _write_report(self) -> None:
+    def _write_report(self, report: Callable[[Session], bytes] | None = None) -> None:
         began_s = time.monotonic()
-        write_atomically(self.folder / REPORT_FILE, to_json(self._session))
+        write_atomically(self.folder / REPORT_FILE, (report or session_to_json)(self._session))
         ended_s = time.monotonic()
         self._report_due_s = ended_s + max(REPORT_INTERVAL_S, (ended_s - began_s) / _REPORT_SHARE)
         self._is_changed = False
@@ -290,108 +285,12 @@ def run_from_error(trial: Trial, error: RecoveryError) -> Run:
 
 
 def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
-    cold = measured.cold
-    return replace(
-        empty_run(trial),
-        verdict=Verdict.MEASURED,
-        metrics=_metrics(measured),
-        exit_signal=measured.previous_exit,
-        cold_means=cold.means if cold else measured.flushed_by,
-        resident_before_bytes=cold.resident_bytes if cold else None,
-        told=dict(measured.observations),
-        **_startup_fields(measured.startup, timeline=RECOVERY_METRIC not in measured.metrics),
-        **_load_fields(measured.load),
-        **_same_fields(measured.warm),
-        **_contents_fields(measured.contents),
-        **_same_fields(measured.opened_files),
-        **_sample_fields(measured.samples),
-    )
-
-
-def _metrics(measured: Measurement) -> dict[str, float]:
-    """Returns all metrics of a trial: of what was measured, of the start, and what the process and its storage did."""
-    start, load = measured.startup, measured.load
-    found: dict[str, float | None] = {name: _rounded(value) for name, value in measured.metrics.items()}
-    if start is not None:
-        found |= {"startup_s": start.startup_s, "first_query_s": start.first_query_s, "redo_bytes": start.redo_bytes}
-        found |= _usage_metrics(start.usage, seconds=start.first_query_s)
-    if load is not None:
-        found |= _usage_metrics(load.usage, seconds=load.seconds)
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _usage_metrics(usage: ResourceUsage, *, seconds: float) -> dict[str, float | None]:
-    requests = usage.read_requests
-    return {
-        "read_bytes": usage.read_bytes,
-        "read_requests": requests,
-        "reads_per_s": None if requests is None or seconds <= 0 else round(requests / seconds, 1),
-        "cpu_s": usage.cpu_s,
-        "group_memory_bytes": usage.group_memory_bytes,
-        "peak_memory_bytes": usage.peak_memory_bytes,
-    }
-
-
-def _startup_fields(startup: Startup | None, *, timeline: bool) -> dict[str, Any]:
-    """Returns the fields of a start. Without `timeline` its samples are left out: hundreds of crashes have no use for
-    them."""
-    if startup is None:
-        return {}
-    return {
-        "phases": startup.phases,
-        "beside": startup.background_phases,
-        "cache_grown_bytes": startup.usage.cache_grown_bytes,
-        "crash_proof": startup.crash_proof,
-        "ready_lag_s": startup.ready_lag_s,
-        "start_error_s": startup.start_error_s,
-        "engine_overhead_s": startup.engine_overhead_s,
-        "log_held_s": startup.log_held_s,
-        "scan_threads": startup.scan_threads,
-        "log_errors": startup.log_errors,
-        "around": startup.around,
-        "timeline": startup.timeline if timeline else None,
-    }
-
-
-def _load_fields(load: LoadRecord | None) -> dict[str, Any]:
-    if load is None:
-        return {}
-    return {
-        "around": load.around,
-        "timeline": load.timeline,
-        "waits": load.waits,
-        "clients": dict(load.clients),
-    }
-
-
-def _same_fields(found: WarmProof | OpenedFiles | None) -> dict[str, Any]:
-    return {} if found is None else asdict(found)
-
-
-def _contents_fields(contents: Contents | None) -> dict[str, Any]:
-    if contents is None:
-        return {}
-    return {
-        "tables": contents.tables_found,
-        "rows_expected": contents.rows_expected,
-        "rows_found": contents.rows_found,
-    }
-
-
-def _sample_fields(samples: StackSamples | None) -> dict[str, Any]:
-    if samples is None:
-        return {}
-    return {
-        "sampled_by": samples.program,
-        "samples": samples.sample_count,
-        "chains": samples.chains,
-        "hottest": hottest_functions(parse_folded(samples.folded)),
-    }
-
-
-def _rounded(value: float) -> float:
-    """Rounds to seven significant digits, which is more than any measurement here has."""
-    return float(f"{value:.7g}")
+    """Returns the run of a trial with all that was measured, before it is judged."""
+    parts = {part.name: getattr(measured, part.name) for part in fields(Measurement)}
+    metrics = {name: rounded(name, value) for name, value in measured.metrics.items()}
+    # Hundreds of crashes have no use for the samples of their starts.
+    timeline = None if RECOVERY_METRIC in metrics else measured.timeline
+    return replace(empty_run(trial), **{**parts, "verdict": Verdict.MEASURED, "metrics": metrics, "timeline": timeline})
 
 
 def with_verdict(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:

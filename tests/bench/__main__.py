@@ -30,8 +30,8 @@ from recovery.linux.files import default_data_dir, expand_path, parse_json, writ
 from recovery.linux.host_facts import collect_host_facts
 from recovery.linux.locks import host_lock
 from recovery.model import Build, Cache
-from recovery.report.stored_session import writing_results
 from recovery.session.store import check_results_folder
+from recovery.storage.sessions import writing_results
 
 _LONG = 5
 """Factor on the tables if watching is measured: longer starts vary less."""

@@ -103,9 +103,14 @@ def _watched(bench: Bench, start: partial[Start], terminal: TextIO) -> Start:
         used_s = time.process_time() - used_s
     bench.run_inserts()
     bench.kill()
-    assert startup.crash_proof is not None
-    assert startup.ready_lag_s is not None, "this server does not stamp microseconds"
-    return start(startup.startup_s - startup.ready_lag_s, used_s, startup.ready_lag_s, startup.engine_overhead_s)
+    assert startup.startup.crash_proof is not None
+    assert startup.startup.ready_lag_s is not None, "this server does not stamp microseconds"
+    return start(
+        startup.metrics["startup_s"] - startup.startup.ready_lag_s,
+        used_s,
+        startup.startup.ready_lag_s,
+        startup.startup.engine_overhead_s,
+    )
 
 
 def _bare(bench: Bench, start: partial[Start]) -> Start:

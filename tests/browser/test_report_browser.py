@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from browser import chromium
 from everything import FOLDED, HOSTILE, everything, growing, with_in_every_text
+from runs import with_parts
 from sessions import left_out
 from suite_runs import SESSIONS
 from suite_runs import stored as stored_experiments
@@ -18,9 +19,10 @@ from recovery.analysis.stacks import Folded, folded_text
 from recovery.model import Session
 from recovery.report import fmt
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, load_session, to_json
+from recovery.report.json_report import to_json
 from recovery.report.tables import all_tables
 from recovery.report.write import write_reports
+from recovery.storage.sessions import REPORT_FILE, STACKS_FOLDER, load_session
 
 pytestmark = pytest.mark.on_demand("browser")
 VIEW = (Path(__file__).parent / "view.js").read_text()
@@ -67,7 +69,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> dict
 def _kept(folder: Path, session: Session) -> Path:
     (folder / STACKS_FOLDER).mkdir(parents=True)
     (folder / STACKS_FOLDER / "092.folded").write_text(folded_text(Folded(FOLDED)))
-    stacks = tuple(replace(run, stacks=f"{STACKS_FOLDER}/092.folded" if run.stacks else None) for run in session.runs)
+    stacks = tuple(with_parts(run, file=f"{STACKS_FOLDER}/092.folded" if run.stacks else None) for run in session.runs)
     (folder / REPORT_FILE).write_bytes(to_json(replace(session, runs=stacks)))
     write_reports(folder, load_session(folder))
     return folder / PAGE

@@ -124,11 +124,11 @@ def test_a_start_is_timed_from_the_exec_without_the_time_of_the_engine(server: S
     called_at = time.monotonic()
     startup = server.start()
     assert server.process.started_at > called_at
-    assert startup.engine_overhead_s is not None
-    assert startup.start_error_s is not None
-    assert 0 < startup.start_error_s < startup.startup_s
-    assert server.process.started_at - called_at >= startup.engine_overhead_s > 0
-    first = startup.log.read_text().splitlines()[0]
+    assert startup.startup.engine_overhead_s is not None
+    assert startup.startup.start_error_s is not None
+    assert 0 < startup.startup.start_error_s < startup.metrics["startup_s"]
+    assert server.process.started_at - called_at >= startup.startup.engine_overhead_s > 0
+    first = server.process.launch.log.read_text().splitlines()[0]
     assert first.startswith("20"), f"the log is the server's own from its first byte: {first}"
     server.stop()
 
@@ -142,8 +142,8 @@ def test_a_kill_is_a_crash_and_the_next_start_recovers(server: Server, client: d
     assert server.kill() == Exit(code=None, signal=signal.SIGKILL)
     assert of_this_test(client) == []
     startup = server.start()
-    assert startup.crash_proof is not None
-    assert "not shutdown normally" in startup.crash_proof
+    assert startup.startup.crash_proof is not None
+    assert "not shutdown normally" in startup.startup.crash_proof
     with server.session() as connection:
         assert scalar(connection, "select count(*) from crash.rows") == 1
     assert server.stop() == Exit(code=0, signal=None)

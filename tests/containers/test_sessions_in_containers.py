@@ -29,9 +29,9 @@ from recovery.errors import HostUnfitError
 from recovery.linux import docker_engine
 from recovery.linux.cgroups import hierarchies
 from recovery.model import Cache, Schema, Verdict, startup_specs
-from recovery.report.stored_session import load_session
 from recovery.session import engine as session_engine
 from recovery.session.request import Request
+from recovery.storage.sessions import load_session
 
 pytestmark = pytest.mark.containers
 TABLES, INSERTS = 100, 40
@@ -374,7 +374,7 @@ def test_a_load_beside_a_poller_with_a_profile(data: Path, tmp_path: Path) -> No
         assert one.metrics["server_cpus"] > 0.01, "of the container's process, not of its shell"
         assert one.metrics["client_cpus"] > 0
     sampled = session.runs[-1]
-    assert sampled.sampled_by == "perf"
-    functions = {frame for chain in sampled.chains for frame in chain.frames}
+    assert sampled.stacks.program == "perf"
+    functions = {frame for chain in sampled.stacks.chains for frame in chain.frames}
     assert any("dispatch_command" in name or "do_command" in name for name in functions), functions
     assert (tmp_path / "results" / "latest" / str(sampled.stacks)).is_file()

@@ -21,16 +21,17 @@ from rich.console import Console
 from fuzzing.target import FIXTURES, Target, temporary_folder
 from recovery.analysis.compare import compare, worse_pairs
 from recovery.errors import RecoveryError
-from recovery.linux.files import STORED_FORMAT
 from recovery.model import Run, Session
 from recovery.report import console
 from recovery.report.compare import comparison_tables
 from recovery.report.exports import FORMATS, render_as
-from recovery.report.stored_session import REPORT_FILE, STACKS_FOLDER, load_session, to_json
+from recovery.report.json_report import to_json
 from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 from recovery.report.text import WIDTH, render_table
 from recovery.report.write import write_reports
+from recovery.storage.format import FORMAT
+from recovery.storage.sessions import REPORT_FILE, STACKS_FOLDER, load_session
 
 _PARTS = (REPORT_FILE, "runs/007.json", f"{STACKS_FOLDER}/one.folded")
 _KEPT = ("2026-11-21-scale", "2026-11-22-interference")
@@ -123,7 +124,7 @@ def small(stored: Mapping[str, Any]) -> dict[str, Any]:
         "cells": {name: cell for name, cell in stored.get("cells", {}).items() if name in names},
         "runs": [_small_run(run) for run in runs],
     }
-    return {"format": STORED_FORMAT, **kept}
+    return {"format": FORMAT, **kept}
 
 
 def _small_run(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def _seeds() -> Iterator[bytes]:
     for report in _stored_reports():
         stored = small(json.loads(report))
         yield _as_bytes(stored)
-        first = {"format": STORED_FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
+        first = {"format": FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
         yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"
 
 

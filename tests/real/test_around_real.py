@@ -59,7 +59,7 @@ def beside(program: str, *arguments: str) -> Iterator[int]:
 
 
 def around(server: Server) -> HostActivity:
-    found = server.start().around
+    found = server.start().host_activity
     server.stop()
     assert found is not None
     return found
@@ -96,7 +96,7 @@ def test_the_reads_and_writes_of_another_process_are_recorded(
     (tmp_path / "file").write_bytes(bytes(16 << 20))
     with beside(program, str(tmp_path / "file")) as pid:
         before = process_io_bytes(pid)
-        busy = server.start().around
+        busy = server.start().host_activity
         after = process_io_bytes(pid)
         server.stop()
     assert before is not None
@@ -118,9 +118,9 @@ def test_throttling_by_a_cpu_limit_is_recorded(made: tuple[Build, Path], tmp_pat
         server.group = group
         held = server.start()
         server.kill()
-    assert held.around is not None
-    assert held.around.throttled_s is not None
-    assert held.around.throttled_s > 0
+    assert held.host_activity is not None
+    assert held.host_activity.throttled_s is not None
+    assert held.host_activity.throttled_s > 0
 
 
 def test_without_a_limit_no_throttling_is_recorded(server: Server) -> None:

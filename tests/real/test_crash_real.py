@@ -28,7 +28,7 @@ from recovery.mysqld.datadir import DataDirs, remove_copy, remove_leftover_copie
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server
-from recovery.report.stored_session import find_session, load_session
+from recovery.storage.sessions import find_session, load_session
 
 pytestmark = pytest.mark.real
 FAST, OLD, NEW = "mariadb-10.11.5", "5.7.22", "8.0.31"
@@ -77,7 +77,7 @@ def test_a_server_killed_at_any_moment_keeps_its_promises(
             assert one.metrics["startup_s"] == pytest.approx(one.metrics["recovery_s"], rel=1e-6)
     assert any(one.metrics.get("acknowledged") for one in found.values()), "of one a slow host may have written nothing"
     if "recovery" in found:
-        assert found["recovery"].crash_proof
+        assert found["recovery"].startup.crash_proof
         assert found["recovery"].metrics["kills"] > 1
 
 
@@ -151,7 +151,7 @@ def damage(data: Path, tmp_path_factory: pytest.TempPathFactory, module_settings
     faults = "flipped truncated missing" if why_no_loop_disk() else "full-disk flipped truncated missing"
     folder = tmp_path_factory.mktemp("damage")
     session = measured("damage", faults, data, folder, "--set", "innodb_page_size=4096")
-    return {one.variant: one.told for one in session.runs}
+    return {one.variant: one.observations for one in session.runs}
 
 
 def test_a_flipped_bit_is_in_an_index_page(damage: dict[str, dict[str, str]]) -> None:

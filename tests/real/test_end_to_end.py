@@ -23,7 +23,7 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.experiments.bench import Bench
 from recovery.linux.storage import DiskSpace
-from recovery.model import Startup, can, parse_version
+from recovery.model import Measurement, can, parse_version
 from recovery.mysqld.datadir import DataDirs
 
 pytestmark = pytest.mark.real
@@ -381,7 +381,7 @@ def test_a_server_killed_from_outside_voids_its_trial(
     """As the kernel does when memory runs out."""
     timed_start, killed = Bench.timed_start, list[int]()
 
-    def kill_the_first(bench: Bench, log_name: str) -> Startup:
+    def kill_the_first(bench: Bench, log_name: str) -> Measurement:
         def kill(_: object) -> None:
             if not killed:
                 killed.append(bench.server.process.pid)

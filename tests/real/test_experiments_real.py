@@ -31,7 +31,7 @@ from recovery.loads.metadata import METADATA
 from recovery.loads.tasks import ROW_BYTES
 from recovery.model import Layout, Run, Schema, Session, Verdict
 from recovery.mysqld.client import scalar
-from recovery.report.stored_session import find_session, load_session
+from recovery.storage.sessions import find_session, load_session
 from recovery.workload.build import DatadirMismatchError
 
 pytestmark = pytest.mark.real
@@ -99,15 +99,15 @@ def test_queries_dumps_and_table_creation_are_measured(metadata: Path) -> None:
         assert runs["names"].metrics["rows"] == TABLES
         assert runs["Q2"].metrics["rows"] == 1
         assert runs["published-build"].metrics["tables_made"] == 20
-        assert all(one.cold_means in ("drop_caches", "fadvise") for one in runs.values())
-        assert all((one.resident_before_bytes or 0) < 16 << 20 for one in runs.values())
+        assert all(one.cold.means in ("drop_caches", "fadvise") for one in runs.values())
+        assert all((one.cold.resident_bytes or 0) < 16 << 20 for one in runs.values())
         # Statistics that are not stored yet are computed and written by the first query, a kilobyte for each table.
         asked = runs["Q1"].metrics
         assert asked["redo_bytes_per_s"] * asked["elapsed_s"] < 200 * TABLES * SCHEMAS
         # A line of SQL for each table, at the least.
         assert runs["dump"].metrics["dump_bytes"] > 100 * TABLES * SCHEMAS
         assert runs["dump"].metrics["dump_bytes"] == runs["dump-skip-lock-tables"].metrics["dump_bytes"]
-        assert "mariadb-dump" in runs["dump"].clients
+        assert "mariadb-dump" in runs["dump"].load.clients
         assert float(session.servers[version]["build_s"]) > 0
     assert session.servers[NEW]["@information_schema_stats_expiry"] == "0"
     assert len({session.servers[version]["@innodb_buffer_pool_size"] for version in session.versions}) == 1
@@ -126,7 +126,7 @@ def test_a_dump_of_one_schema_is_measured_alone(metadata: Path, data: Path, tmp_
     session = stored(tmp_path)
     (alone,) = session.runs
     assert session.variants == ("dump",)
-    assert alone.clients["dump"].endswith("--databases s_1")
+    assert alone.load.clients["dump"].endswith("--databases s_1")
     of_all = cell(stored(metadata), NEW, question="dump").metrics["dump_bytes"]
     assert 100 * TABLES < alone.metrics["dump_bytes"] < of_all / 2
 
@@ -201,13 +201,13 @@ def test_a_load_with_a_poller(versions: str, at: list[str], tmp_path: Path) -> N
         assert {"qps", "table_open_cache_misses_per_s", misses, "server_cpus", "client_cpus"} <= series.keys()
         assert {len(values) for values in series.values()} == {len(one.timeline.at_s)}
         assert any(series["qps"])
-        assert one.around is not None
-        assert "--time=3 --report-checkpoints=1" in one.clients["load"]
-        assert "oltp_read_only" in one.clients["load"]
-        waits = {wait.name for wait in one.waits if wait.source == "performance schema"}
+        assert one.host_activity is not None
+        assert "--time=3 --report-checkpoints=1" in one.load.clients["load"]
+        assert "oltp_read_only" in one.load.clients["load"]
+        waits = {wait.name for wait in one.load.waits if wait.source == "performance schema"}
         assert any(re.match("wait/synch/mutex/innodb/", name) for name in waits), waits
         assert any(re.match("wait/synch/(sxlock|rwlock)/innodb/", name) for name in waits), waits
-        raw = tmp_path / "results" / "latest" / str(one.raw)
+        raw = tmp_path / "results" / "latest" / str(one.load.raw)
         samples = read_samples(raw)
         assert samples[-1].figures["status.Questions"] > samples[0].figures["status.Questions"]
         with gzip.open(raw, "rt") as file:
@@ -329,8 +329,8 @@ def test_hot_rows_are_waited_for_also_if_the_kernel_refuses_separate_cpus(
     for level in ("REPEATABLE-READ", "READ-COMMITTED"):
         hot = cell(session, transaction_isolation=level)
         assert hot.metrics["row_lock_waits_per_s"] > 0
-        assert "oltp_read_write" in hot.clients["load"]
-        assert "--tables=1 --table-size=10 " in hot.clients["load"]
+        assert "oltp_read_write" in hot.load.clients["load"]
+        assert "--tables=1 --table-size=10 " in hot.load.clients["load"]
     assert effective_values(session, "transaction_isolation") == {"REPEATABLE-READ", "READ-COMMITTED"}
     assert sum("share all CPUs" in note for note in session.notes) == 1
     assert (session.settings["server_cpus"], session.settings["client_cpus"]) == (None, None)
@@ -349,7 +349,7 @@ def test_larger_than_memory_is_read_in_pages_of_each_size(at: list[str], data: P
     for size in sizes:
         one = cell(session, question="larger-than-memory", innodb_page_size=size)
         assert one.metrics["buffer_pool_reads_per_s"] > 0.1 * one.metrics["qps"]
-        assert "--rand-type=uniform" in one.clients["load"]
+        assert "--rand-type=uniform" in one.load.clients["load"]
     assert effective_values(session, "innodb_page_size") == set(sizes.values())
     assert effective_values(session, "innodb_buffer_pool_size") == {str(5 << 20)}
     tables = data.glob(f"{NEW}-sbtest-{LOAD_TABLES}-*/mysql/sbtest/sbtest1.ibd")
@@ -377,12 +377,12 @@ def test_writes_are_measured_by_commit_and_the_directory_stays_as_it_was(at: lis
     again = stored(tmp_path)
     usual, counting = again.runs
     assert (usual.verdict, counting.verdict) == (Verdict.MEASURED, Verdict.SAMPLED)
-    assert {wait.source for wait in usual.waits if wait.count} <= {"innodb mutex", "status"}
-    mutexes = {wait.name for wait in counting.waits if wait.source == "performance schema"}
+    assert {wait.source for wait in usual.load.waits if wait.count} <= {"innodb mutex", "status"}
+    mutexes = {wait.name for wait in counting.load.waits if wait.source == "performance schema"}
     assert mutexes
     assert all(name.startswith("wait/synch/") for name in mutexes)
     assert not any("/cond/" in name for name in mutexes)
-    raw = read_samples(tmp_path / "results" / "latest" / str(counting.raw))
+    raw = read_samples(tmp_path / "results" / "latest" / str(counting.load.raw))
     assert "metric.log_lsn_checkpoint_age" in raw[-1].figures, "what else is monitored stays so"
     assert again.servers[f"{USUAL} innodb_flush_log_at_trx_commit=0"]["@performance_schema"] == "OFF"
 
@@ -395,7 +395,9 @@ def test_the_log_spins_or_not_and_transactions_deadlock(folders: list[str], tmp_
     hot = [cell(session, transaction_isolation=level) for level in ("REPEATABLE-READ", "READ-COMMITTED")]
     assert any(one.metrics["client_errors"] for one in hot), "deadlocks"
     for one in hot:
-        assert any(wait.source == "innodb mutex" and "rwlock" not in wait.name and wait.count for wait in one.waits)
+        assert any(
+            wait.source == "innodb mutex" and "rwlock" not in wait.name and wait.count for wait in one.load.waits
+        )
     for threads in ("1", "4"):
         on, off = (spun(cell(session, spinning=value, threads=threads), tmp_path) for value in ("on", "off"))
         assert off < 0.1
@@ -404,7 +406,7 @@ def test_the_log_spins_or_not_and_transactions_deadlock(folders: list[str], tmp_
 
 def spun(one: Run, tmp_path: Path) -> float:
     """The share of commits whose flush came before they had to sleep."""
-    samples = read_samples(find_session(tmp_path / "results", None) / str(one.raw))
+    samples = read_samples(find_session(tmp_path / "results", None) / str(one.load.raw))
     figures = [sample.figures for sample in samples if sample.at_s >= 0]
     awake, asleep = (
         figures[-1][name] - figures[0][name] for name in ("metric.log_on_flush_no_waits", "metric.log_on_flush_waits")

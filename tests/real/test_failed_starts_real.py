@@ -13,7 +13,7 @@ from sessions import stored
 from recovery.cli.main import run
 from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import TIMED_LOG
-from recovery.model import Startup
+from recovery.model import Measurement
 from recovery.mysqld.datadir import DataDirs
 from recovery.mysqld.server import Server, StartCompanion
 
@@ -51,7 +51,7 @@ def test_a_start_that_fails_keeps_its_data_directory(
 ) -> None:
     timed_start, calls = Bench.timed_start, list[object]()
 
-    def failing(bench: Bench, log_name: str) -> Startup:
+    def failing(bench: Bench, log_name: str) -> Measurement:
         only_first(lambda: cut_short(bench.datadir.mysql), calls)
         return timed_start(bench, log_name)
 
@@ -81,7 +81,7 @@ def test_a_crash_that_is_not_survived_keeps_the_copy(
         log_name: str = "",
         settings: Mapping[str, str] | None = None,
         companion: StartCompanion = nullcontext,
-    ) -> Startup:
+    ) -> Measurement:
         if log_name == TIMED_LOG:
             only_first(lambda: cut_short(server.datadir), calls)
         return start(server, log_name=log_name, settings=settings, companion=companion)

@@ -13,7 +13,7 @@ import pytest
 from recovery.analysis.warnings import findings
 from recovery.cli.main import run
 from recovery.model import Finding, Session, Verdict
-from recovery.report.stored_session import find_session, load_session
+from recovery.storage.sessions import find_session, load_session
 
 pytestmark = pytest.mark.real
 DISTURBED = pytest.mark.on_demand("disturbed")

@@ -18,7 +18,7 @@ from recovery.cli.main import run
 from recovery.experiments.bench import Bench
 from recovery.linux.cgroups import hierarchies
 from recovery.linux.page_cache import flush_caches
-from recovery.model import Startup
+from recovery.model import Measurement
 
 pytestmark = pytest.mark.real
 
@@ -47,7 +47,7 @@ def meddle(monkeypatch: pytest.MonkeyPatch) -> Callable[[Meddle], None]:
     def with_(what: Meddle) -> None:
         trials = {"cold": -1, "warm": -1}
 
-        def disturbed(bench: Bench, log_name: str) -> Startup:
+        def disturbed(bench: Bench, log_name: str) -> Measurement:
             cache = "cold" if log_name == "timed.err" else "warm"
             trials[cache] += log_name in ("timed.err", "timed-0.err")  # the others are warm-ups of the same trial
             what(bench, cache, trials[cache])

@@ -16,8 +16,8 @@ from schema_check import complaints
 
 from recovery.cli.bundle import make_bundle
 from recovery.cli.main import run
-from recovery.report.exports import schema
-from recovery.report.stored_session import load_session
+from recovery.report.json_report import schema
+from recovery.storage.sessions import load_session
 
 pytestmark = pytest.mark.real
 

@@ -81,7 +81,7 @@ def test_a_data_directory_is_built_proved_and_written_to(version: str, target: D
 
     script = insert_statements(schema)
     with server_on(build_of(version), target.mysql, tmp_path / "logs") as server:
-        assert server.start().crash_proof is None
+        assert server.start().startup.crash_proof is None
         with closing(server.connect()) as connection:
             assert set(execute_inserts(connection, script).values()) == {1}
             assert set(count_rows(connection, target.state.rows).values()) == {3}

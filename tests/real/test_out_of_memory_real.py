@@ -14,7 +14,7 @@ from sessions import first_run_stored, need_limits, stored
 from recovery.cli.main import run
 from recovery.linux.cgroups import LimitGroup, processes_in, server_limits
 from recovery.model import Limits, Verdict
-from recovery.report.stored_session import find_session, load_session
+from recovery.storage.sessions import find_session, load_session
 
 pytestmark = pytest.mark.real
 TABLES = 12

@@ -50,11 +50,11 @@ def test_the_span_of_redo_is_that_which_the_server_reads(version: str, tmp_path:
             span = redo_span(data)
             assert span is not None
             startup = server.start()
-            log = startup.log.read_text()
+            log = server.process.launch.log.read_text()
             assert (span.checkpoint_lsn, span.end_lsn) == (number_in(log, FIRST_LINES), number_in(log, LAST_LINES))
-            assert startup.redo_bytes == span.bytes > ROWS * row_bytes
+            assert startup.metrics["redo_bytes"] == span.bytes > ROWS * row_bytes
             server.stop()
         clean = redo_span(data)
         assert clean is not None
         assert clean.bytes <= 16, "the record of the checkpoint itself"
-        assert server.start().redo_bytes == clean.bytes
+        assert server.start().metrics["redo_bytes"] == clean.bytes

@@ -16,7 +16,7 @@ from bench.site import quiet, scratch
 
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.experiments.bench import Bench
-from recovery.model import Startup
+from recovery.model import Measurement
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.real, pytest.mark.on_demand("bench")]
@@ -77,7 +77,7 @@ def test_the_same_server_with_all_that_a_session_does_beside_it_and_with_nothing
     looks: list[int] = []
     timed_start = Bench.timed_start
 
-    def timed(bench: Bench, log_name: str) -> Startup:
+    def timed(bench: Bench, log_name: str) -> Measurement:
         startup = timed_start(bench, log_name)
         looks.append(len(startup.timeline.at_s) if startup.timeline else 0)
         return startup

@@ -43,7 +43,7 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
     build, datadir = empty_datadir(version, tmp_path)
     with server_on(build, datadir, tmp_path / "logs") as server:
         first = server.start(settings=merge(build_settings(build.version)))
-        assert first.crash_proof is None
+        assert first.startup.crash_proof is None
         connection = server.connect()
         with connection.cursor() as cursor:
             cursor.execute("CREATE DATABASE discovery")
@@ -53,7 +53,7 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
         connection.close()
         server.stop()
 
-        assert server.start().crash_proof is None, "the redo log is made anew, and that is no recovery"
+        assert server.start().startup.crash_proof is None, "the redo log is made anew, and that is no recovery"
         connection = server.connect()
         with connection.cursor() as cursor:
             for number in range(TABLES):
@@ -62,13 +62,13 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
         assert not server.alive
 
         crashed = server.start()
-        assert crashed.crash_proof is not None
-        assert 0 < crashed.startup_s <= crashed.first_query_s
+        assert crashed.startup.crash_proof is not None
+        assert 0 < crashed.metrics["startup_s"] <= crashed.metrics["first_query_s"]
         if can(build.version, "microsecond_stamps"):
-            assert crashed.ready_lag_s is not None
-            assert crashed.ready_lag_s >= 0, "how little it is on a quiet host, whole recoveries show"
+            assert crashed.startup.ready_lag_s is not None
+            assert crashed.startup.ready_lag_s >= 0, "how little it is on a quiet host, whole recoveries show"
         else:
-            assert crashed.ready_lag_s is None
+            assert crashed.startup.ready_lag_s is None
         connection = server.connect()
         found = [scalar(connection, f"SELECT id FROM discovery.table_{number}") for number in range(TABLES)]
         connection.close()
@@ -78,7 +78,7 @@ def test_killed_and_recovered_with_every_row(version: str, tmp_path: Path) -> No
         assert asked["innodb_doublewrite"] == "ON", "the build's settings are gone"
         assert "no_such_variable" not in asked
         assert server.stop().code == 0
-        assert server.start().crash_proof is None
+        assert server.start().startup.crash_proof is None
 
 
 @pytest.mark.parametrize("version", ["5.6.24", "8.0.31", "mariadb-10.11.5"])

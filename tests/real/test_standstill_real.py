@@ -18,8 +18,8 @@ from waiting import until
 from recovery.cli.main import run
 from recovery.experiments.bench import Bench
 from recovery.linux.procfs import is_stopped
-from recovery.model import Startup
-from recovery.report.stored_session import load_session
+from recovery.model import Measurement
+from recovery.storage.sessions import load_session
 
 pytestmark = pytest.mark.real
 TABLES, SHARES_DATA = 300, True
@@ -80,7 +80,7 @@ def test_a_clock_that_is_set_back_and_forth_changes_no_duration(
     """By an hour, in the middle of each timed start. The server keeps the clock of the host."""
     clock, timed_start, set_s = time.time, Bench.timed_start, 0.0
 
-    def setting(bench: Bench, log_name: str) -> Startup:
+    def setting(bench: Bench, log_name: str) -> Measurement:
         def set_it(_: object) -> None:
             nonlocal set_s
             set_s = 0.0 if was else -3600.0

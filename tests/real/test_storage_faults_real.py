@@ -25,7 +25,7 @@ from recovery.linux.loop_device import LoopDisk, image_path, unmount
 from recovery.model import Verdict
 from recovery.mysqld import startup
 from recovery.mysqld.datadir import DataDirs, State
-from recovery.report.stored_session import find_session, load_session
+from recovery.storage.sessions import find_session, load_session
 
 pytestmark = pytest.mark.real
 VERSION = "5.7.22"

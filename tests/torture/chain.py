@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from recovery.linux.loop_device import why_no_loop_disk
-from recovery.report.stored_session import load_session
+from recovery.storage.sessions import load_session
 from torture import checks, victim
 from torture.place import ROOT, RUNS, Place, own_cache
 from torture.victim import Ended, Victim

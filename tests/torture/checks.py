@@ -17,7 +17,7 @@ from recovery.errors import RecoveryError
 from recovery.linux.cgroups import hierarchies
 from recovery.linux.procfs import is_orphan
 from recovery.model import STARTUP_METRIC, Run, Verdict
-from recovery.report.stored_session import LATEST_LINK, LOCK_FILE, REPORT_FILE, load_session
+from recovery.storage.sessions import LATEST_LINK, LOCK_FILE, REPORT_FILE, load_session
 from torture.place import RUNS, TABLES, Place
 
 _HALF = re.compile(r"\.(.+)\.\d+|\.part-.*|.*\.tmp|mysql-recovery-.*")
@@ -91,10 +91,10 @@ def _not_measured(run: Run) -> str | None:
 
 
 def _wrong_contents(run: Run) -> str | None:
-    if run.tables != TABLES:
-        return f"run {run.number} found {run.tables} tables instead of {TABLES}"
-    if not run.rows_expected or run.rows_found != run.rows_expected:
-        return f"run {run.number} found {run.rows_found} rows instead of {run.rows_expected}"
+    if run.contents.tables_found != TABLES:
+        return f"run {run.number} found {run.contents.tables_found} tables instead of {TABLES}"
+    if not run.contents.rows_expected or run.contents.rows_found != run.contents.rows_expected:
+        return f"run {run.number} found {run.contents.rows_found} rows instead of {run.contents.rows_expected}"
     return None
 
 

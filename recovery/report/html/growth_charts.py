@@ -73,7 +73,7 @@ def _doubts(session: Session) -> Iterator[svg.Doubt]:
     for one in summarise(session):
         if cell := doubts.get((one.version, one.variant)):
             runs = measured_runs_by_cell(session)[one.version, one.variant]
-            yield runs[0].tables or 0, fmt.drawn_end(one), cell
+            yield runs[0].contents.tables_found or 0, fmt.drawn_end(one), cell
 
 
 def _line_corners(curve: Curve, ahead: int | None) -> tuple[tuple[float, float], ...]:

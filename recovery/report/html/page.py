@@ -140,7 +140,7 @@ def setup_parts(tables: Tables) -> tuple[Part, ...]:
 
 def stack_parts(session: Session, flames: Mapping[int, str], tables: Tables) -> tuple[Part, ...]:
     """Returns the hottest functions, a flame graph for each sampled run, and the call chains, folded."""
-    count = sum(bool(run.hottest) for run in session.runs)
+    count = sum(bool(run.stacks.hottest) for run in session.runs)
     hottest, chains = tables[:count], tables[count:]
     shown = table_parts("hottest", *hottest) if count <= _MAX_OPEN_TABLES else _folded_each("hottest", hottest)
     folded = FoldedParts(f"Most frequent call chains: {len(chains)} tables", table_parts("stacks", *chains))

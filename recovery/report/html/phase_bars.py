@@ -37,7 +37,7 @@ def phases_chart(session: Session) -> Chart | None:
         name = f"{version} {variant}"
         parts += svg.wrapped_text(y + 14, name, class_="name")
         y += svg.wrapped_height(name) + 4
-        estimated = estimated_phases((run.phases for run in cells[version, variant]), found)
+        estimated = estimated_phases((run.startup.phases for run in cells[version, variant]), found)
         parts += _bar(scale, y, found, estimated)
         y += _BAR + _BETWEEN
     title = "Mean seconds of each phase"

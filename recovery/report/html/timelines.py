@@ -249,10 +249,10 @@ def _drawing(shown: _OverlaidRuns, panels: Sequence[Panel], key: str) -> Chart:
     timelines = [_samples(run) for _, run in shown.runs]
     run = shown.runs[0][1]
     start = min(0.0, *(one.at_s[0] for one in timelines))
-    end = max(*(one.at_s[-1] for one in timelines), *(phase.end_s for phase in run.phases), start)
+    end = max(*(one.at_s[-1] for one in timelines), *(phase.end_s for phase in run.startup.phases), start)
     across = ChartAxis(max(end - start, 1e-9), svg.START, 100 - svg.START)
     parts, y = _polling_rows(across, shown, start)
-    if run.phases:
+    if run.startup.phases:
         parts, y = _phases(run, across, key), _PHASES + 4
     for names in panels:
         parts += _panel(across, y, names, timelines, start)
@@ -263,7 +263,7 @@ def _drawing(shown: _OverlaidRuns, panels: Sequence[Panel], key: str) -> Chart:
         description=f"Sample by sample: {'; '.join(name for name, _ in shown.runs)}.",
         height=y + 26,
         parts=[
-            *([svg.hatch_pattern(key, css=svg.DARK_HATCH)] if run.phases else ()),
+            *([svg.hatch_pattern(key, css=svg.DARK_HATCH)] if run.startup.phases else ()),
             *_phase_backgrounds(run, across, y),
             *_warmup(across, start, y),
             *_time_axis(across, (start, end), y),
@@ -282,7 +282,7 @@ def _legend(shown: _OverlaidRuns, panels: Sequence[Panel], *, warm: bool) -> Ite
     yield from (LegendEntry(f"stroke {_CSS[name]}", metric(name).label) for name in coloured)
     if warm:
         yield LegendEntry("swatch warming", "warm-up, in no figure")
-    yield from phase_legend(sorted_phases(phase.name for phase in first.phases))
+    yield from phase_legend(sorted_phases(phase.name for phase in first.startup.phases))
 
 
 def _panel(across: ChartAxis, y: float, names: Panel, timelines: Sequence[Timeline], start: float) -> list[Markup]:
@@ -311,7 +311,7 @@ def _panel(across: ChartAxis, y: float, names: Panel, timelines: Sequence[Timeli
 
 def _phases(run: Run, across: ChartAxis, key: str) -> list[Markup]:
     parts = []
-    for phase in run.phases:
+    for phase in run.startup.phases:
         number, hatched = phase_colour(phase.name)
         sides, rows = (across.at(phase.start_s), across.at(phase.end_s)), (0.0, _PHASES)
         figure = fmt.estimate(fmt.seconds(phase.end_s - phase.start_s), phase.estimated)
@@ -324,7 +324,7 @@ def _phases(run: Run, across: ChartAxis, key: str) -> list[Markup]:
 
 def _phase_backgrounds(run: Run, across: ChartAxis, bottom: float) -> Iterator[Markup]:
     """Yields the phases as faint areas in the background of the panels."""
-    for phase in run.phases:
+    for phase in run.startup.phases:
         sides = across.at(phase.start_s), across.at(phase.end_s)
         yield svg.rectangle(sides, (_PHASES, bottom), class_=f"shade p{phase_colour(phase.name)[0]}")
 

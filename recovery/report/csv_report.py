@@ -1,0 +1,86 @@
+"""The CSV export (RFC 4180): one row for each run. Its columns are flat, and named as in runs of format 1."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import Enum
+
+from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_phases
+from recovery.errors import escape_control
+from recovery.model import METRICS, HostActivity, Run, Session, Verdict, typed_value
+from recovery.storage.format_1 import FLAT_METRICS, FLAT_PARTS
+
+Cell = str | int | float | None
+_FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at")
+_METRICS = FLAT_METRICS + tuple(
+    name
+    for name, about in METRICS.items()
+    if about.of_every_run and name not in FLAT_METRICS and name not in FLAT_PARTS
+)
+"""Metrics with a column of their own: those of every run."""
+_FORMULA_PREFIXES = ("=", "+", "-", "@", "\n")
+"""A spreadsheet evaluates a cell that starts with one of these as a formula."""
+_EMPTY_RUN = Run(0, "", "", "", 0, Verdict.VOID)
+"""A run without results, which supplies the names of all columns."""
+
+
+def render_csv(session: Session) -> str:
+    """Returns the CSV text: a header line, then one line for each run. A figure that was not measured is an empty
+    cell."""
+    phases = sorted_phases((*ORDER, *(phase.name for run in session.runs for phase in run.startup.phases)))
+    measures = tuple(dict.fromkeys(name for run in session.runs for name in _measures(run)))
+    rows = [dict((*_cells(run, phases), *_load_cells(session, run, measures))) for run in session.runs]
+    columns = dict((*_cells(_EMPTY_RUN, phases), *_load_cells(session, _EMPTY_RUN, measures)))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([_safe_cell(name) for name in columns])
+    writer.writerows([_safe_cell(cell) for cell in row.values()] for row in rows)
+    return text.getvalue()
+
+
+def _cells(run: Run, phases: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
+    yield from ((name, getattr(run, name)) for name in _FIRST)
+    for name, (part, field) in FLAT_PARTS.items():
+        if part == "metrics":
+            yield name, _metric_cell(run, field)
+        else:
+            yield name, getattr(getattr(run, part) if part else run, field)
+    yield from ((name, _metric_cell(run, name)) for name in _METRICS)
+    activity = run.host_activity
+    for column in fields(HostActivity):
+        yield f"around_{column.name}", None if activity is None else getattr(activity, column.name)
+    seconds = seconds_by_name(run.startup.phases)
+    for name in phases:
+        yield f"phase_{name.replace(JOIN, '_and_').replace(' ', '_')}_s", seconds.get(name)
+
+
+def _metric_cell(run: Run, name: str) -> Cell:
+    value = run.metrics.get(name)
+    return None if value is None else typed_value(name, value)
+
+
+def _measures(run: Run) -> tuple[str, ...]:
+    """Returns the metrics of a run that measured more than a start, also those that have a column of their own."""
+    is_start = run.metrics.keys() <= {*_METRICS, *FLAT_PARTS}
+    return () if is_start else tuple(name for name in run.metrics if name not in FLAT_PARTS)
+
+
+def _load_cells(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
+    """Yields the value of the run's variant on each axis, and what was measured under load. A session that measures
+    only startups has neither."""
+    for axis in session.axes:
+        yield f"axis_{axis.name}", session.value_of(run.variant, axis.name)
+    for name in measures:
+        yield f"measure_{name}", _metric_cell(run, name)
+
+
+def _safe_cell(cell: Cell) -> Cell:
+    """Returns the cell without control characters, and quoted if a spreadsheet would evaluate it as a formula."""
+    if isinstance(cell, Enum):
+        cell = str(cell.value)
+    if isinstance(cell, str):
+        cell = "\n".join(map(escape_control, cell.split("\n")))
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_PREFIXES) else cell

@@ -1,0 +1,1 @@
+"""Stored sessions: their folders, the format of their files, and reading them."""

@@ -1,0 +1,143 @@
+"""Finds the stored sessions in the results folder, and reads them.
+
+A session has one folder. Each run is written to a file there as soon as it ends, so that the results survive a crash of
+the tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from recovery.analysis.stacks import Folded, hottest_functions, parse_folded
+from recovery.analysis.warm import rename_second_starts
+from recovery.errors import HostUnfitError, RecoveryError, UsageError, did_you_mean
+from recovery.linux import locks
+from recovery.linux.files import read_limited
+from recovery.linux.storage import RESULTS, WritableFolder, as_storage_error
+from recovery.model import Run, Session, Status, exceeded_limit
+from recovery.storage.format import read_report, read_run
+
+REPORT_FILE = "report.json"
+LATEST_LINK = "latest"
+STACKS_FOLDER = "stacks"
+"""Name of the folder for the folded stacks of sampled runs."""
+_MAX_STACKS_BYTES = 256 << 20
+LOCK_FILE = "running.lock"
+"""Name of the lock file, which is locked while the session runs. If the file exists but nobody holds the lock, the tool
+was killed."""
+_KILLED_NOTE = "The tool was killed or could not write before the session ended. All finished runs are kept."
+
+
+def load_session(folder: Path) -> Session:
+    """Returns the stored session, including runs that are not in its report because the tool was killed."""
+    session = read_session(folder)
+    lock = folder / LOCK_FILE
+    if session.status == Status.RUNNING and lock.exists() and locks.lock_holder(lock) is None:
+        session = replace(session, status=Status.ABORTED.value, notes=(*session.notes, _KILLED_NOTE))
+    return rename_second_starts(replace(session, runs=tuple(_with_hottest(folder, run) for run in session.runs)))
+
+
+def read_session(folder: Path) -> Session:
+    """Reads the session from report.json and from the files of its runs. Raises UsageError if there is none, and
+    RecoveryError if it is damaged or too large for a report."""
+    path = folder / REPORT_FILE
+    if not path.is_file():
+        raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
+    session = read_report(path)
+    if not session.versions or not session.variants:
+        raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
+    # A run that was to be repeated may have been measured again after the report was written.
+    done = session.done
+    late = [run for file in (folder / "runs").glob("*.json") if (run := read_run(file)).number not in done]
+    session = replace(session, runs=in_plan_order({run.number: run for run in (*session.runs, *late)}.values()))
+    many = exceeded_limit(
+        runs=len(session.runs),
+        versions=len(session.versions),
+        variants=len(session.variants),
+        names=len(
+            {name for run in session.runs for name in (*run.metrics, *(phase.name for phase in run.startup.phases))}
+        ),
+    )
+    if many:
+        raise RecoveryError(f"{path} has {many}", "no report is made of that many; measure fewer in one session")
+    return session
+
+
+def in_plan_order(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Sorts runs by their number in the plan. A resumed session may have measured an earlier run later."""
+    return tuple(sorted(runs, key=lambda run: run.number))
+
+
+def still_running_error(folder: Path) -> HostUnfitError:
+    """Returns the error for a session that another process is running."""
+    who = locks.lock_holder(folder / LOCK_FILE) or "another process"
+    return HostUnfitError(
+        f"the session {folder.name} is still running: {who}",
+        "wait until it ends; `recovery status` shows its progress",
+    )
+
+
+def _with_hottest(folder: Path, run: Run) -> Run:
+    """Returns the run with its hottest functions. Older tool versions stored only the stacks."""
+    folded = None if run.stacks.hottest else load_stacks(folder, run)
+    return run if folded is None else replace(run, stacks=replace(run.stacks, hottest=hottest_functions(folded)))
+
+
+def load_stacks(folder: Path, run: Run) -> Folded | None:
+    """Returns the folded stacks of a run, or None if there are none or the session was copied without them.
+
+    A session from someone else may contain any path, so that only files in the session's own folder are read.
+    """
+    name = PurePath(run.stacks.file or "").name
+    try:
+        return (
+            parse_folded(read_limited(folder / STACKS_FOLDER / name, _MAX_STACKS_BYTES).decode(errors="replace"))
+            if name
+            else None
+        )
+    except (OSError, ValueError, UsageError):
+        return None
+
+
+def find_session(results: Path, name: str | None) -> Path:
+    """Returns the folder of a session. `name` is a session in `results`, a path, or None for the newest session."""
+    if name is not None:
+        for folder in (results / name, Path(name)):
+            if name and (folder / REPORT_FILE).is_file():
+                return folder.resolve()
+        raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results, name))
+    if (results / LATEST_LINK / REPORT_FILE).is_file():
+        return (results / LATEST_LINK).resolve()
+    # A copied results folder may have lost the link `latest`; the names sort by time.
+    names = session_names(results)
+    if not names:
+        raise UsageError(f"there is no session in {results} yet", "measure something first: `recovery cold-recovery`")
+    return (results / names[-1]).resolve()
+
+
+def session_names(results: Path) -> list[str]:
+    """Returns the names of all sessions in the results folder, the newest last."""
+    return sorted(path.parent.name for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK)
+
+
+def _known_sessions(results: Path, name: str) -> str:
+    names = session_names(results)
+    if not names:
+        return "there are none yet: `recovery cold-recovery`"
+    return did_you_mean(name, names, otherwise=f"the newest ones: {', '.join(names[-3:])}")
+
+
+@contextmanager
+def writing_results(folder: Path) -> Iterator[None]:
+    """Turns an OSError while results are written into an error that says what to do: a StorageFailedError if the
+    storage is the cause, else a HostUnfitError."""
+    try:
+        yield
+    except OSError as error:
+        raise as_storage_error(error, WritableFolder(RESULTS, folder)) or HostUnfitError(
+            f"cannot keep results in {folder}: {error.strerror or error}",
+            "name a folder that can be written and has space, with RESULTS=",
+        ) from error
