@@ -24,7 +24,7 @@ from recovery.linux.files import template_dir
 from recovery.model import Finding, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.html.advice import advice
-from recovery.report.html.svg import (
+from recovery.report.html.parts import (
     DOUBTED,
     Chart,
     FoldedParts,
@@ -33,10 +33,10 @@ from recovery.report.html.svg import (
     Panels,
     Part,
     TablePart,
-    is_phase,
     table_parts,
     unbroken,
 )
+from recovery.report.html.session_charts import is_phase
 from recovery.report.settings_tables import findings_by_hint
 from recovery.report.summary_text import FAILS, HOLDS, MORE_VERSIONS, OPENS_ONLY, advice_of, answers
 from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
