@@ -32,6 +32,8 @@ class About:
     notes: tuple[str, ...] = ()
     description: str = ""
     """What a screen reader says after the figures."""
+    interval: str = "95 % interval of the mean"
+    """What the intervals are."""
 
 
 Interval = tuple[float, float]
@@ -132,8 +134,6 @@ def line_css(number: int) -> str:
     return f"s{number % LINES}"
 
 
-_INTERVAL = LegendEntry("sign-whisker", "95 % interval of the mean")
-
 # --- Bars
 
 _BAR, _GAP, _BETWEEN = 20.0, 4.0, 10.0
@@ -176,7 +176,7 @@ def bars(
         y += _BETWEEN - _GAP
     signs = (
         (any(row.runs for row in rows), LegendEntry("sign-dot", "one run")),
-        (any(row.interval for row in rows), _INTERVAL),
+        (any(row.interval for row in rows), LegendEntry("sign-whisker", about.interval)),
         (reference is not None, LegendEntry("sign-line", reference[1] if reference else "")),
         (any(row.doubts for row in rows), DOUBTED),
     )
@@ -236,7 +236,7 @@ def _bar_axis(axis: ChartAxis, bottom: float, unit: str) -> Iterator[Markup]:
         x = axis.at(value)
         yield _line((x, 0), (x, bottom), class_="grid")
         anchor = "start" if value == 0 else "middle"
-        yield _text(x, bottom + 16, f"{value:,.6g}", text_anchor=anchor, class_="tick")
+        yield _text(x, bottom + 16, tick_label(value, axis.maximum), text_anchor=anchor, class_="tick")
     yield _text(axis.at(axis.ticks()[-1]), bottom + 16, unit, dx=28, class_="tick")
 
 
@@ -250,8 +250,8 @@ def _bar_description(row: Row) -> str:
 
 _LEFT, _RIGHT = 10.5, 95.0
 """Sides of the panels, in percent."""
-_HEAD, _PANEL, _ONLY_PANEL = 26.0, 64.0, 224.0
-"""Heights of the label of a panel, of one of several panels, and of a single one."""
+_HEAD, _PANEL, _TALL_PANEL = 26.0, 64.0, 224.0
+"""Heights of the label of a panel, of a panel of lines, and of one with symbols."""
 _LANE, _LANE_LABEL = 9.0, 15.0
 _MAX_TICKS = 6
 _MIN_LABEL_DISTANCE = 6.0
@@ -283,11 +283,11 @@ def xy(
 
     `ticks` are the values and labels of the horizontal axis, in place of round numbers. `least` are values that both
     axes reach at least, so that several charts share their scales."""
-    across = _Across.of(series, bands, least[0])
+    across = _across(series, bands, least[0])
     panels: dict[str, list[Series]] = {}
     for drawn in series:
         panels.setdefault(drawn.panel, []).append(drawn)
-    height = _ONLY_PANEL if len(panels) == 1 else _PANEL
+    height = _TALL_PANEL if any(drawn.points for drawn in series) else _PANEL
     parts, y = _lanes(about.key, across, bands)
     for label, of_panel in panels.items():
         parts += _panel(across, y + _HEAD, height, label, of_panel, least[1])
@@ -301,30 +301,17 @@ def xy(
     is_hatched = any(band.hatched for band in bands)
     axis = _tick_labels(across, y, about.unit, ticks)
     signs = [*([_hatch_pattern(about.key)] if is_hatched else ()), *shades, *axis, *parts]
-    return _chart(about, map(_series_description, series), y + 42, signs, _xy_legend(series, bands))
+    return _chart(about, map(_series_description, series), y + 42, signs, _xy_legend(about, series, bands))
 
 
-@dataclass(frozen=True)
-class _Across:
-    """A horizontal axis, which begins before zero if something does."""
-
-    minimum: float
-    maximum: float
-
-    @classmethod
-    def of(cls, series: Sequence[Series], bands: Sequence[Band], least: float) -> _Across:
-        values = [x for drawn in series for x, _ in drawn.line] + [
-            point.x for drawn in series for point in drawn.points
-        ]
-        values += [side for band in bands for side in (band.start, band.end)]
-        minimum, maximum = min(0.0, *values, 0.0), max(least, *values, 0.0)
-        return cls(minimum, maximum if maximum > minimum else minimum + 1.0)
-
-    def at(self, value: float) -> float:
-        return _LEFT + (_RIGHT - _LEFT) * (value - self.minimum) / (self.maximum - self.minimum)
+def _across(series: Sequence[Series], bands: Sequence[Band], least: float) -> ChartAxis:
+    values = [x for drawn in series for x in (*(x for x, _ in drawn.line), *(point.x for point in drawn.points))]
+    values += [side for band in bands for side in (band.start, band.end)]
+    minimum, maximum = min(0.0, *values, 0.0), max(least, *values, 0.0)
+    return ChartAxis(maximum if maximum > minimum else minimum + 1.0, _LEFT, _RIGHT, minimum=minimum)
 
 
-def _lanes(key: str, across: _Across, bands: Sequence[Band]) -> tuple[list[Markup], float]:
+def _lanes(key: str, across: ChartAxis, bands: Sequence[Band]) -> tuple[list[Markup], float]:
     """Returns the lanes above the panels, and the height that they take."""
     parts: list[Markup] = []
     y = 0.0
@@ -341,7 +328,7 @@ def _lanes(key: str, across: _Across, bands: Sequence[Band]) -> tuple[list[Marku
 
 
 def _panel(
-    across: _Across, top: float, height: float, label: str, series: Sequence[Series], least: float
+    across: ChartAxis, top: float, height: float, label: str, series: Sequence[Series], least: float
 ) -> Iterator[Markup]:
     """Yields the vertical axis of a panel, its lines, its symbols, and the signs of warnings."""
     largest = max(
@@ -352,7 +339,7 @@ def _panel(
     )
     up = rounded_axis(largest or 1.0, start=top + height, end=top)
     yield _text(_START, top - 10, label, dx=2, class_="tick")
-    values = up.ticks() if height == _ONLY_PANEL else (0.0, up.maximum)
+    values = up.ticks() if height == _TALL_PANEL else (0.0, up.maximum)
     for value in values:
         y = up.at(value)
         yield _line((_LEFT, y), (_RIGHT, y), class_="ground" if value == 0 else "grid")
@@ -366,7 +353,7 @@ def _panel(
     yield from _doubt_signs(across, up, [point for drawn in series for point in drawn.points])
 
 
-def _curve(across: _Across, up: ChartAxis, series: Series) -> Iterator[Markup]:
+def _curve(across: ChartAxis, up: ChartAxis, series: Series) -> Iterator[Markup]:
     """Yields the connected parts of a line. Their widths are stretched to the picture's, their strokes are not."""
     for is_gap, group in groupby(series.line, key=lambda place: place[1] is None):
         if is_gap:
@@ -383,7 +370,7 @@ def _path(places: Sequence[tuple[float, float]], css: str) -> Markup:
     return _element("path", d=d, vector_effect="non-scaling-stroke", class_=css)
 
 
-def _symbols(across: _Across, up: ChartAxis, number: int, series: Series) -> Iterator[Markup]:
+def _symbols(across: ChartAxis, up: ChartAxis, number: int, series: Series) -> Iterator[Markup]:
     shape = _SHAPES[int(series.css[-1]) % len(_SHAPES)] if series.css[-1].isdigit() else _SHAPES[0]
     for point in series.points:
         x, y = across.at(point.x), up.at(point.y)
@@ -400,7 +387,7 @@ def _symbols(across: _Across, up: ChartAxis, number: int, series: Series) -> Ite
             yield _text(x, y + dy, point.label, dx=dx, text_anchor=anchor, class_="tick")
 
 
-def _doubt_signs(across: _Across, up: ChartAxis, points: Sequence[Point]) -> Iterator[Markup]:
+def _doubt_signs(across: ChartAxis, up: ChartAxis, points: Sequence[Point]) -> Iterator[Markup]:
     """Yields the signs of warnings above everything at the places that they doubt: one for places near each other."""
     near: list[list[Point]] = []
     for point in sorted((point for point in points if point.doubts), key=lambda point: point.x):
@@ -415,7 +402,7 @@ def _doubt_signs(across: _Across, up: ChartAxis, points: Sequence[Point]) -> Ite
         yield _element("text", *sign, x=_percent(across.at(doubted[0].x)), y=top - 8, dx=-7)
 
 
-def _tick_labels(across: _Across, bottom: float, unit: str, ticks: Ticks | None) -> Iterator[Markup]:
+def _tick_labels(across: ChartAxis, bottom: float, unit: str, ticks: Ticks | None) -> Iterator[Markup]:
     """Yields the horizontal axis. A narrow screen has every second round number; of given labels, those that would
     overlap are left out."""
     last_x = -_MIN_LABEL_DISTANCE
@@ -428,7 +415,7 @@ def _tick_labels(across: _Across, bottom: float, unit: str, ticks: Ticks | None)
     yield _text((_LEFT + _RIGHT) / 2, bottom + 33, unit, text_anchor="middle", class_="tick")
 
 
-def _round_ticks(across: _Across) -> Iterator[tuple[float, str, str]]:
+def _round_ticks(across: ChartAxis) -> Iterator[tuple[float, str, str]]:
     step = round_step((across.maximum - across.minimum) / _MAX_TICKS)
     count = int(across.maximum / step * (1 + 1e-9))
     for number in range(count + 1):
@@ -444,11 +431,12 @@ def tick_label(value: float, maximum: float) -> str:
     return f"{value:,.6g}"
 
 
-def _xy_legend(series: Sequence[Series], bands: Sequence[Band]) -> tuple[LegendEntry, ...]:
+def _xy_legend(about: About, series: Sequence[Series], bands: Sequence[Band]) -> tuple[LegendEntry, ...]:
     entries = [LegendEntry(f"{'marker' if drawn.points else 'stroke'} {drawn.css}", drawn.name) for drawn in series]
     entries += [_swatch(band) for band in bands if band.name]
     points = [point for drawn in series for point in drawn.points]
-    entries += [_INTERVAL] if any(point.interval for point in points if point.kind == "mean") else []
+    has_intervals = any(point.interval for point in points if point.kind == "mean")
+    entries += [LegendEntry("sign-whisker", about.interval)] if has_intervals else []
     entries += [DOUBTED] if any(point.doubts for point in points) else []
     return tuple(dict.fromkeys(entries))
 

@@ -234,7 +234,8 @@ def growth_charts(session: Session) -> Iterator[Chart]:
     notes = () if ahead is None else (f"Hollow: {words[0].lower()}{words[1:]}.",)
     title = f"{session.title} against the number of tables"
     yield xy(About("growth-chart", title, "tables", notes, _IN_THE_TABLE), growth_series(session))
-    predicted = bars(About("predicted-chart", words, "s"), predicted_rows(session), (Segment("", bar_css(0)),))
+    about = About("predicted-chart", words, "s", interval="95 % interval of one more run")
+    predicted = bars(about, predicted_rows(session), (Segment("", bar_css(0)),))
     if predicted is not None:
         yield predicted
 
