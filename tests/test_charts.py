@@ -12,7 +12,7 @@ from everything import everything, growing
 from recovery.analysis.summary import groups, scale_axis
 from recovery.model import Axis, Phase, Session
 from recovery.report.html.charts import About, Band, Point, Row, Segment, Series, bars, xy
-from recovery.report.html.parts import Chart
+from recovery.report.html.parts import Chart, Panels, side_by_side
 from recovery.report.html.session_charts import (
     cell_rows,
     group_charts,
@@ -159,6 +159,19 @@ def test_texts_in_a_chart_are_never_markup() -> None:
     for chart in (drawn(bars(about, [row], [segment])), xy(about, [series], [band], ticks=[(1.0, bad)])):
         assert "<b>" not in chart.svg
         assert "&lt;b&gt;" in chart.svg
+
+
+def test_charts_side_by_side_have_one_legend_with_the_signs_at_its_end() -> None:
+    doubted = Series("a", "s0", "u", points=(Point(1.0, 1.0, "mean", doubts=("Why.",)),))
+    plain = Series("b", "s1", "u", points=(Point(1.0, 1.0, "mean", interval=(0.0, 2.0)),))
+    panels = side_by_side("key", "Title", [xy(ABOUT, [doubted]), xy(ABOUT, [plain])], ("Note.",))
+    assert isinstance(panels, Panels)
+    signs = ["95 % interval of the mean", "a warning doubts it"]
+    assert [entry.name for entry in panels.legend] == ["a", "b", *signs]
+    assert [chart.legend for chart in panels.charts] == [(), ()]
+    alone = side_by_side("key", "Both", [xy(ABOUT, [doubted])], ("Note.",))
+    assert isinstance(alone, Chart)
+    assert (alone.title, alone.notes, names(alone)) == ("Both", ("Note.",), ["a", "a warning doubts it"])
 
 
 # --- Sessions

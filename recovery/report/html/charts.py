@@ -344,11 +344,12 @@ def _panel(
         y = up.at(value)
         yield _line((_LEFT, y), (_RIGHT, y), class_="ground" if value == 0 else "grid")
         yield _text(_LEFT, y + 4, tick_label(value, up.maximum), dx=-6, text_anchor="end", class_="tick")
-    inner = [part for drawn in series for part in _curve(across, up, drawn)]
-    if inner:
-        size = f"0 {top:g} {_FIELD:g} {height:g}"
-        yield _element("svg", *inner, x="0", y=top, width="100%", height=height, viewBox=size,
-                       preserveAspectRatio="none", overflow="visible")  # fmt: skip
+    within = ChartAxis(up.maximum, height, 0.0)
+    if curves := [part for drawn in series for part in _curve(across, within, drawn)]:
+        yield _element(
+            "svg", *curves, x="0", y=top, width="100%", height=height, viewBox=f"0 0 {_FIELD:g} {height:g}",
+            preserveAspectRatio="none", overflow="visible",
+        )  # fmt: skip
     yield from (part for number, drawn in enumerate(series) for part in _symbols(across, up, number, drawn))
     yield from _doubt_signs(across, up, [point for drawn in series for point in drawn.points])
 
@@ -366,7 +367,7 @@ def _curve(across: ChartAxis, up: ChartAxis, series: Series) -> Iterator[Markup]
 
 
 def _path(places: Sequence[tuple[float, float]], css: str) -> Markup:
-    d = "".join(f"{'L' if number else 'M'}{_number(x)} {_number(y)}" for number, (x, y) in enumerate(places))
+    d = "".join(f"{'L' if number else 'M'}{x:.1f} {y:.1f}" for number, (x, y) in enumerate(places))
     return _element("path", d=d, vector_effect="non-scaling-stroke", class_=css)
 
 

@@ -32,6 +32,7 @@ from recovery.report.html.parts import (
     Panels,
     Part,
     TablePart,
+    signs_last,
     table_parts,
     unbroken,
 )
@@ -65,7 +66,7 @@ def tidied(section: PageSection) -> PageSection:
     meanings = Counter(entry.css for entry in entries)
     # A sign that means another run in each chart, such as the line of a run, is explained at its chart.
     shared = (entry for entry, times in entries.items() if times > 1 and meanings[entry.css] == 1)
-    common = sorted(shared, key=lambda entry: entry.css.startswith("sign"))
+    common = signs_last(shared)
     order = sorted_phases(entry.name for entry in common)
     phases = sorted(filter(is_phase, common), key=lambda entry: order.index(entry.name))
     legend = (*(entry for entry in common if not is_phase(entry)), *phases)

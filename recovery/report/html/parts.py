@@ -21,6 +21,12 @@ class LegendEntry:
 
 
 DOUBTED = LegendEntry("sign-doubt", "a warning doubts it")
+_SIGNS = ("sign-dot", "sign-whisker", "sign-line", DOUBTED.css)
+
+
+def signs_last(entries: Iterable[LegendEntry]) -> list[LegendEntry]:
+    """Returns the entries of a legend with those that all charts have in common at its end."""
+    return sorted(entries, key=lambda entry: _SIGNS.index(entry.css) if entry.css in _SIGNS else -1)
 
 
 @dataclass(frozen=True)
@@ -97,8 +103,8 @@ def side_by_side(key: str, title: str, charts: Iterable[Chart], notes: tuple[str
     if len(charts) == 1:
         return replace(charts[0], title=title, notes=notes)
     entries = dict.fromkeys(entry for chart in charts for entry in chart.legend)
-    legend = tuple(sorted(entries, key=lambda entry: entry.css.startswith("sign")))
-    return Panels(key, title, tuple(replace(chart, legend=()) for chart in charts), legend, notes)
+    charts = tuple(replace(chart, legend=()) for chart in charts)
+    return Panels(key, title, charts, tuple(signs_last(entries)), notes)
 
 
 def table_parts(key: str, *tables: Table | None) -> tuple[TablePart, ...]:
