@@ -342,6 +342,7 @@ def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
     latest = tmp_path / "results" / "latest"
     for name in ("report.txt", "report.md", "report.html"):
         assert "inserts per s" in (latest / name).read_text()
+    assert '<title id="bars-1-title">Single inserts: inserts per s</title>' in (latest / "report.html").read_text()
 
 
 @pytest.mark.parametrize(("limit", "code"), [("60", 0), ("0.001", 4)])

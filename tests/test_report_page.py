@@ -17,21 +17,32 @@ from html_page import HtmlPage, check_page, without_whole
 from runs import with_parts
 from sessions import with_metrics
 
-from recovery.analysis.summary import groups, mean, measured_runs_by_cell, per_table, summarise
+from recovery.analysis.growth import growth_curves
+from recovery.analysis.summary import groups, mean, measured_runs_by_cell, per_table, scale_axis, summarise
 from recovery.analysis.warnings import findings
 from recovery.linux.files import template_dir
 from recovery.model import Axis, HostActivity, Session, Timeline
 from recovery.report import fmt
 from recovery.report.fmt import rounded_axis
 from recovery.report.html import page as html_page
-from recovery.report.html.cell_bars import group_charts
-from recovery.report.html.growth_charts import growth_charts
-from recovery.report.html.load_read_charts import page_size_charts
-from recovery.report.html.read_charts import floor_chart, reads_chart
-from recovery.report.html.scaling_charts import scaling_charts
-from recovery.report.html.svg import COLOURS, Chart, FoldedParts, Panels, flame_graph
-from recovery.report.html.timelines import rates
+from recovery.report.html.charts import COLOURS
+from recovery.report.html.flame_graph import flame_graph
+from recovery.report.html.parts import Chart, FoldedParts, Panels
+from recovery.report.html.session_charts import (
+    floor_chart,
+    group_charts,
+    growth_charts,
+    growth_series,
+    page_size_charts,
+    page_size_series,
+    predicted_rows,
+    reads_chart,
+    scaling_charts,
+    scaling_series,
+)
+from recovery.report.html.timelines import overlaid_runs, rates, timeline_bands
 from recovery.report.html.timelines import timelines as all_timelines
+from recovery.report.load_tables import page_size_groups
 from recovery.report.settings_tables import findings_line
 from recovery.report.summary_text import advice_of, answers, mean_text
 from recovery.storage.sessions import load_session
@@ -88,10 +99,10 @@ def test_texts_from_outside_never_become_markup(whole_page: str) -> None:
     check_page(render(replace(load, axes=axes, cells=cells, title=HOSTILE)))
 
 
-def test_the_page_refers_to_no_other_address_but_in_links_of_the_advice(whole_page: str) -> None:
+def test_the_page_refers_to_no_other_address_but_in_links_of_the_advice_and_to_speedscope(whole_page: str) -> None:
     links = set(re.findall(r'<a href="(https://[^"]+)"', whole_page))
-    assert links
-    assert all(link in SHORTEN for link in links)
+    assert html_page.SPEEDSCOPE in links
+    assert all(link in SHORTEN for link in links - {html_page.SPEEDSCOPE})
     addresses = set(re.findall(r"(?:https?:)?//[\w.]+[^\s\"')<]*", whole_page))
     assert addresses - links <= {"http://www.w3.org/2000/svg"}
 
@@ -371,19 +382,18 @@ def test_colours_differ_for_everyone(kind: str) -> None:
 
 def test_only_a_straight_line_that_passes_its_test_has_a_whisker(kept_sessions: Path) -> None:
     session = growing(1_000_000)
-    (_, straight) = growth_charts(session)
-    assert "whisker" in straight.svg
+    rows = predicted_rows(session)
+    assert [row.interval is not None for row in rows] == [True] * len(growth_curves(session))
     bent = [
         with_metrics(run, startup_s=2 * run.metrics["startup_s"]) if run.contents.tables_found == 50_000 else run
         for run in session.runs
     ]
-    assert len(growth_charts(replace(session, runs=tuple(bent)))) == 1, "no prediction is drawn"
-    growth, predicted = growth_charts(load_session(kept_sessions / "2026-11-21-scale"))
-    assert "452.1 s" in predicted.svg
-    assert "5.7.22 cold, tested: 200,000 tables took +6 %" in predicted.svg
-    assert "8.0.31" not in predicted.svg
-    assert "whisker" not in predicted.svg
-    assert growth.svg.count('class="series s0"') == 4, "from point to point"
+    assert len(list(growth_charts(replace(session, runs=tuple(bent))))) == 1, "no prediction is drawn"
+    kept = load_session(kept_sessions / "2026-11-21-scale")
+    (row,) = predicted_rows(kept)
+    assert (row.name, row.text) == ("5.7.22 cold, tested: 200,000 tables took +6 %", "452.1 s")
+    assert row.interval is None
+    assert [len(series.line) for series in growth_series(kept)] == [5, 5], "from point to point"
 
 
 # --- Axes and curves
@@ -423,11 +433,14 @@ def test_each_cell_has_a_line_against_the_scale() -> None:
     (group,) = groups(session)
     chart = scaling_charts(session, group, "k")
     assert isinstance(chart, Chart), "one panel is a chart"
-    assert [one.name for one in chart.legend] == [
-        f"{version}, poll={poll}" for version in (OLD, NEW) for poll in ("off", "on")
-    ]
+    lines = [f"{version}, poll={poll}" for version in (OLD, NEW) for poll in ("off", "on")]
+    assert [entry.name for entry in chart.legend] == [*lines, "95 % interval of the mean"]
     assert chart.svg.count('class="run ') == len(session.runs), "every run is there"
-    assert chart.svg.count('class="series ') == 4 * 2
+    along = scale_axis(group)
+    assert along is not None
+    (series,) = scaling_series(session, group, along).values()
+    assert [(drawn.name, len(drawn.line)) for drawn in series] == [(name, 3) for name in lines]
+    assert chart.svg.count('class="series ') == 4
     assert chart.svg.count('class="upright ') == 4 * 3 * 3, "the interval of each mean, with its ends"
 
 
@@ -436,8 +449,8 @@ def test_too_many_lines_are_split_into_panels_of_one_scale_from_zero() -> None:
     found = scaling_charts(session, groups(session)[0], "k")
     assert isinstance(found, Panels)
     assert [chart.title for chart in found.charts] == ["tables 1", "tables 2", "tables 3"]
-    assert len(found.legend) == 6 + 1, "and the sign of warnings"
-    ticks = [re.findall(r'class="tick">([\d.]+k?)<', chart.svg) for chart in found.charts]
+    assert len(found.legend) == 6 + 2, "and the signs of intervals and of warnings"
+    ticks = [re.findall(r'text-anchor="end" class="tick">([\d.]+k?)<', chart.svg) for chart in found.charts]
     assert ticks[0] == ticks[1] == ticks[2]
     assert ticks[0][0] == "0"
     whole = write_scaling()
@@ -456,11 +469,13 @@ def test_runs_with_and_without_the_poller_are_overlaid() -> None:
     assert [re.sub(r"run \d+", "run", mark.name) for mark in first.legend] == [
         "poll=off, run: 46,320 queries/s", "poll=on, run: 38,492 queries/s", "warm-up, in no figure",
     ]  # fmt: skip
-    assert first.svg.count('class="curve s0"') == first.svg.count('class="curve s1"') == 8
-    assert 'class="polling s1"' in first.svg
-    assert 'class="polling s0"' not in first.svg
-    assert "poll=on: 210 polls/s beside the load" in first.svg
-    assert "queries/s; the upper line is 50,000" in first.svg
+    assert first.svg.count('class="series s0"') == first.svg.count('class="series s1"') == 8
+    bands = timeline_bands(overlaid_runs(interference())[0])
+    lanes = {band.lane for band in bands if "polling" in band.css}
+    assert lanes == {"poll=on: 210 polls/s beside the load"}
+    assert {band.css for band in bands} == {"warming", "polling silent s1", "polling s1"}
+    assert ">queries/s<" in first.svg
+    assert ">50k<" in first.svg
     assert isinstance(more, FoldedParts)
     assert more.summary == "Further figures of 5.7.22 table_open_cache=400: reads/s, polls/s"
 
@@ -470,7 +485,8 @@ def test_queries_and_reads_are_drawn_by_page_size_with_the_most_clients() -> Non
     assert [mark.name for mark in chart.legend] == ["5.7.22, threads 8", "8.0.31, threads 8"]
     assert chart.svg.count('class="run ') == 2 * 3 * 3, "every run of each size of pages"
     assert [size in chart.svg for size in (">16k<", ">8k<", ">4k<")] == [True] * 3
-    assert chart.svg.count('class="series ') == 2 * 2
+    (group,) = page_size_groups(write_scaling())
+    assert [len(series.line) for series in page_size_series(write_scaling(), group)] == [3, 3]
     assert list(page_size_charts(interference())) == []
 
 
@@ -484,6 +500,6 @@ def test_a_missing_sample_is_a_gap_in_the_curve() -> None:
     assert isinstance(fold, FoldedParts)
     more = fold.parts[0]
     assert isinstance(more, Chart)
-    assert chart.svg.count('class="curve s0"') == more.svg.count('class="curve s0"') == 2
-    assert "mine per s; the upper line" in more.svg
+    assert chart.svg.count('class="series s0"') == more.svg.count('class="series s0"') == 2
+    assert ">mine per s<" in more.svg
     assert timelines(session, Timeline((0.0, 1.0), {"qps": (1.0, 1.0)})) == (), "too short"

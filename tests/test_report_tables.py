@@ -23,7 +23,7 @@ from recovery.analysis.growth import growth_curves, stored_fits
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
-from recovery.report.html.svg import flame_graph
+from recovery.report.html.flame_graph import flame_graph
 from recovery.report.json_report import to_json
 from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables

@@ -24,7 +24,7 @@ from recovery.linux.files import STORED_FORMAT, new_folder, read_stored, sync_fo
 from recovery.model import Session, Table, metric
 from recovery.report import fmt
 from recovery.report.html.page import PAGE, template
-from recovery.report.html.svg import table_parts
+from recovery.report.html.parts import table_parts
 from recovery.report.markdown import code_block, escaped, table_lines
 from recovery.session.estimate import duration_text
 from recovery.storage.sessions import load_session, writing_results

@@ -14,8 +14,10 @@ from recovery import __version__
 from recovery.analysis.fleet import Fact, Fleet, FleetCell, FleetRatio, Host, differing_facts, shared_devices
 from recovery.model import STARTUP_METRIC, Cache, Finding, Table, metric
 from recovery.report import fmt
-from recovery.report.html import svg
+from recovery.report.html.charts import About, Row, bars
 from recovery.report.html.page import marked_up, template, tidied
+from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts
+from recovery.report.html.session_charts import version_segments
 from recovery.report.markdown import code_block, escaped, table_lines
 from recovery.report.text import command_lines, paragraph, render_table
 
@@ -75,7 +77,7 @@ class FleetSection:
     key: str
     title: str
     tables: tuple[Table, ...] = ()
-    charts: tuple[svg.Chart, ...] = ()
+    charts: tuple[Chart, ...] = ()
     lines: tuple[str, ...] = ()
 
 
@@ -352,52 +354,47 @@ def _found(host: Host, name: str) -> Fact:
     return fmt.size(value) if name.endswith("_bytes") and isinstance(value, int) else value
 
 
-def _parts(section: FleetSection) -> tuple[svg.Part, ...]:
+def _parts(section: FleetSection) -> tuple[Part, ...]:
     """Returns the parts of a section on the page: each chart with the table of its figures, whose title is the same.
     Further charts are folded with their tables."""
-    tables = svg.table_parts(section.key, *section.tables)
-    pairs: list[tuple[svg.Part, ...]] = [
+    tables = table_parts(section.key, *section.tables)
+    pairs: list[tuple[Part, ...]] = [
         (chart, *(part for part in tables if part.table.title == chart.title)) for chart in section.charts
     ]
     drawn = {chart.title for chart in section.charts}
-    parts: list[svg.Part] = [part for pair in pairs[:_MAX_CHARTS] for part in pair]
+    parts: list[Part] = [part for pair in pairs[:_MAX_CHARTS] for part in pair]
     if more := pairs[_MAX_CHARTS:]:
-        parts.append(
-            svg.FoldedParts(f"{len(more)} more charts and tables", tuple(part for pair in more for part in pair))
-        )
+        parts.append(FoldedParts(f"{len(more)} more charts and tables", tuple(part for pair in more for part in pair)))
     return (*parts, *(part for part in tables if part.table.title not in drawn))
 
 
-def _charts(fleet: Fleet) -> Iterator[svg.Chart]:
-    versions = dict.fromkeys(one.summary.version for one in fleet.cells)
-    colours = {version: f"v{number % svg.COLOURS}" for number, version in enumerate(versions)}
+def _charts(fleet: Fleet) -> Iterator[Chart]:
+    segments = version_segments(dict.fromkeys(cell.summary.version for cell in fleet.cells))
     for number, (about, cells) in enumerate(_cells_by_variant(fleet).items(), 1):
-        if (found := _chart(f"hosts-{number}", _title(*about), cells, colours)) is not None:
-            yield found
+        rows = _rows(cells)
+        if max((row.end for row in rows), default=0) <= 0 or min(min(row.values.values()) for row in rows) < 0:
+            continue
+        notes = (f"The first {_MAX_BARS} of {len(cells)} bars; the table has all.",) if len(cells) > _MAX_BARS else ()
+        shown = {version for row in rows for version in row.values}
+        chart = bars(
+            About(f"hosts-{number}", _title(*about), metric(cells[0].summary.name).unit, notes),
+            rows,
+            [segment for segment in segments if segment.name in shown],
+        )
+        if chart is not None:
+            yield chart
 
 
-def _chart(key: str, title: str, cells: Sequence[FleetCell], colours: Mapping[str, str]) -> svg.Chart | None:
+def _rows(cells: Sequence[FleetCell]) -> list[Row]:
     """Returns a bar for each version on each host; for the first hosts only if there are too many."""
-    about = metric(cells[0].summary.name)
-    rows: list[svg.BarRow] = []
-    for (host,), of_host in _grouped(cells, lambda one: (one.host,)).items():
-        name = host
-        for one in (one for one in of_host if one.summary.mean is not None and len(rows) < _MAX_BARS):
-            summary = one.summary
-            mean, half = summary.mean or 0.0, None if fmt.passes_zero(summary) else summary.interval
-            low, high = (None, None) if half is None else (mean - half, mean + half)
-            text, css = fmt.with_unit(about, mean), colours[summary.version]
-            rows.append(svg.BarRow(name, mean, text, css, low, high, one.doubts))
-            name = ""
-    if max((row.value for row in rows), default=0) <= 0 or min(row.value for row in rows) < 0:
-        return None
-    shown = {one.summary.version for one in cells}
-    legend = [svg.LegendEntry(f"swatch {css}", version) for version, css in colours.items() if version in shown]
-    legend.append(svg.LegendEntry("sign-whisker", "95 % interval of the mean"))
-    legend += [svg.DOUBTED] if any(one.doubts for one in cells) else []
-    notes = (f"The first {_MAX_BARS} of {len(cells)} bars; the table has all.",) if len(cells) > _MAX_BARS else ()
-    options = svg.BarChartOptions(key, title, about.unit, legend=tuple(legend), notes=notes, end=70.0)
-    return svg.bar_chart(options, rows)
+    rows: list[Row] = []
+    for (host,), of_host in _grouped(cells, lambda cell: (cell.host,)).items():
+        for cell in of_host:
+            summary, about = cell.summary, metric(cell.summary.name)
+            if summary.mean is not None and len(rows) < _MAX_BARS:
+                text, interval = fmt.with_unit(about, summary.mean), fmt.drawn_interval(summary)
+                rows.append(Row(host, {summary.version: summary.mean}, text, interval=interval, doubts=cell.doubts))
+    return rows
 
 
 # --- The formats
@@ -446,7 +443,7 @@ def render_html(report: FleetReport) -> str:
         answers=tuple(_marked_answer(report)),
         doubted=[one for one in report.sessions if one.findings],
         most_named=_MAX_NAMED,
-        sections=[(one, tidied(svg.PageSection(one.key, one.title, _parts(one)))) for one in fleet_sections(report)],
+        sections=[(one, tidied(PageSection(one.key, one.title, _parts(one)))) for one in fleet_sections(report)],
         version=__version__,
         badges={},
     )

@@ -450,7 +450,7 @@ def _max_width(table: Table, column: int) -> int:
     return max(map(len, (table.headers[column], *(row[column] for row in table.rows))))
 
 
-# --- Chart axes, which always start at zero
+# --- Chart axes
 
 _STEPS = (4, 5, 6)
 _ROUND = (1, 2, 2.5, 5, 10)
@@ -458,18 +458,20 @@ _ROUND = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """A chart axis. It starts at zero, so that a line that looks steep is steep."""
+    """A chart axis. It starts at zero, so that a line that looks steep is steep; only time starts before, with a
+    warm-up."""
 
     maximum: float
     start: float = 0.0
     end: float = 100.0
-    """Positions of zero (`start`) and of `maximum` (`end`), in percent of the picture's width or in its units of
+    """Positions of `minimum` (`start`) and of `maximum` (`end`), in percent of the picture's width or in its units of
     height."""
     step: float = 1.0
     """Distance between two tick labels."""
+    minimum: float = 0.0
 
     def at(self, value: float) -> float:
-        return self.start + (self.end - self.start) * value / self.maximum
+        return self.start + (self.end - self.start) * (value - self.minimum) / (self.maximum - self.minimum)
 
     def ticks(self) -> tuple[float, ...]:
         return tuple(self.step * number for number in range(int(self.maximum / self.step * (1 + 1e-9)) + 1))

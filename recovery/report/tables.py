@@ -127,14 +127,14 @@ SECTIONS = (
             Source("crash_tables:damage_table", _any_run(_observations)),
         ),
         charts=(
-            Source("html.growth_charts:growth_charts", _has_curves),
-            Source("html.cell_bars:group_charts", _unlike(_has_curves)),
+            Source("html.session_charts:growth_charts", _has_curves),
+            Source("html.session_charts:group_charts", _unlike(_has_curves)),
         ),
     ),
     Section(
         "device-reads", "Reads of the device",
         tables=(Source("load_tables:device_read_tables", _measured("device_reads_per_s")),),
-        charts=(Source("html.load_read_charts:page_size_charts", _measured("device_reads_per_s")),),
+        charts=(Source("html.session_charts:page_size_charts", _measured("device_reads_per_s")),),
     ),
     Section("versions", "Versions compared", tables=(Source("metric_tables:version_tables", is_compared),)),
     Section(
@@ -151,11 +151,11 @@ SECTIONS = (
             Source("startup_tables:phase_table", _both(is_compared, _any_run(_phases))),
             Source("startup_tables:phase_table", _both(_unlike(is_compared), _any_run(_phases)), only_on_page=True),
         ),
-        charts=(Source("html.phase_bars:phases_chart", _any_run(_phases)),),
+        charts=(Source("html.session_charts:phases_chart", _any_run(_phases)),),
     ),
     Section(
         "reads", "Reads",
-        charts=(Source("html.read_charts:reads_chart", _both(_measured("read_bytes"), _any_run(_tables))),),
+        charts=(Source("html.session_charts:reads_chart", _both(_measured("read_bytes"), _any_run(_tables))),),
     ),
     Section(
         "touched", "Files touched", tables=(Source("startup_tables:touched_table", _any_run(_opened_files)),)
@@ -163,7 +163,7 @@ SECTIONS = (
     Section(
         "floor", "Storage floor",
         tables=(Source("startup_tables:floor_table", lambda session: bool(session.floors)),),
-        charts=(Source("html.read_charts:floor_chart", lambda session: bool(session.floors)),),
+        charts=(Source("html.session_charts:floor_chart", lambda session: bool(session.floors)),),
     ),
     Section("creation", "Creating the tables", tables=(Source("load_tables:creation_table", _is_about("elapsed_s")),)),
     Section(

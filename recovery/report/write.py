@@ -11,7 +11,7 @@ from recovery.model import Session
 from recovery.report import markdown, text
 from recovery.report.fmt import flame_graph_path
 from recovery.report.html import page
-from recovery.report.html.svg import flame_graph
+from recovery.report.html.flame_graph import flame_graph
 from recovery.storage.sessions import STACKS_FOLDER, load_stacks, writing_results
 
 

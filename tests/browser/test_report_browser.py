@@ -166,7 +166,7 @@ def test_low_contrast_is_detected(page: chromium.Page, tmp_path: Path) -> None:
 def test_bars_and_lines_have_enough_contrast(page: chromium.Page, pages: dict[str, Path], dark: bool) -> None:
     opened(page, pages["everything"], dark=dark)
     edges = page.run(
-        "[...document.querySelectorAll('.bar, .series, .whisker, .curve, .phase')].map((one) => view.contrast("
+        "[...document.querySelectorAll('.bar, .series, .whisker, .phase')].map((one) => view.contrast("
         "view.color(getComputedStyle(one).stroke), view.color(getComputedStyle(document.body).backgroundColor)))"
     )
     assert len(edges) > 20

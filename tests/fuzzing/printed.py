@@ -18,7 +18,7 @@ from recovery.model import Phase
 from recovery.profiling import eu_stack, perf
 from recovery.profiling.profile import fold_stacks, top_chains
 from recovery.profiling.symbols import Snapshot, Stack
-from recovery.report.html.svg import flame_graph
+from recovery.report.html.flame_graph import flame_graph
 
 _PID = 22349
 _PHASES = (Phase("discovery", 0.0, 1.0), Phase("validation", 1.0, 2.0))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from recovery.linux.files import doc_text
 from recovery.model import Session
-from recovery.report.html.svg import unbroken
+from recovery.report.html.parts import unbroken
 from recovery.report.summary_text import advice_of
 
 _PAGE = "shorten"

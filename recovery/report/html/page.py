@@ -24,8 +24,7 @@ from recovery.linux.files import template_dir
 from recovery.model import Finding, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.html.advice import advice
-from recovery.report.html.svg import (
-    DOUBTED,
+from recovery.report.html.parts import (
     Chart,
     FoldedParts,
     LegendEntry,
@@ -33,10 +32,11 @@ from recovery.report.html.svg import (
     Panels,
     Part,
     TablePart,
-    is_phase,
+    signs_last,
     table_parts,
     unbroken,
 )
+from recovery.report.html.session_charts import is_phase
 from recovery.report.settings_tables import findings_by_hint
 from recovery.report.summary_text import FAILS, HOLDS, MORE_VERSIONS, OPENS_ONLY, advice_of, answers
 from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
@@ -48,6 +48,8 @@ _MAX_ROWS = 24
 _MAX_OPEN_TABLES = 2
 """Most tables of hottest functions that are shown at once; if there are more, all are folded."""
 _FACTS = ("Settings", "Host")
+SPEEDSCOPE = "https://www.speedscope.app"
+_SPEEDSCOPE = Markup('To zoom and search, open <a href="{0}">{0}</a> and drop the file <code>{1}</code> on it.')
 Tables = Sequence[Table]
 
 
@@ -64,7 +66,7 @@ def tidied(section: PageSection) -> PageSection:
     meanings = Counter(entry.css for entry in entries)
     # A sign that means another run in each chart, such as the line of a run, is explained at its chart.
     shared = (entry for entry, times in entries.items() if times > 1 and meanings[entry.css] == 1)
-    common = sorted(shared, key=lambda entry: entry == DOUBTED)
+    common = signs_last(shared)
     order = sorted_phases(entry.name for entry in common)
     phases = sorted(filter(is_phase, common), key=lambda entry: order.index(entry.name))
     legend = (*(entry for entry in common if not is_phase(entry)), *phases)
@@ -102,7 +104,7 @@ def _charts(parts: Iterable[Part]) -> Iterator[Chart | Panels]:
 
 def _without_entries(part: Part, entries: Collection[LegendEntry]) -> Part:
     if isinstance(part, FoldedParts):
-        return replace(part, parts=tuple(_without_entries(one, entries) for one in part.parts))
+        return replace(part, parts=tuple(_without_entries(inner, entries) for inner in part.parts))
     if isinstance(part, TablePart):
         return part
     return replace(part, legend=tuple(entry for entry in part.legend if entry not in entries))
@@ -151,10 +153,13 @@ def _flames(session: Session, flames: Mapping[int, str]) -> Iterator[Part]:
     for run in session.runs:
         if run.number in flames:
             title = f"Flame graph of run {run.number}, {run.version} {run.variant}"
-            # Drawn by svg.flame(), which escapes every name in it.
+            # Drawn by flame_graph(), which escapes every name in it.
             drawing = Markup(flames[run.number])  # noqa: S704
-            note = "From top to bottom: phase, thread, and calls. The width is the number of samples."
-            yield FoldedParts(title, (Chart(f"flame-{run.number}", title, drawing, notes=(note,), wide=True),))
+            notes = (
+                "From top to bottom: phase, thread, and calls. The width is the number of samples.",
+                _SPEEDSCOPE.format(SPEEDSCOPE, fmt.printable(run.stacks.file or "")),
+            )
+            yield FoldedParts(title, (Chart(f"flame-{run.number}", title, drawing, notes=notes, wide=True),))
 
 
 def _folded_each(key: str, found: Tables) -> Iterator[Part]:
@@ -185,7 +190,7 @@ class _Answer:
     def shown(self) -> tuple[tuple[str, Finding], ...]:
         """The most important warnings, each with what it is about, without the version."""
         first = self.doubts if len(self.doubts) <= _MAX_DOUBTS else self.doubts[:1]
-        return tuple((one.about.removeprefix(self.version).strip(), one) for one in first)
+        return tuple((finding.about.removeprefix(self.version).strip(), finding) for finding in first)
 
     @property
     def more(self) -> int:
@@ -194,24 +199,24 @@ class _Answer:
 
 def _answers(session: Session) -> tuple[_Answer, ...]:
     found = findings_of_each_cell(session)
-    about = {one: _version_of(one.about, session.versions) for one in found}
+    about = {finding: _version_of(finding.about, session.versions) for finding in found}
     lines: list[_Answer] = []
     has_figure = False
     for text in answers(session):
         version = _version_of(text, session.versions)
         figure = _FIGURE.search(text, len(version)) if version and not has_figure else None
         has_figure |= figure is not None
-        is_first = version and version not in {one.version for one in lines}
-        doubts = [one for one in found if about[one] == version] if is_first else []
-        doubts.sort(key=lambda one: -_share_in(text, one.about.removeprefix(version)))
+        is_first = version and version not in {answer.version for answer in lines}
+        doubts = [finding for finding in found if about[finding] == version] if is_first else []
+        doubts.sort(key=lambda finding: -_share_in(text, finding.about.removeprefix(version)))
         lines.append(_Answer(marked_up(text, version, figure), version, tuple(doubts)))
     # What concerns a version without a line of its own is below the line that counts those; all else is below the last.
-    named = {one.version for one in lines if one.version}
-    others = [one for one in found if about[one] not in named]
+    named = {answer.version for answer in lines if answer.version}
+    others = [finding for finding in found if about[finding] not in named]
     for number, line in enumerate(lines):
         if line.line.endswith(MORE_VERSIONS):
-            lines[number] = replace(line, doubts=tuple(one for one in others if about[one]))
-            others = [one for one in others if not about[one]]
+            lines[number] = replace(line, doubts=tuple(finding for finding in others if about[finding]))
+            others = [finding for finding in others if not about[finding]]
     if others:
         lines.append(_Answer(Markup(""), "", tuple(others)))
     return tuple(lines)
