@@ -19,7 +19,8 @@ from recovery.analysis.compare import (
     compared_settings,
     differing_settings,
 )
-from recovery.analysis.statistics import MIN_RUNS, EffectFields
+from recovery.analysis.contrasts import Contrast
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary, baseline_of, is_compared, mean, metric_values, per_table
 from recovery.analysis.warnings import doubts_by_cell
 from recovery.model import STARTUP_METRIC, Session, Verdict
@@ -85,7 +86,7 @@ class FleetCell:
 
 
 @dataclass(frozen=True)
-class FleetRatio(EffectFields):
+class FleetRatio(Contrast):
     """A mean divided by that of another version on the same host, or of the same version on another host."""
 
     workload: str
@@ -245,7 +246,7 @@ def _pairs(one: Sequence[Session], other: Sequence[Session]) -> Iterator[Pair]:
 
 
 def _ratio(workload: Workload, pair: Pair, of: tuple[str, str], base: tuple[str, str]) -> FleetRatio:
-    effect = {one.name: getattr(pair, one.name) for one in fields(EffectFields)}
+    effect = {one.name: getattr(pair, one.name) for one in fields(Contrast)}
     return FleetRatio(workload.name, pair.metric, pair.variant, of[1], of[0], base[1], base[0], **effect)
 
 

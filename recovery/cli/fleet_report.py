@@ -16,8 +16,8 @@ import click
 from pydantic import TypeAdapter
 
 from recovery.analysis.compare import incomplete_reason
+from recovery.analysis.contrasts import Contrast
 from recovery.analysis.fleet import PRICE, Fact, FleetCell, Host, compare_hosts
-from recovery.analysis.statistics import EffectFields
 from recovery.analysis.warnings import findings_of_each_cell
 from recovery.cli.fleet_plan import check_price
 from recovery.cli.options import table_option
@@ -217,6 +217,6 @@ def _as_json(report: FleetReport) -> dict[str, Any]:
 
 
 def _cell(one: FleetCell) -> dict[str, Any]:
-    effects = {each.name for each in fields(EffectFields)}
+    effects = {each.name for each in fields(Contrast)}
     summary = {name: value for name, value in asdict(one.summary).items() if name not in effects}
     return {**asdict(one), "summary": summary}
