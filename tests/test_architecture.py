@@ -29,6 +29,7 @@ LEVELS = (
     {"loads"},
     {"crash"},
     {"session"},
+    {"fleet"},
     {"cli"},
     {"__main__"},
 )

@@ -15,8 +15,8 @@ from html_page import check_page, without_whole
 
 from recovery.analysis.fleet import Host, compare_hosts
 from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
-from recovery.cli.fleet_report import read_fleet
 from recovery.cli.main import run
+from recovery.fleet.report import read_fleet
 from recovery.report import fleet as fleet_format
 from recovery.report.fleet import FleetReport, fleet_answer, render_markdown, render_text
 from recovery.report.markdown import escaped

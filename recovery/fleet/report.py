@@ -1,121 +1,29 @@
-"""Contains `recovery fleet report`, which compares the stored sessions of many hosts.
+"""Reads the sessions of a fleet's folder, and compares them.
 
 The folder is one of `recovery fleet run`, with its fleet.json, or any with FOLDER/HOST/SESSION/report.json."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path, PurePath
-from textwrap import shorten
 from typing import Any
 from urllib.parse import quote
 
-import click
-from pydantic import TypeAdapter
-
 from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.contrasts import Contrast
-from recovery.analysis.fleet import PRICE, Fact, FleetCell, Host, compare_hosts
+from recovery.analysis.fleet import FleetCell, Host, compare_hosts
 from recovery.analysis.warnings import findings_of_each_cell
-from recovery.cli.fleet_plan import check_price
-from recovery.cli.options import table_option
-from recovery.cli.output import escaped_text, write_json
 from recovery.errors import RecoveryError, UsageError
-from recovery.linux.files import STORED_FORMAT, read_stored, write_atomically
+from recovery.fleet.record import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, read_record
+from recovery.linux.files import STORED_FORMAT
 from recovery.model import Session, Status
-from recovery.report import fmt
-from recovery.report.console import ReportConsole, fitted, print_tables
-from recovery.report.fleet import (
-    FleetReport,
-    StoredAt,
-    caveats,
-    fleet_answer,
-    fleet_tables,
-    ratio_sentences,
-    render_html,
-    render_markdown,
-    render_text,
-)
+from recovery.report.fleet import FleetReport, StoredAt, fleet_answer
 from recovery.report.html.page import PAGE
-from recovery.report.stored_session import REPORT_FILE, load_session, session_names, writing_results
+from recovery.report.stored_session import REPORT_FILE, load_session, session_names
 
-FLEET_FILE = "fleet.json"
 FLEET_PAGE = "fleet.html"
 _LAYOUT = f"it has a folder for each host with its sessions: FOLDER/HOST/SESSION/{REPORT_FILE}"
-_HOST_NAME = re.compile(r"(?!\.)[\w.-]+", re.ASCII)
-_MAX_LINES = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionRecord:
-    """What became of a session of the plan on one host, as fleet.json has it."""
-
-    command: str = ""
-    line: str = ""
-    """The command with its options."""
-    key: str = ""
-    """Name of its folder on the host."""
-    folder: str | None = None
-    """HOST/SESSION, or None if nothing was fetched."""
-    state: str = "missing"
-    reason: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostRecord:
-    facts: dict[str, Fact] = field(default_factory=dict)
-    sessions: tuple[SessionRecord, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetRecord:
-    hosts: dict[str, HostRecord]
-
-
-_RECORD = TypeAdapter(FleetRecord)
-
-
-@click.command("report")
-@click.argument("folder", default="fleet", type=click.Path(path_type=Path))
-@table_option("json")
-@table_option("verbose")
-def fleet_report(folder: Path, json_to: str | None, verbose: bool) -> int:
-    """Compare the versions on each host, and the hosts with each other.
-
-    FOLDER is that of a fleet run, or any that has FOLDER/HOST/SESSION/report.json. The report is also written to it:
-    fleet.txt, fleet.md and fleet.html. The exit code is 1 if a session is missing or incomplete."""
-    report = read_fleet(folder)
-    with writing_results(folder):
-        for name, text in (
-            ("fleet.txt", render_text(report)),
-            ("fleet.md", render_markdown(report)),
-            (FLEET_PAGE, render_html(report)),
-        ):
-            write_atomically(folder / name, text.encode("utf-8", errors="replace"))
-    if not write_json(json_to, _as_json(report)):
-        _print(report, folder, ReportConsole(), verbose=verbose)
-    return 1 if report.problems else 0
-
-
-def _print(report: FleetReport, folder: Path, console: ReportConsole, *, verbose: bool) -> None:
-    lines = [fmt.printable(text) for text in fleet_answer(report)]
-    if not verbose:
-        sentences = [fmt.printable(text) for text in ratio_sentences(report.fleet)]
-        short = [shorten(fmt.printable(text), console.width, placeholder=" ...") for text in caveats(report)]
-        count = _MAX_LINES - 2 - len(short)
-        lines = [*fitted(sentences, (), console.width, count, keep=False), *short]
-    console.print(escaped_text(report.title))
-    for line in lines:
-        console.print(escaped_text(line))
-    if verbose:
-        for title, texts in (("Not compared", report.fleet.not_compared), ("Missing or incomplete", report.problems)):
-            for text in texts:
-                console.print(escaped_text(f"{title}: {text}"))
-        print_tables(fleet_tables(report), console)
-    console.print(escaped_text(f"report: {folder / FLEET_PAGE}"), soft_wrap=True)
-
 
 # --- Reading the folder
 
@@ -153,20 +61,6 @@ def _read_record(folder: Path) -> FleetRecord:
     return read_record(path)
 
 
-def read_record(path: Path) -> FleetRecord:
-    record = read_stored(path, _RECORD)
-    if not record.hosts:
-        raise UsageError(f"there is no host in {path}", "add hosts to the plan, and run it")
-    for name, host in record.hosts.items():
-        if not _HOST_NAME.fullmatch(name):
-            raise RecoveryError(f"{path} is damaged: '{name}' is no name of a host", "restore the file, or run again")
-        try:
-            check_price(host.facts.get(PRICE), name)
-        except UsageError as error:
-            raise RecoveryError(f"{path}: {error.message}", error.hint) from None
-    return record
-
-
 def _load(folder: Path, host: str, record: SessionRecord) -> tuple[Session | None, list[str]]:
     """Returns the session, and what is wrong with it."""
     reason = f"{record.state}: {record.reason}" if record.reason else record.state
@@ -201,7 +95,7 @@ def _row(folder: Path, host: str, record: SessionRecord, session: Session | None
 # --- JSON
 
 
-def _as_json(report: FleetReport) -> dict[str, Any]:
+def as_json(report: FleetReport) -> dict[str, Any]:
     fleet = report.fleet
     return {
         "format": STORED_FORMAT,
