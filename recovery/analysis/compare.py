@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrasts
+from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
 from recovery.model import STARTUP_METRIC, Session, Verdict, metric
 
@@ -110,7 +110,7 @@ def _pairs(first: Side, second: Side) -> Iterator[Pair]:
         results = [side[cell] for side in sides.values()]
         one, other = map(_combined_summary, results)
         of_sessions = [tuple(map(_of_session, side)) for side in results] if several else ()
-        yield Pair(cell[1], one, other, *of_sessions, **vars(contrast))
+        yield Pair(cell[1], one, other, *of_sessions, **contrast_fields(contrast))
 
 
 @dataclass(frozen=True)
@@ -188,17 +188,18 @@ def differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
     for name in dict.fromkeys((*one, *other)):
         values = [settings.get(name, _UNSET_TEXT) for settings in sides]
         if values[0] != values[1]:
-            yield Difference(_words(name), *values)
+            yield Difference(words(name), *values)
 
 
 def _differing_facts(prefix: str, one: Facts, other: Facts, *, ignored: Collection[str] = ()) -> Iterator[Difference]:
     """Yields the facts that differ. A fact that only one session has is skipped: the other tool did not record it."""
     for name in one:
         if name in other and name not in ignored and one[name] != other[name] and None not in (one[name], other[name]):
-            yield Difference(prefix + _words(name), str(one[name]) or _EMPTY_TEXT, str(other[name]) or _EMPTY_TEXT)
+            yield Difference(prefix + words(name), str(one[name]) or _EMPTY_TEXT, str(other[name]) or _EMPTY_TEXT)
 
 
-def _words(name: str) -> str:
+def words(name: str) -> str:
+    """Returns the name of a setting or a fact in words."""
     return name.replace("_", " ")
 
 

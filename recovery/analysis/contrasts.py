@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -44,6 +44,12 @@ class Sample:
     def means(self) -> tuple[float, ...]:
         """The mean of each session that has values."""
         return tuple(statistics.fmean(values) for values in self.sessions if values)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of all values, or with several sessions that of their means; None without any value."""
+        values = self.values if len(self.sessions) == 1 else self.means
+        return statistics.fmean(values) if values else None
 
     def statistics(self) -> dict[str, Any]:
         """Returns what `descriptive_statistics` returns. With several sessions, the mean, the deviation and the
@@ -88,6 +94,11 @@ class Contrast:
     def is_below(self) -> bool:
         """Whether the mean is below the one that it is compared with."""
         return self.difference < 0 if self.difference is not None else self.ratio is not None and self.ratio < 1
+
+
+def contrast_fields(contrast: Contrast) -> dict[str, Any]:
+    """Returns the values of a contrast, to be those of something that has more."""
+    return {field.name: getattr(contrast, field.name) for field in fields(Contrast)}
 
 
 def contrasts(

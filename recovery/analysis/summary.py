@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrasts
+from recovery.analysis.combined import HOST_AXIS
+from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.effective_options import are_equivalent
 from recovery.analysis.phase_names import seconds_of_starts, sorted_phases
 from recovery.analysis.statistics import PRECISION_FACTOR
@@ -238,14 +239,18 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
     pairs = [(key_of((base, variant)), key_of((version, variant))) for version, variant in compared]
     found = dict(zip(compared, contrasts(samples, pairs), strict=True))
     return tuple(
-        replace(summary_of(*cell, names[cell], runs, samples[key_of(cell)]), **vars(found.get(cell, Contrast())))
+        replace(
+            summary_of(*cell, names[cell], runs, samples[key_of(cell)]), **contrast_fields(found.get(cell, Contrast()))
+        )
         for cell, runs in cells.items()
     )
 
 
 def sample_of(session: Session, runs: Iterable[Run], name: str) -> Sample:
     """Returns the values of a metric of these runs, to be compared."""
-    return Sample((tuple(metric_values(runs, name)),), interval_factor(session))
+    parts = session.by_session(runs)
+    factor = max((interval_factor(part) for part, _ in parts), default=1.0)
+    return Sample(tuple(tuple(metric_values(of_part, name)) for _, of_part in parts), factor)
 
 
 def main_samples(session: Session) -> dict[CellKey, Sample]:
@@ -273,7 +278,7 @@ def summary_of(version: str, variant: str, name: str, runs: Sequence[Run], sampl
 def metric_means(session: Session, name: str | None = None) -> dict[Cell, float | None]:
     """Returns the mean of a metric, by default the main one, by version and variant."""
     return {
-        cell: mean(metric_values(runs, name or session.figure_of(cell[1])))
+        cell: sample_of(session, runs, name or session.figure_of(cell[1])).mean
         for cell, runs in runs_by_cell(session).items()
     }
 
@@ -371,7 +376,7 @@ def _is_scale(axis: Axis) -> bool:
     because 1, 2 and 0 may be mere names."""
     values = [parse_number(value) or 0.0 for value in axis.values]
     in_order = axis.base is None or values == sorted(values)
-    return is_numeric(axis) and len(values) >= MIN_SCALE_VALUES and in_order
+    return axis.name != HOST_AXIS and is_numeric(axis) and len(values) >= MIN_SCALE_VALUES and in_order
 
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
@@ -444,11 +449,13 @@ def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
         (version, variant, base)
         for version in session.versions
         for variant, base in _variant_pairs(session, axis)
-        if not are_equivalent(session, version, (variant, base))
+        if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
     ]
     pairs = [(key_of((version, base)), key_of((version, variant))) for version, variant, base in cells]
     found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
-    return tuple(VariantRatio(axis.name, *cell, **vars(contrast)) for cell, contrast in found if contrast.is_known)
+    return tuple(
+        VariantRatio(axis.name, *cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known
+    )
 
 
 def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
@@ -473,7 +480,7 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     ]
     pairs = [(key_of((base, variant)), key_of((version, variant))) for version, base, variant in cells]
     found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
-    return tuple(VersionRatio(*cell, **vars(contrast)) for cell, contrast in found if contrast.is_known)
+    return tuple(VersionRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
 
 
 def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:

@@ -32,20 +32,21 @@ from recovery.fleet.playbook import (
     with_inventory,
 )
 from recovery.fleet.report import FLEET_PAGE, as_json, read_fleet
-from recovery.linux.files import refuse_untrusted, template_dir, write_atomically
-from recovery.linux.locks import lock_holder, take_lock
-from recovery.report import fmt
-from recovery.report.console import ReportConsole, fitted, print_tables
-from recovery.report.fleet import (
+from recovery.fleet.sections import (
     FleetReport,
     caveats,
     fleet_answer,
     fleet_tables,
+    not_compared_lines,
     ratio_sentences,
     render_html,
     render_markdown,
     render_text,
 )
+from recovery.linux.files import refuse_untrusted, template_dir, write_atomically
+from recovery.linux.locks import lock_holder, take_lock
+from recovery.report import fmt
+from recovery.report.console import ReportConsole, fitted, print_tables
 from recovery.report.stored_session import writing_results
 from recovery.session.engine import locate_servers
 from recovery.session.prepare import plan_ahead
@@ -234,7 +235,10 @@ def _print(report: FleetReport, folder: Path, console: ReportConsole, *, verbose
     for line in lines:
         console.print(escaped_text(line))
     if verbose:
-        for title, texts in (("Not compared", report.fleet.not_compared), ("Missing or incomplete", report.problems)):
+        for title, texts in (
+            ("Not compared", not_compared_lines(report.fleet)),
+            ("Missing or incomplete", report.problems),
+        ):
             for text in texts:
                 console.print(escaped_text(f"{title}: {text}"))
         print_tables(fleet_tables(report), console)

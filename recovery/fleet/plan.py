@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recovery.analysis.fleet import PRICE, Fact
 from recovery.errors import UsageError, did_you_mean
 from recovery.experiments import EXPERIMENTS
+from recovery.fleet.hosts import PRICE, Fact
 from recovery.session.request import Request
 
 FACTS: Mapping[str, tuple[type, ...]] = {

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from recovery.analysis.compare import incomplete_reason
-from recovery.analysis.fleet import PRICE
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.fleet.hosts import PRICE
 from recovery.fleet.job import OUTCOME_FILE, pack_tar, write_sessions
 from recovery.fleet.plan import (
     FACTS,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from recovery.analysis.fleet import PRICE, Fact
 from recovery.errors import RecoveryError, UsageError
+from recovery.fleet.hosts import PRICE, Fact
 from recovery.fleet.plan import check_price
 from recovery.linux.files import read_stored
 

@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.contrasts import Contrast
-from recovery.analysis.fleet import FleetCell, Host, compare_hosts
 from recovery.analysis.warnings import findings_of_each_cell
 from recovery.errors import RecoveryError, UsageError
+from recovery.fleet.hosts import FleetCell, Host, compare_hosts
 from recovery.fleet.record import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, read_record
+from recovery.fleet.sections import FleetReport, StoredAt, fleet_answer, not_compared_lines
 from recovery.linux.files import STORED_FORMAT
 from recovery.model import Session, Status
-from recovery.report.fleet import FleetReport, StoredAt, fleet_answer
 from recovery.report.html.page import PAGE
 from recovery.report.stored_session import REPORT_FILE, load_session, session_names
 
@@ -34,11 +34,11 @@ def read_fleet(folder: Path) -> FleetReport:
     hosts, problems, rows = [], [], []
     for name, about in record.hosts.items():
         sessions = []
-        for each in about.sessions:
-            session, found = _load(folder, name, each)
+        for stored in about.sessions:
+            session, found = _load(folder, name, stored)
             sessions += [session] if session else []
-            problems += [f"{name}, {each.command or each.folder}: {text}" for text in found]
-            rows.append(_row(folder, name, each, session))
+            problems += [f"{name}, {stored.command or stored.folder}: {text}" for text in found]
+            rows.append(_row(folder, name, stored, session))
         hosts.append(Host(name, about.facts, tuple(sessions)))
     command = shlex.join(("recovery", "fleet", "report", str(folder)))
     return FleetReport(compare_hosts(hosts), tuple(problems), tuple(rows), command)
@@ -49,9 +49,11 @@ def _read_record(folder: Path) -> FleetRecord:
         raise UsageError(f"there is no folder {folder}", f"name the folder of a fleet: {_LAYOUT}")
     path = folder / FLEET_FILE
     if not path.is_file():
-        found = {one.name: session_names(one) for one in sorted(folder.iterdir()) if one.is_dir()}
+        found = {host.name: session_names(host) for host in sorted(folder.iterdir()) if host.is_dir()}
         hosts = {
-            name: HostRecord(sessions=tuple(SessionRecord(folder=f"{name}/{one}", state="finished") for one in names))
+            name: HostRecord(
+                sessions=tuple(SessionRecord(folder=f"{name}/{session}", state="finished") for session in names)
+            )
             for name, names in found.items()
             if names
         }
@@ -100,17 +102,17 @@ def as_json(report: FleetReport) -> dict[str, Any]:
     return {
         "format": STORED_FORMAT,
         "answer": list(fleet_answer(report)),
-        "hosts": {one.name: {"facts": dict(one.facts), "found": dict(one.found)} for one in fleet.hosts},
+        "hosts": {host.name: {"facts": dict(host.facts), "found": dict(host.found)} for host in fleet.hosts},
         "cells": list(map(_cell, fleet.cells)),
         "within": list(map(asdict, fleet.within)),
         "between": list(map(asdict, fleet.between)),
-        "not_compared": list(fleet.not_compared),
+        "not_compared": list(not_compared_lines(fleet)),
         "problems": list(report.problems),
         "sessions": list(map(asdict, report.sessions)),
     }
 
 
-def _cell(one: FleetCell) -> dict[str, Any]:
-    effects = {each.name for each in fields(Contrast)}
-    summary = {name: value for name, value in asdict(one.summary).items() if name not in effects}
-    return {**asdict(one), "summary": summary}
+def _cell(cell: FleetCell) -> dict[str, Any]:
+    effects = {field.name for field in fields(Contrast)}
+    summary = {name: value for name, value in asdict(cell.summary).items() if name not in effects}
+    return {**asdict(cell), "summary": summary}

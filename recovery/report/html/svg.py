@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from zlib import crc32
 
@@ -132,6 +132,20 @@ class Chart:
     heading: str | None = None
     """What is shown as its title if a heading above says a part of it; empty if that says all of it."""
     kind: str = field(default="chart", init=False)
+
+
+_NAMES = re.compile(r'(?P<before> (?:id|aria-labelledby)="|url\(#)(?P<names>[^")]+)')
+
+
+def numbered_chart(chart: Chart, number: int) -> Chart:
+    """Returns the chart with other names of its parts, because a page must have no name twice."""
+
+    def numbered(match: re.Match[str]) -> str:
+        return match["before"] + " ".join(f"{name}-{number}" for name in match["names"].split())
+
+    # Text from outside has no quotes in a drawing: they are escaped.
+    drawing = Markup(_NAMES.sub(numbered, chart.svg))  # noqa: S704
+    return replace(chart, key=f"{chart.key}-{number}", svg=drawing)
 
 
 _PHONE_LETTERS = 44
