@@ -103,7 +103,7 @@ def metric_names(session: Session) -> tuple[str, ...]:
     then the others. What is counted in every run is left out where the main metrics have no use for it."""
     found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.metrics}
     main = main_metrics(session)
-    found -= _OF_EVERY_RUN.difference(main, *(metric(one).related for one in main))
+    found -= _OF_EVERY_RUN.difference(main, *(metric(name).related for name in main))
     found |= {
         name
         for name, (dividend, divisors) in _DERIVED_METRICS.items()
@@ -253,11 +253,13 @@ def sample_of(session: Session, runs: Iterable[Run], name: str) -> Sample:
     return Sample(tuple(tuple(metric_values(of_part, name)) for _, of_part in parts), factor)
 
 
-def main_samples(session: Session) -> dict[CellKey, Sample]:
-    """Returns the values of the metric that each cell measures."""
+def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:
+    """Returns the values of the metric that each cell measures, by default of all cells."""
+    cells = runs_by_cell(session)
     return {
-        key_of(cell): sample_of(session, runs, session.figure_of(cell[1]))
-        for cell, runs in runs_by_cell(session).items()
+        key_of(cell): sample_of(session, cells[cell], session.figure_of(cell[1]))
+        for cell in wanted or cells
+        if cell in cells
     }
 
 

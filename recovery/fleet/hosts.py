@@ -285,7 +285,8 @@ def _beside(workload: Workload, version: str, base: Host, host: Host) -> Iterato
         if name not in _MACHINE_FACTS:
             yield "version of the tool" if name == "tool" else words(name)
     sides = [
-        [_of_version(part, version) for part in workload.sessions_of(each, version)] for each in (base.name, host.name)
+        [_of_version(session, version) for session in workload.sessions_of(name, version)]
+        for name in (base.name, host.name)
     ]
     builds = [{facts.get("sha256") for session in side for facts in session.servers.values()} for side in sides]
     if builds[0] != builds[1] and not any(None in found for found in builds):

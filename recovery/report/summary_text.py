@@ -279,8 +279,8 @@ def _comparison(context: _Context, one: Summary) -> str:
     other = next((version for version in session.versions if version != one.version), base) if two else base
     if other == one.version or session.is_second_start(one.variant):
         return ""
-    pair = (key_of((other, one.variant)), key_of((one.version, one.variant)))
-    (contrast,) = contrasts(main_samples(session), [pair])
+    cells = (other, one.variant), (one.version, one.variant)
+    (contrast,) = contrasts(main_samples(session, *cells), [(key_of(cells[0]), key_of(cells[1]))])
     if two and contrast.is_below:
         return ""
     words = _compared_words(context.about(one.variant), contrast, other)
@@ -506,8 +506,9 @@ def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
     """Compares the fastest of these measured cells with the slowest."""
     ranked = sorted(found, key=lambda one: one.mean or 0.0)
     fast, slow = ranked[0], ranked[-1]
-    pair = (key_of((fast.version, fast.variant)), key_of((slow.version, slow.variant)))
-    (contrast,) = contrasts(main_samples(session), [pair], chosen_from=math.comb(len(found), 2))
+    base, cell = (fast.version, fast.variant), (slow.version, slow.variant)
+    pair = (key_of(base), key_of(cell))
+    (contrast,) = contrasts(main_samples(session, base, cell), [pair], chosen_from=math.comb(len(found), 2))
     return Ends(fast, slow, contrast, contrast.significant)
 
 
