@@ -249,12 +249,18 @@ def fleet_tables(report: FleetReport) -> tuple[Table, ...]:
             for section in _shown_sections(workload)
             for table in section_tables(section, workload.session)
         ),
-        *_cost_tables(report),
-        *_between_tables(report),
-        *_problem_tables(report),
-        *warnings_tables(tuple(merge_similar(report.findings)), report.notes),
-        _facts_table(report.fleet.hosts),
-        _sessions_table(report),
+        *(table for _, _, tables in _host_sections(report) for table in tables),
+    )
+
+
+def _host_sections(report: FleetReport) -> tuple[tuple[str, str, tuple[Table, ...]], ...]:
+    """Returns key, title and tables of the sections that only a fleet has, and the warnings of all its sessions."""
+    return (
+        ("cost", "Reads and cost", tuple(_cost_tables(report))),
+        ("not-compared", "Limits of the comparison", tuple(_limit_tables(report))),
+        ("warnings", "Warnings", warnings_tables(tuple(merge_similar(report.findings)), report.notes)),
+        ("measured-on", "Hosts", (_facts_table(report.fleet.hosts),)),
+        ("sessions", "Sessions", (*_problem_tables(report), _sessions_table(report))),
     )
 
 
@@ -334,7 +340,7 @@ def _cost_ratio_text(ratio: FleetRatio) -> str:
     return f"{fmt.times(cost)} ({fmt.times(low * price)}-{fmt.times(high * price)})"
 
 
-def _between_tables(report: FleetReport) -> Iterator[Table]:
+def _limit_tables(report: FleetReport) -> Iterator[Table]:
     """Yields what the ratios of hosts measure beside the machines, and what is not compared."""
     if beside := [(", ".join(facts), ", ".join(hosts)) for facts, hosts in _beside(report.fleet)]:
         title = "Other differences between the hosts"
@@ -433,13 +439,6 @@ def _page_sections(report: FleetReport) -> Iterator[PageSection]:
             shown = page.page_section(section, workload.session, {}, number=number)
             if shown.parts:
                 yield replace(shown, title=_of_workload(report, workload, shown.title))
-    own = (
-        ("cost", "Reads and cost", _cost_tables(report)),
-        ("not-compared", "Limits of the comparison", _between_tables(report)),
-        ("problems", "Missing or incomplete", _problem_tables(report)),
-        ("measured-on", "Hosts", (_facts_table(report.fleet.hosts),)),
-        ("sessions", "Sessions", (_sessions_table(report),)),
-    )
-    for key, title, tables in own:
-        if parts := page.table_sections(key, tuple(tables)):
-            yield page.tidied(PageSection(key, title, parts))
+    for key, title, tables in _host_sections(report):
+        if tables and key != "warnings":
+            yield page.tidied(PageSection(key, title, page.table_sections(key, tables)))
