@@ -80,9 +80,13 @@ Side = Sequence[Session]
 
 
 def compare(first: Side, second: Side) -> Comparison:
-    reference, *others = (*first, *second)
-    differences = dict.fromkeys(found for session in others for found in _differences(reference, session))
-    return Comparison(tuple(_pairs(first, second)), tuple(differences))
+    return Comparison(tuple(_pairs(first, second)), differences((*first, *second)))
+
+
+def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
+    """Returns what differs between the first of these sessions and any other."""
+    reference, *others = sessions
+    return tuple(dict.fromkeys(found for session in others for found in _differences(reference, session)))
 
 
 def _pairs(first: Side, second: Side) -> Iterator[Pair]:

@@ -15,8 +15,8 @@ from recovery.analysis.combined import HOST_AXIS, CombinedSession, combine, host
 from recovery.analysis.compare import (
     PROBE_PREFIX,
     VOLATILE_HOST_FACTS,
-    compare,
     compared_settings,
+    differences,
     differing_settings,
     words,
 )
@@ -291,7 +291,7 @@ def _beside(workload: Workload, version: str, base: Host, host: Host) -> Iterato
     builds = [{facts.get("sha256") for session in side for facts in session.servers.values()} for side in sides]
     if builds[0] != builds[1] and not any(None in found for found in builds):
         yield "build of the server"
-    for difference in compare(*sides).differences:
+    for difference in differences((*sides[0], *sides[1])):
         prefix, _, what = difference.what.partition(": ")
         if what and prefix != "host":
             yield what
