@@ -58,7 +58,7 @@ class Host:
     """What the plan says about the host: instance type, volume, filesystem, price."""
     sessions: tuple[Session, ...]
 
-    @property
+    @cached_property
     def found(self) -> Mapping[str, Fact]:
         """What the tool found on the host, without what changes by itself."""
         if not self.sessions:

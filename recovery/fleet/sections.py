@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import TypeVar
 
@@ -80,7 +81,7 @@ class FleetReport:
         runs, planned = sum(len(session.runs) for session in stored), sum(session.planned_runs for session in stored)
         return f"{fmt.count_text(len(stored), 'session')}, {runs} of {planned} runs"
 
-    @property
+    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """The warnings about all sessions, each with its host."""
         fleet = self.fleet
