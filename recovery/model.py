@@ -1004,6 +1004,10 @@ class Session:
         """The numbers of the runs that are kept when the session is resumed."""
         return frozenset(run.number for run in self.runs if not run.measure_again)
 
+    def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
+        """Returns the runs of each session that they were measured in. Those of a combined one come from several."""
+        return ((self, tuple(runs)),)
+
     def figure_of(self, variant: str) -> str:
         return self.figures.get(variant, self.figure)
 

@@ -29,6 +29,7 @@ LEVELS = (
     {"loads"},
     {"crash"},
     {"session"},
+    {"fleet"},
     {"cli"},
     {"__main__"},
 )
@@ -43,7 +44,7 @@ PURE = (
     "storage/format_1", "session/plan", "session/estimate", "session/request",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/load_tables", "report/stack_tables", "report/settings_tables", "report/summary_text", "report/compare",
-    "report/fleet",
+    "fleet/hosts", "fleet/sections",
     "report/text", "report/markdown", "report/html",
 )  # fmt: skip
 IMPURE = {

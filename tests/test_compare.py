@@ -20,7 +20,7 @@ from recovery.analysis.compare import (
     worse_pairs,
     worse_than_baseline,
 )
-from recovery.analysis.statistics import EffectFields
+from recovery.analysis.contrasts import Contrast
 from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
@@ -200,7 +200,7 @@ def test_sessions_of_loads_are_compared_by_their_metric() -> None:
 def test_a_limit_goes_by_the_metric() -> None:
     assert worse_than_baseline(metadata(), 0.5) == ("8.0.31 dump takes 3.38 times as long as 5.7.22, 1.5 are allowed",)
     assert worse_than_baseline(interference(), 0.05)[0].startswith("8.0.31 400-off has 0.93 times the queries/s")
-    gone = EffectFields(difference=-1000.0, difference_error=10.0, differs=True)
+    gone = Contrast(difference=-1000.0, difference_error=10.0, differs=True)
     assert is_worse("qps", gone, 0.1)
     assert not is_worse("client_errors", gone, 0.1)
     assert not is_worse("qps", replace(gone, differs=False), 0.1)

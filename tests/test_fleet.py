@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from recovery.cli import fleet
-from recovery.cli.fleet_host import OUTCOME_FILE, pack_tar
-from recovery.cli.fleet_plan import FleetSession, read_plan
+from recovery.cli.fleet import read_plan
 from recovery.cli.main import run
 from recovery.errors import UsageError
+from recovery.fleet import playbook
+from recovery.fleet.job import OUTCOME_FILE, pack_tar
+from recovery.fleet.plan import FleetSession
 from recovery.linux.files import template_dir
 
 HOST = '[hosts.a]\nssh = "root@a.example"\n'
@@ -101,7 +102,7 @@ def test_a_price_of_an_inventory_is_checked(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (tmp_path / "hosts.ini").write_text("")
     with pytest.raises(UsageError, match="price_per_hour of x is nan"):
-        fleet._with_inventory(read_plan(write(tmp_path, f'inventory = "hosts.ini"\n{SESSION}')))
+        playbook.with_inventory(read_plan(write(tmp_path, f'inventory = "hosts.ini"\n{SESSION}')))
 
 
 def test_without_ansible_nothing_is_sent(
@@ -166,7 +167,7 @@ def test_a_dry_run_ends_with_the_error_of_a_server_that_cannot_be_packed(
 
 def test_values_are_data_of_the_inventory(tmp_path: Path) -> None:
     plan = read_plan(write(tmp_path, SESSION + HOST + "become = true\n"))
-    fleet._write_files(plan, plan.hosts, tmp_path, tmp_path / "servers.tar.gz")
+    playbook._write_files(plan, plan.hosts, tmp_path, tmp_path / "servers.tar.gz")
     stored = json.loads((tmp_path / "inventory.json").read_text())["recovery_fleet"]
     assert stored["hosts"] == {"a": {"ansible_host": "a.example", "ansible_user": "root", "ansible_become": True}}
     assert json.loads((tmp_path / "sessions.json").read_text()) == [
@@ -175,7 +176,7 @@ def test_values_are_data_of_the_inventory(tmp_path: Path) -> None:
     assert "host_key_checking = True" in (tmp_path / "ansible.cfg").read_text()
     (odd := tmp_path / "{{ x }}").mkdir()
     with pytest.raises(UsageError, match="which Ansible would evaluate"):
-        fleet._write_files(plan, plan.hosts, odd, None)
+        playbook._write_files(plan, plan.hosts, odd, None)
 
 
 def test_hosts_of_an_inventory_have_its_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,13 +191,13 @@ def test_hosts_of_an_inventory_have_its_facts(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (tmp_path / "hosts.ini").write_text("")
     text = f'inventory = "hosts.ini"\n{SESSION}[hosts.x]\nvolume = "io2"\n'
-    plan = fleet._with_inventory(read_plan(write(tmp_path, text)))
+    plan = playbook.with_inventory(read_plan(write(tmp_path, text)))
     assert {host.name: dict(host.facts) for host in plan.hosts} == {
         "x": {"volume": "io2", "filesystem": "xfs"},
         "y": {},
     }
     with pytest.raises(UsageError, match="host z is not in the inventory"):
-        fleet._with_inventory(read_plan(write(tmp_path, text + "[hosts.z]\n")))
+        playbook.with_inventory(read_plan(write(tmp_path, text + "[hosts.z]\n")))
 
 
 def fetched(tmp_path: Path, *outcomes: dict[str, Any]) -> None:
@@ -215,8 +216,8 @@ def test_a_host_cannot_name_a_session_of_another_host(tmp_path: Path, kept_sessi
         [(kept_sessions / "2026-11-21-four-versions", name) for name in ("good/SESSION", f"{session.key}/own")],
         [(OUTCOME_FILE, json.dumps(outcome).encode())],
     )
-    found: fleet.Outcomes = {}
-    fleet._unpack_fetched(plan, tmp_path, found)
+    found: playbook.Outcomes = {}
+    playbook._unpack_fetched(plan, tmp_path, found)
     assert (found["a", session.key].state, found["a", session.key].folder) == ("missing", None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ansible", "plan.toml"]
 
@@ -225,8 +226,8 @@ def test_a_host_cannot_name_a_session_of_another_host(tmp_path: Path, kept_sessi
 def test_the_folder_of_an_outcome_is_one_name(folder: Any, tmp_path: Path) -> None:
     plan = read_plan(write(tmp_path, SESSION + HOST))
     fetched(tmp_path, {"key": plan.sessions[0].key, "folder": folder, "reason": None})
-    found: fleet.Outcomes = {}
-    fleet._unpack_fetched(plan, tmp_path, found)
+    found: playbook.Outcomes = {}
+    playbook._unpack_fetched(plan, tmp_path, found)
     assert found["a", plan.sessions[0].key].state == "missing"
 
 
@@ -234,8 +235,8 @@ def test_a_host_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
     plan = read_plan(write(tmp_path, SESSION + HOST))
     (session,) = plan.sessions
     fetched(tmp_path, {"key": session.key, "folder": "../../../x", "reason": None})
-    found: fleet.Outcomes = {}
-    fleet._unpack_fetched(plan, tmp_path, found)
+    found: playbook.Outcomes = {}
+    playbook._unpack_fetched(plan, tmp_path, found)
     assert found["a", session.key].state == "missing"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ansible", "plan.toml"]
 
@@ -243,8 +244,8 @@ def test_a_host_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
 def test_a_session_that_failed_has_the_reason_of_its_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fleet, "_pack_servers", lambda *_: None)
-    monkeypatch.setattr(fleet, "_program", lambda name: name)
+    monkeypatch.setattr(playbook, "_pack_servers", lambda *_: None)
+    monkeypatch.setattr(playbook, "find_program", lambda name: name)
     key = FleetSession("cold-recovery", ("--version", "5.7.22", "--tables", "1000")).key
 
     def play(*_: Any) -> None:
@@ -255,7 +256,7 @@ def test_a_session_that_failed_has_the_reason_of_its_host(
             [(OUTCOME_FILE, json.dumps([{"key": key, "folder": None, "reason": "no room"}]).encode())],
         )  # fmt: skip
 
-    monkeypatch.setattr(fleet, "_play", play)
+    monkeypatch.setattr(playbook, "_play", play)
     plan = write(tmp_path, SESSION + HOST + '[hosts.b]\nssh = "b"\n')
     assert run(["fleet", "run", str(plan), "--output", str(tmp_path)]) == 1
     stored = json.loads((tmp_path / "fleet.json").read_text())
@@ -271,7 +272,7 @@ def test_the_playbook_is_valid(tmp_path: Path) -> None:
     if shutil.which("ansible-playbook") is None:
         pytest.skip("needs ansible-playbook")
     plan = read_plan(write(tmp_path, SESSION + HOST))
-    fleet._write_files(plan, plan.hosts, tmp_path, None)
+    playbook._write_files(plan, plan.hosts, tmp_path, None)
     subprocess.run(
         ["ansible-playbook", "--syntax-check", "-i", tmp_path / "inventory.json", tmp_path / "fleet.yml"], check=True
     )

@@ -13,18 +13,19 @@ from typing import Any
 import pytest
 from html_page import check_page, without_whole
 
-from recovery.analysis.fleet import Host, compare_hosts
+from recovery.analysis.contrasts import compare_means
 from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
-from recovery.cli.fleet_report import read_fleet
 from recovery.cli.main import run
-from recovery.report import fleet as fleet_format
-from recovery.report.fleet import FleetReport, fleet_answer, render_markdown, render_text
+from recovery.fleet import sections
+from recovery.fleet.hosts import Host, compare_hosts
+from recovery.fleet.report import read_fleet
+from recovery.fleet.sections import FleetReport, fleet_answer, not_compared_lines, render_markdown, render_text
 from recovery.report.markdown import escaped
 from recovery.storage.sessions import load_session
 
 
 def render_html(report: FleetReport) -> str:
-    return without_whole(fleet_format.render_html(report))
+    return without_whole(sections.render_html(report))
 
 
 KEPT = "2026-11-21-four-versions"
@@ -167,7 +168,7 @@ def test_hosts_with_other_settings_are_not_compared(
     put(tmp_path, "two", other)
     fleet = read_fleet(tmp_path).fleet
     assert fleet.between == ()
-    (line,) = (one for one in fleet.not_compared if "other settings" in one)
+    (line,) = (one for one in not_compared_lines(fleet) if "other settings" in one)
     assert line.startswith("two with one, crash-recovery: other settings")
     assert f"{setting.replace('_', ' ')} {value}, not " in line
 
@@ -182,7 +183,8 @@ def test_nothing_is_claimed_without_an_interval(tmp_path: Path, kept_sessions: P
     report = read_fleet(tmp_path)
     assert (report.fleet.within, report.fleet.between) == ((), ())
     assert any(
-        one.startswith("crash-recovery, cold: 5.7.22 on two with one: no interval") for one in report.fleet.not_compared
+        one.startswith("crash-recovery, cold: 5.7.22 on two with one: no interval")
+        for one in not_compared_lines(report.fleet)
     )
     for text in (render_text(report), render_markdown(report), render_html(report)):
         assert "times as long" not in text
@@ -244,7 +246,8 @@ def test_the_formats_have_the_same_answer(
 def test_the_tables_are_printed_on_demand(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fleet", "report", str(folder), "-v"]) == 0
     printed = capsys.readouterr().out
-    assert "crash-recovery, cold: seconds, ratio to 5.6.24 on the same host" in printed
+    assert "Versions compared: seconds" in printed
+    assert "host: seconds, ratio to one" in printed
     assert "Facts about the hosts" in printed
 
 
@@ -310,15 +313,16 @@ def test_the_page_has_the_doubts_of_each_session_beside_its_figures(tmp_path: Pa
     page = render_html(read_fleet(tmp_path))
     answer, _, rest = page.partition("<nav")
     (box,) = re.findall(r'<ul class="doubts">(.*?)</ul>', answer, re.DOTALL)
-    rows = re.findall(r"<li>(.*?)</li>", box)
-    assert [row.partition(":")[0] for row in rows[:-1]] == sorted(hosts)[:3]
-    assert rows[-1].startswith("1 more session has warnings")
-    count = len(findings_of_each_cell(load_session(kept_sessions / DOUBTED)))
-    assert f'<a href="one/{SESSION}/report.html#warnings">{count - 1} more</a>' in box
+    found = findings_of_each_cell(load_session(kept_sessions / DOUBTED))
+    assert re.findall(r'<a href="#warning-1">What to do</a>, <a href="#warnings">(\d+) more', box) == [
+        str(len(found) * len(hosts) - 1)
+    ]
+    named = re.findall(r"<h3>([^<]*)</h3>", rest.partition('<section id="warnings"')[2].partition("</section>")[0])
+    assert len(named) == len(found) * len(hosts)
+    assert all(sum(host in re.split(r"[:, ]+", name) for name in named) == len(found) for host in hosts)
     doubts = doubts_by_cell(load_session(kept_sessions / DOUBTED))
     assert len(re.findall(r'class="number doubted" title="[^"]+"', rest)) == len(doubts) * len(hosts)
     assert len(re.findall(r'<tspan[^>]*class="doubt">!<title>', rest)) == len(doubts) * len(hosts)
-    assert rest.count("a warning doubts it") == 1
 
 
 def test_the_first_ratio_is_large(folder: Path) -> None:
@@ -326,19 +330,46 @@ def test_the_first_ratio_is_large(folder: Path) -> None:
     assert re.findall(r'<span class="figure">([^<]*)</span>', page) == ["1.34"]
 
 
-def test_a_chart_and_the_table_of_its_figures_have_one_heading(folder: Path) -> None:
-    page = render_html(read_fleet(folder))
-    found = re.findall(r"<(?:figcaption|caption)>\s*<span(?: id=\"[^\"]*\")?>([^<]*)</span>", page)
-    assert found.count("crash-recovery, cold: seconds") == found.count("crash-recovery, warm: seconds") == 1
-    assert len(found) == len(set(found))
+def test_two_commands_have_sections_of_their_own(folder: Path, kept_sessions: Path) -> None:
+    """No name is there twice, so that the page stays valid, and every table says which command it is of."""
+    for host in ("one", "two"):
+        put(folder, host, stored(kept_sessions) | {"scenario": "other"}, "20261125T110000Z-other")
+    report = read_fleet(folder)
+    page = check_page(render_html(report))
+    assert {"figures", "figures-2", "axes", "axes-2"} <= set(page.ids)
+    text = render_text(report)
+    for name in ("crash-recovery", "other"):
+        assert f"{name}: host: seconds, ratio to one" in text
 
 
-def test_a_phone_shows_the_version_above_a_single_column(tmp_path: Path, kept_sessions: Path) -> None:
-    """A table of facts hides its header on a phone."""
-    put(tmp_path, "one", stored(kept_sessions) | {"versions": ["5.7.22"]})
-    page = render_html(read_fleet(tmp_path))
-    (css,) = re.findall(r'<table class="([^"]*)">\s*<caption>[^\n]*crash-recovery, cold: seconds</span>', page)
-    assert css == ""
+def test_several_sessions_of_a_host_are_compared_by_their_means(tmp_path: Path, kept_sessions: Path) -> None:
+    """Runs of one session share its conditions, so three sessions of five runs are three values."""
+    factors = {"one": (1.0, 1.1, 0.9), "two": (2.0, 2.3, 1.9)}
+    for host, of_host in factors.items():
+        for number, factor in enumerate(of_host):
+            put(tmp_path, host, times_longer(stored(kept_sessions), factor), f"2026112{number}T100000Z-crash-recovery")
+    fleet = read_fleet(tmp_path).fleet
+    mean = statistics.fmean(seconds(stored(kept_sessions), "5.7.22", "cold"))
+    (cell, _) = (one for one in fleet.cells if (one.summary.version, one.summary.variant) == ("5.7.22", "cold"))
+    assert (cell.sessions, cell.summary.count) == (3, 15)
+    assert cell.summary.mean == pytest.approx(mean)
+    assert cell.summary.stdev == pytest.approx(0.1 * mean)
+    (ratio,) = (one for one in fleet.between if (one.version, one.variant) == ("5.7.22", "cold"))
+    expected = compare_means(factors["two"], factors["one"])
+    assert expected is not None
+    assert (ratio.ratio_low, ratio.ratio_high) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_version_that_the_first_host_lacks_is_named(tmp_path: Path, kept_sessions: Path) -> None:
+    report = stored(kept_sessions)
+    others = [version for version in report["versions"] if version != "8.0.31"]
+    put(tmp_path, "one", report | {"versions": others, "runs": [r for r in report["runs"] if r["version"] in others]})
+    for host, factor in (("two", 2), ("three", 3)):
+        put(tmp_path, host, times_longer(report, factor))
+    found = read_fleet(tmp_path).fleet
+    assert any(
+        "which hosts are compared with, did not measure this version" in one for one in not_compared_lines(found)
+    )
 
 
 def test_a_session_that_lacks_runs_is_named(tmp_path: Path, kept_sessions: Path) -> None:

@@ -12,7 +12,7 @@ from bench.building import Built
 from bench.page import section
 from bench.starts import BARE, CONTAINER, TOOL, Start
 
-from recovery.analysis.statistics import compare_means
+from recovery.analysis.contrasts import compare_means
 from recovery.cli.main import cli, run
 
 pytestmark = pytest.mark.on_demand("bench")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
+from recovery.analysis.contrasts import Effect, compare_means
 from recovery.analysis.growth import Curve, growth_curves
 from recovery.analysis.statistics import (
     LINE,
@@ -19,9 +20,7 @@ from recovery.analysis.statistics import (
     MIN_RUNS_FOR_PRECISION,
     PIECEWISE,
     PRECISION_FACTOR,
-    Effect,
     LineFit,
-    compare_means,
     f_upper_tail_p,
     fit_line,
     half_interval_95,
@@ -107,7 +106,7 @@ def test_the_interval_of_a_ratio_is_welchs_on_its_logarithm() -> None:
         shift, error, degrees = (float(each[0]) for each in by_scipy(np.array([one]), np.array([other])))
         low, high = stats.t.interval(0.95, degrees, loc=shift, scale=error)
         assert (found.value, found.low, found.high) == pytest.approx(tuple(np.exp((shift, low, high))), rel=1e-7)
-        assert found.luck == pytest.approx(2 * stats.t.sf(abs(shift) / error, degrees), rel=1e-7)
+        assert found.p_value == pytest.approx(2 * stats.t.sf(abs(shift) / error, degrees), rel=1e-7)
 
 
 @pytest.mark.parametrize("runs", [3, 5, 10])
@@ -157,7 +156,7 @@ def test_few_runs_have_a_ratio_and_no_verdict(values: Sequence[float]) -> None:
 
 def test_runs_without_any_spread_differ_or_do_not() -> None:
     same, twice = effect([1.0] * 3, [1.0] * 3), effect([2.0] * 3, [1.0] * 3)
-    assert (same.differs, same.luck, twice.differs, twice.luck) == (False, 1.0, True, 0.0)
+    assert (same.differs, same.p_value, twice.differs, twice.p_value) == (False, 1.0, True, 0.0)
 
 
 # --- Lines through the points of a growing schema

@@ -14,7 +14,7 @@ from runs import make_run, with_parts
 from schema_check import violations
 from sessions import FIXTURES, seconds
 
-from recovery.analysis.statistics import false_positives_text, holm_adjusted, holm_significant
+from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant
 from recovery.analysis.summary import (
     Group,
     Summary,
@@ -272,7 +272,7 @@ def test_noise_alone_is_never_reported_as_an_effect() -> None:
     ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
     assert len(ratios) == 144
     assert sum(bool(one.differs) for one in ratios) > 0, "some differ by chance"
-    assert not any(one.stands_out for one in ratios)
+    assert not any(one.significant for one in ratios)
     found = answers(session)
     assert all("table_open_cache_instances changes nothing significantly" in one for one in found)
     assert not any("makes it" in one for one in found)
@@ -283,7 +283,7 @@ def test_the_note_below_tables_counts_the_marked_cells() -> None:
     session = table_cache()
     tables = [one for one in axis_tables(session) if one.title.startswith("table_open_cache_instances:")]
     ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
-    differ, marked = (sum(bool(getattr(one, name)) for one in ratios) for name in ("differs", "stands_out"))
+    differ, marked = (sum(bool(getattr(one, name)) for one in ratios) for name in ("differs", "significant"))
     assert 0 < marked <= differ < len(ratios)
     assert [re.findall(r"\d+", table.notes[-1]) for table in tables] == [["144", "7", str(differ), str(marked)]] * 3
     assert sum(cell.endswith(" *") for table in tables for row in table.rows for cell in row) == marked
@@ -297,7 +297,7 @@ def test_a_single_comparison_needs_no_correction() -> None:
     (table,) = axis_tables(alone)
     assert table.rows[0][table.headers.index("significant")] == "yes, worse"
     assert not any("chance" in note for note in table.notes)
-    assert [one.stands_out for one in all_variant_ratios(alone)] == [True]
+    assert [one.significant for one in all_variant_ratios(alone)] == [True]
 
 
 def test_one_loss_of_six_just_beyond_its_interval_is_not_significant() -> None:

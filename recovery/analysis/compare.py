@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from recovery.analysis.statistics import EffectFields, compare_means, descriptive_statistics, effect_fields
+from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
 from recovery.model import STARTUP_METRIC, Session, Verdict, metric
 
@@ -54,7 +53,7 @@ class SessionResult:
 
 
 @dataclass(frozen=True)
-class Pair(EffectFields):
+class Pair(Contrast):
     """The same variant on both sides, the second compared with the first. If a side has several sessions, its mean and
     interval are those of the sessions' means, and all other values are of all their runs."""
 
@@ -80,33 +79,42 @@ Side = Sequence[Session]
 """Sessions of the same metric and experiment."""
 
 
-def compare(one: Side, other: Side) -> Comparison:
-    first, *rest = (*one, *other)
-    differences = dict.fromkeys(each for session in rest for each in _differences(first, session))
-    return Comparison(tuple(_pairs(one, other)), tuple(differences))
+def compare(first: Side, second: Side) -> Comparison:
+    return Comparison(tuple(_pairs(first, second)), differences((*first, *second)))
 
 
-def _pairs(one: Side, other: Side) -> Iterator[Pair]:
+def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
+    """Returns what differs between the first of these sessions and any other."""
+    reference, *others = sessions
+    return tuple(dict.fromkeys(found for session in others for found in _differences(reference, session)))
+
+
+def _pairs(first: Side, second: Side) -> Iterator[Pair]:
     """Yields pairs of the same version on both sides. If each side has a single version, these two are paired even if
     they differ."""
-    first, second = one[0], other[0]
-    if first.figure != second.figure:
+    if first[0].figure != second[0].figure:
         return
-    alone = all(len({version for session in side for version in session.versions}) == 1 for side in (one, other))
-    several = len(one) > 1 or len(other) > 1
-    sides = [_results_by_cell(side, alone=alone) for side in (one, other)]
-    for (version, variant), ones in sides[0].items():
-        others = sides[1].get((version, variant))
-        if not others or first.is_second_start(variant) or first.figure_of(variant) != second.figure_of(variant):
-            continue
-        # Runs of one session share that session's conditions, so the sample across sessions is the sessions' means.
-        values = [[found.summary.mean for found in side] if several else side[0].values for side in (ones, others)]
-        known = [[value for value in side if value is not None] for side in values]
-        of_sessions = [tuple(map(_of_session, side)) for side in (ones, others)]
-        yield Pair(
-            variant, _combined_summary(ones), _combined_summary(others), *(of_sessions if several else ()),
-            **effect_fields(compare_means(known[1], known[0], factor=max(map(interval_factor, (*one, *other))))),
-        )  # fmt: skip
+    alone = all(len({version for session in side for version in session.versions}) == 1 for side in (first, second))
+    sides = {name: _results_by_cell(side, alone=alone) for name, side in (("first", first), ("second", second))}
+    cells = [
+        (version, variant)
+        for version, variant in sides["first"]
+        if (version, variant) in sides["second"]
+        and not first[0].is_second_start(variant)
+        and first[0].figure_of(variant) == second[0].figure_of(variant)
+    ]
+    samples = {
+        CellKey(name, *cell): _sample(side, results[cell])
+        for (name, results), side in zip(sides.items(), (first, second), strict=True)
+        for cell in cells
+    }
+    found = contrasts(samples, [(CellKey("first", *cell), CellKey("second", *cell)) for cell in cells])
+    several = len(first) > 1 or len(second) > 1
+    for cell, contrast in zip(cells, found, strict=True):
+        results = [side[cell] for side in sides.values()]
+        one, other = map(_combined_summary, results)
+        of_sessions = [tuple(map(_of_session, side)) for side in results] if several else ()
+        yield Pair(cell[1], one, other, *of_sessions, **contrast_fields(contrast))
 
 
 @dataclass(frozen=True)
@@ -125,12 +133,19 @@ def _results_by_cell(side: Side, *, alone: bool) -> dict[Cell, list[_SessionSumm
     found: dict[Cell, list[_SessionSummary]] = {}
     for place, session in enumerate(side):
         cells = runs_by_cell(session)
-        for one in summarise(session):
-            values = main_values(session, cells[one.version, one.variant])
-            found.setdefault(("" if alone else one.version, one.variant), []).append(
-                _SessionSummary(place, one, values)
+        for summary in summarise(session):
+            values = main_values(session, cells[summary.version, summary.variant])
+            found.setdefault(("" if alone else summary.version, summary.variant), []).append(
+                _SessionSummary(place, summary, values)
             )
     return found
+
+
+def _sample(side: Side, found: Sequence[_SessionSummary]) -> Sample:
+    """Returns the values of a cell for each session of the side, also of those that do not have the cell."""
+    values = {result.place: tuple(result.values) for result in found}
+    sessions = tuple(values.get(place, ()) for place in range(len(side)))
+    return Sample(sessions, max(map(interval_factor, side)))
 
 
 def combined_summaries(side: Side) -> dict[Cell, Summary]:
@@ -143,12 +158,8 @@ def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
     first = found[0].summary
     if len(found) == 1:
         return first
-    counted = {name: sum(getattr(one.summary, name) for one in found) for name in ("count", "failed", "void")}
-    runs = descriptive_statistics([value for one in found for value in one.values])
-    means = descriptive_statistics([one.summary.mean for one in found if one.summary.mean is not None])
-    of_means = {name: means[name] for name in ("mean", "stdev", "interval")}
-    changes: dict[str, Any] = {**counted, **runs, **of_means}
-    return replace(first, **changes)
+    counted = {name: sum(getattr(result.summary, name) for result in found) for name in ("count", "failed", "void")}
+    return replace(first, **counted, **Sample(tuple(tuple(result.values) for result in found)).statistics())
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
@@ -161,8 +172,8 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
         if name in other.servers:
             yield from _differing_facts(f"{name}: ", facts, other.servers[name], ignored=_BUILD_FACTS)
         elif len(one.servers) == len(other.servers) == 1:
-            (its,) = other.servers.values()
-            yield from _differing_facts("server: ", facts, its, ignored=_BUILD_FACTS)
+            (other_facts,) = other.servers.values()
+            yield from _differing_facts("server: ", facts, other_facts, ignored=_BUILD_FACTS)
 
 
 def compared_settings(settings: Facts) -> dict[str, str]:
@@ -177,21 +188,22 @@ def compared_settings(settings: Facts) -> dict[str, str]:
 def differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
     """Yields the settings that differ. A setting that was not given counts as a value, also if an older tool did
     not have it."""
-    found = [compared_settings(settings) for settings in (one, other)]
+    sides = [compared_settings(settings) for settings in (one, other)]
     for name in dict.fromkeys((*one, *other)):
-        values = [settings.get(name, _UNSET_TEXT) for settings in found]
+        values = [settings.get(name, _UNSET_TEXT) for settings in sides]
         if values[0] != values[1]:
-            yield Difference(_words(name), *values)
+            yield Difference(words(name), *values)
 
 
 def _differing_facts(prefix: str, one: Facts, other: Facts, *, ignored: Collection[str] = ()) -> Iterator[Difference]:
     """Yields the facts that differ. A fact that only one session has is skipped: the other tool did not record it."""
     for name in one:
         if name in other and name not in ignored and one[name] != other[name] and None not in (one[name], other[name]):
-            yield Difference(prefix + _words(name), str(one[name]) or _EMPTY_TEXT, str(other[name]) or _EMPTY_TEXT)
+            yield Difference(prefix + words(name), str(one[name]) or _EMPTY_TEXT, str(other[name]) or _EMPTY_TEXT)
 
 
-def _words(name: str) -> str:
+def words(name: str) -> str:
+    """Returns the name of a setting or a fact in words."""
     return name.replace("_", " ")
 
 
@@ -201,7 +213,7 @@ def incomplete_reason(session: Session) -> str | None:
     return None if lacking <= 0 else f"{lacking} of its {session.planned_runs} runs failed, were void or are missing"
 
 
-def is_worse(name: str, found: EffectFields, allowed: float) -> bool:
+def is_worse(name: str, found: Contrast, allowed: float) -> bool:
     """Returns whether the effect is significantly worse, by more than allowed. If neither more nor less of the metric
     is better, nothing is worse. Without a ratio, which is the case if a mean is zero, any significant difference in the
     wrong direction is worse."""
@@ -217,9 +229,9 @@ def worse_than_baseline(session: Session, allowed: float) -> tuple[str, ...]:
     """Returns a text for each result that is worse than the baseline by more than allowed."""
     base = baseline_of(session)
     return tuple(
-        worse_text(f"{each.version} {each.variant}", each.ratio or 0.0, base, allowed, name=each.name)
-        for each in summarise(session)
-        if each.version != base and is_worse(each.name, each, allowed)
+        worse_text(f"{summary.version} {summary.variant}", summary.ratio or 0.0, base, allowed, name=summary.name)
+        for summary in summarise(session)
+        if summary.version != base and is_worse(summary.name, summary, allowed)
     )
 
 
@@ -227,14 +239,14 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
     """Returns the cells that a limit cannot be applied to: those without an interval of their ratio to the baseline,
     including warm cells with second starts on either side."""
     base, summaries = baseline_of(session), summarise(session)
-    second = {each.version for each in summaries if session.is_second_start(each.variant)}
+    second = {summary.version for summary in summaries if session.is_second_start(summary.variant)}
     return tuple(
-        f"{each.version} {each.variant}"
-        for each in summaries
-        if each.version != base
-        and each.differs is None
-        and not session.is_second_start(each.variant)
-        and (each.count or each.version in second or base in second)
+        f"{summary.version} {summary.variant}"
+        for summary in summaries
+        if summary.version != base
+        and summary.differs is None
+        and not session.is_second_start(summary.variant)
+        and (summary.count or summary.version in second or base in second)
     )
 
 

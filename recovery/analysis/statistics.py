@@ -1,8 +1,6 @@
-"""Statistics without other dependencies: confidence intervals, comparison of two means, a line fit, and Holm's
-correction.
+"""Statistics without other dependencies: distributions, confidence intervals by Student's t, and a line fit.
 
-Intervals use Student's t, and Welch's degrees of freedom for the ratio or the difference of two means. The module has
-only pure functions on numbers.
+The module has only pure functions on numbers. `contrasts.py` compares groups of values.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ def _away_from_zero(value: float) -> float:
 
 def half_interval_95(values: Sequence[float], *, factor: float = 1.0) -> float:
     """Returns half of the mean's 95 % interval, multiplied by `factor`."""
-    return factor * t975(len(values) - 1) * _standard_error(values)
+    return factor * t975(len(values) - 1) * standard_error(values)
 
 
 # --- Adding runs until the interval is narrow enough
@@ -103,113 +101,7 @@ def descriptive_statistics(values: Sequence[float], *, factor: float = 1.0) -> d
     }
 
 
-@dataclass(frozen=True)
-class Effect:
-    """The mean of one side compared with that of another: their ratio, or their difference if a mean is zero."""
-
-    value: float
-    low: float | None = None
-    """The lower end of its 95 % interval; None if either side has too few runs."""
-    high: float | None = None
-    """The upper end."""
-    luck: float | None = None
-    """Probability of an effect at least as large if there is none; None without an interval."""
-    is_ratio: bool = True
-
-    @property
-    def differs(self) -> bool | None:
-        """Whether it is significant: the value of no effect is outside the interval. None without an interval."""
-        if self.low is None or self.high is None:
-            return None
-        return not self.low <= self.none <= self.high
-
-    @property
-    def none(self) -> float:
-        """The value that means no effect."""
-        return 1.0 if self.is_ratio else 0.0
-
-    @property
-    def error(self) -> float | None:
-        """Half the width of the interval, or None without one."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class EffectFields:
-    """The fields that are stored of an effect. Those of a ratio are None if a mean is zero."""
-
-    ratio: float | None = None
-    """The mean divided by the mean that it is compared with."""
-    ratio_low: float | None = None
-    """The lower end of its 95 % interval; None for the baseline itself, and with fewer than three runs of either."""
-    ratio_high: float | None = None
-    """The upper end of its 95 % interval."""
-    ratio_error: float | None = None
-    """Half the width of that interval."""
-    difference: float | None = None
-    """The mean minus the mean that it is compared with, if one of the two is zero and there is no ratio."""
-    difference_error: float | None = None
-    """Half the width of its 95 % interval; None with fewer than three runs of either."""
-    differs: bool | None = None
-    """Significant: no effect (a ratio of 1, a difference of 0) is outside the interval. None without an interval."""
-
-
-def effect_fields(found: Effect | None, *, is_base: bool = False) -> dict[str, Any]:
-    """Returns the values of `EffectFields`. For the baseline, which is compared with itself, only its ratio of 1."""
-    if found is None:
-        return {}
-    if is_base:
-        return {"ratio": 1.0} if found.is_ratio else {}
-    if not found.is_ratio:
-        return {"difference": found.value, "difference_error": found.error, "differs": found.differs}
-    ends = {"ratio_low": found.low, "ratio_high": found.high, "ratio_error": found.error}
-    return {"ratio": found.value, **ends, "differs": found.differs}
-
-
-def compare_means(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect | None:
-    """Compares the means of two sides. Returns None if one side has no value. The interval is multiplied by `factor`.
-
-    The interval of a ratio is computed on its logarithm: the relative standard errors of both means are added as
-    squares (delta method), with the degrees of freedom of Welch and Satterthwaite. It is therefore asymmetric and never
-    below 0, and exchanging the sides does not change whether the effect is significant."""
-    if not values or not to:
-        return None
-    means = (statistics.fmean(values), statistics.fmean(to))
-    if min(means) <= 0 or min(*values, *to) < 0:
-        return compare_differences(values, to, factor=factor)
-    shift = math.log(means[0] / means[1])
-    half, luck = _welch(shift, (values, to), means, factor)
-    if half is None:
-        return Effect(math.exp(shift))
-    return Effect(math.exp(shift), math.exp(shift - half), math.exp(shift + half), luck)
-
-
-def compare_differences(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect:
-    shift = statistics.fmean(values) - statistics.fmean(to)
-    half, luck = _welch(shift, (values, to), (1.0, 1.0), factor)
-    if half is None:
-        return Effect(shift, is_ratio=False)
-    return Effect(shift, shift - half, shift + half, luck, is_ratio=False)
-
-
-def _welch(
-    shift: float, sides: tuple[Sequence[float], Sequence[float]], scales: tuple[float, float], factor: float
-) -> tuple[float | None, float | None]:
-    """Returns half the width of the 95 % interval of a shift between two sides, and the probability of a shift at least
-    as large if there is none; None for both if either side has too few runs. Each side's standard error is divided by
-    its scale."""
-    if min(map(len, sides)) < MIN_RUNS:
-        return None, None
-    parts = [((_standard_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
-    square = sum(part for part, _ in parts)
-    if not square:
-        return 0.0, 0.0 if shift else 1.0
-    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
-    error = factor * math.sqrt(square)
-    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
-
-
-def _standard_error(values: Sequence[float]) -> float:
+def standard_error(values: Sequence[float]) -> float:
     return _stdev(tuple(values)) / math.sqrt(len(values))
 
 
@@ -369,32 +261,3 @@ def _lack_of_fit_p(rest: float, repeated: float, points: int, runs: int) -> floa
 
 def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
     return (end[1] - start[1]) / (end[0] - start[0])
-
-
-# --- Holm's correction: which of several comparisons are significant when they are taken together
-
-SIGNIFICANCE_LEVEL = 0.05
-"""Share of comparisons without an effect that are significant by chance: 95 % intervals miss this share."""
-
-
-def holm_adjusted(found: Sequence[float]) -> tuple[float, ...]:
-    """Returns the adjusted p-values in the given order, by the method of Holm (1979): the smallest is multiplied by the
-    number of all p-values, the next by the number that remain, and none is less than the one before it."""
-    corrected = [0.0] * len(found)
-    before = 0.0
-    for rank, place in enumerate(sorted(range(len(found)), key=found.__getitem__)):
-        before = max(before, min(1.0, (len(found) - rank) * found[place]))
-        corrected[place] = before
-    return tuple(corrected)
-
-
-def holm_significant(found: Sequence[float | None]) -> tuple[bool | None, ...]:
-    """Returns which p-values are significant when all are taken together. None stays None and is not counted."""
-    known = iter(holm_adjusted([one for one in found if one is not None]))
-    return tuple(None if one is None else next(known) <= SIGNIFICANCE_LEVEL for one in found)
-
-
-def false_positives_text(count: int) -> str:
-    """Returns how many comparisons out of `count` would be significant by chance alone, as text."""
-    many = round(SIGNIFICANCE_LEVEL * count)
-    return f"about {many:,}" if many else "less than one"

@@ -14,16 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from recovery.analysis.combined import HOST_AXIS
+from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.effective_options import are_equivalent
 from recovery.analysis.phase_names import seconds_of_starts, sorted_phases
-from recovery.analysis.statistics import (
-    PRECISION_FACTOR,
-    EffectFields,
-    compare_means,
-    descriptive_statistics,
-    effect_fields,
-    holm_significant,
-)
+from recovery.analysis.statistics import PRECISION_FACTOR
 from recovery.model import METRICS, Axis, Run, Session, Verdict, are_own_reads, metric
 
 # --- Values of a metric
@@ -105,7 +100,7 @@ def metric_names(session: Session) -> tuple[str, ...]:
     then the others. What is counted in every run is left out where the main metrics have no use for it."""
     found = {name for run in session.runs if run.verdict is Verdict.MEASURED for name in run.metrics}
     main = main_metrics(session)
-    found -= _OF_EVERY_RUN.difference(main, *(metric(one).related for one in main))
+    found -= _OF_EVERY_RUN.difference(main, *(metric(name).related for name in main))
     found |= {
         name
         for name, (dividend, divisors) in _DERIVED_METRICS.items()
@@ -129,6 +124,11 @@ def interval_factor(session: Session) -> float:
 
 Cell = tuple[str, str]
 """A version and a variant."""
+
+
+def key_of(cell: Cell) -> CellKey:
+    """Returns the key of a session's cell among those that are compared."""
+    return CellKey("", *cell)
 
 
 def runs_by_cell(session: Session) -> dict[Cell, tuple[Run, ...]]:
@@ -178,7 +178,7 @@ def phase_means(session: Session) -> dict[Cell, dict[str, float]]:
 
 
 @dataclass(frozen=True)
-class Summary(EffectFields):
+class Summary(Contrast):
     """One metric of one version in one variant, compared with the baseline."""
 
     version: str
@@ -226,29 +226,47 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
 
     A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
     different degrees."""
-    base = baseline_of(session)
     cells = {cell: runs for cell, runs in runs_by_cell(session).items() if runs or not session.is_second_start(cell[1])}
     names = {cell: name or session.figure_of(cell[1]) for cell in cells}
-    values = {cell: metric_values(runs, names[cell]) for cell, runs in cells.items()}
-    found = []
-    for (version, variant), runs in cells.items():
-        to = () if session.is_second_start(variant) else values.get((base, variant), ())
-        effect = compare_means(values[version, variant], to, factor=interval_factor(session))
-        one = summary_of(version, variant, names[version, variant], runs, factor=interval_factor(session))
-        found.append(replace(one, **effect_fields(effect, is_base=version == base)))
-    return tuple(found)
+    samples = {key_of(cell): sample_of(session, runs, names[cell]) for cell, runs in cells.items()}
+    base = baseline_of(session)
+    compared = [(version, variant) for version, variant in cells if not session.is_second_start(variant)]
+    pairs = [(key_of((base, variant)), key_of((version, variant))) for version, variant in compared]
+    found = dict(zip(compared, contrasts(samples, pairs), strict=True))
+    return tuple(
+        replace(
+            summary_of(*cell, names[cell], runs, samples[key_of(cell)]), **contrast_fields(found.get(cell, Contrast()))
+        )
+        for cell, runs in cells.items()
+    )
 
 
-def summary_of(version: str, variant: str, name: str, runs: Sequence[Run], *, factor: float = 1.0) -> Summary:
-    """Returns the summary of a metric of these runs, compared with nothing."""
-    values = metric_values(runs, name)
+def sample_of(session: Session, runs: Iterable[Run], name: str) -> Sample:
+    """Returns the values of a metric of these runs, to be compared."""
+    parts = session.by_session(runs)
+    factor = max((interval_factor(part) for part, _ in parts), default=1.0)
+    return Sample(tuple(tuple(metric_values(of_part, name)) for _, of_part in parts), factor)
+
+
+def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:
+    """Returns the values of the metric that each cell measures, by default of all cells."""
+    cells = runs_by_cell(session)
+    return {
+        key_of(cell): sample_of(session, cells[cell], session.figure_of(cell[1]))
+        for cell in wanted or cells
+        if cell in cells
+    }
+
+
+def summary_of(version: str, variant: str, name: str, runs: Sequence[Run], sample: Sample) -> Summary:
+    """Returns the summary of a metric of these runs, compared with nothing. `sample` has its values."""
     return Summary(
         version=version,
         variant=variant,
         name=name,
         unit=metric(name).unit,
-        count=len(values),
-        **descriptive_statistics(values, factor=factor),
+        count=len(sample.values),
+        **sample.statistics(),
         failed=sum(run.verdict is Verdict.FAILED for run in runs),
         void=sum(run.verdict is Verdict.VOID for run in runs),
     )
@@ -257,15 +275,15 @@ def summary_of(version: str, variant: str, name: str, runs: Sequence[Run], *, fa
 def metric_means(session: Session, name: str | None = None) -> dict[Cell, float | None]:
     """Returns the mean of a metric, by default the main one, by version and variant."""
     return {
-        cell: mean(metric_values(runs, name or session.figure_of(cell[1])))
+        cell: sample_of(session, runs, name or session.figure_of(cell[1])).mean
         for cell, runs in runs_by_cell(session).items()
     }
 
 
 def stored_summaries(session: Session) -> list[dict[str, Any]]:
     """Returns the summaries of all metrics as they are stored."""
-    found = (one for name in metric_names(session) for one in summarise(session, name))
-    return [asdict(one) for one in found if one.count or one.name == session.figure_of(one.variant)]
+    found = (summary for name in metric_names(session) for summary in summarise(session, name))
+    return [asdict(summary) for summary in found if summary.count or summary.name == session.figure_of(summary.variant)]
 
 
 # --- Variants: the axes on which they differ, their groups and their names
@@ -342,7 +360,7 @@ def _is_scale(axis: Axis) -> bool:
     because 1, 2 and 0 may be mere names."""
     values = [parse_number(value) or 0.0 for value in axis.values]
     in_order = axis.base is None or values == sorted(values)
-    return is_numeric(axis) and len(values) >= MIN_SCALE_VALUES and in_order
+    return axis.name != HOST_AXIS and is_numeric(axis) and len(values) >= MIN_SCALE_VALUES and in_order
 
 
 def cell_words(session: Session, variant: str, *, without: Collection[str] = ()) -> str:
@@ -373,7 +391,7 @@ def value_words(axis: Axis, value: str) -> str:
 
 
 @dataclass(frozen=True)
-class VariantRatio(EffectFields):
+class VariantRatio(Contrast):
     """The metric of one variant divided by that of another variant, which differs on one axis only."""
 
     axis: str
@@ -384,14 +402,10 @@ class VariantRatio(EffectFields):
     """As in the session's `variants`."""
     base_variant: str
     """The variant that has the axis' base value."""
-    luck: float | None = None
-    """Probability of an effect at least as large if there is none; None with fewer than three runs of either."""
-    stands_out: bool | None = None
-    """Significant even when all comparisons along this axis are taken together: Holm's correction, 5 % in total."""
 
 
 @dataclass(frozen=True)
-class VersionRatio(EffectFields):
+class VersionRatio(Contrast):
     """The metric of one version divided by that of another version in the same variant."""
 
     version: str
@@ -409,31 +423,28 @@ MIN_VERSIONS_FOR_PAIRS = 3
 def compared_with_baseline(session: Session) -> tuple[Summary, ...]:
     """Returns the summaries of all versions but the baseline, where both have values."""
     base = baseline_of(session)
-    found = (one for one in summarise(session) if one.version != base)
-    return tuple(one for one in found if one.ratio is not None or one.difference is not None)
+    return tuple(summary for summary in summarise(session) if summary.version != base and summary.is_known)
 
 
 def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
     """Returns the ratio of each variant to the one with the axis' base value and the same values on all other axes.
     There is none without a base value, nor if the server ran both with the same effective options."""
-    pairs = _variant_pairs(session, axis)
-    cells = runs_by_cell(session)
-    found = []
-    for version in session.versions:
-        for variant, base in pairs:
-            if are_equivalent(session, version, (variant, base)):
-                continue
-            values = (main_values(session, cells[version, each]) for each in (variant, base))
-            effect = compare_means(*values, factor=interval_factor(session))
-            if effect is not None:
-                found.append(VariantRatio(axis.name, version, variant, base, luck=effect.luck, **effect_fields(effect)))
-    significant = holm_significant([one.luck for one in found])
-    return tuple(replace(one, stands_out=stands) for one, stands in zip(found, significant, strict=True))
+    cells = [
+        (version, variant, base)
+        for version in session.versions
+        for variant, base in _variant_pairs(session, axis)
+        if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
+    ]
+    pairs = [(key_of((version, base)), key_of((version, variant))) for version, variant, base in cells]
+    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
+    return tuple(
+        VariantRatio(axis.name, *cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known
+    )
 
 
 def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
     """Returns the ratios along all axes that have a base value."""
-    return tuple(one for axis in session.axes for one in variant_ratios(session, axis))
+    return tuple(ratio for axis in session.axes for ratio in variant_ratios(session, axis))
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -445,15 +456,15 @@ def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     """Returns the ratios of all version pairs in each variant that both have values in, except second starts."""
-    cells = runs_by_cell(session)
-    found = []
-    for variant in (one for one in session.variants if not session.is_second_start(one)):
-        for version, base in version_pairs(session.versions):
-            values = (main_values(session, cells[each, variant]) for each in (version, base))
-            effect = compare_means(*values, factor=interval_factor(session))
-            if effect is not None:
-                found.append(VersionRatio(version, base, variant, **effect_fields(effect)))
-    return tuple(found)
+    cells = [
+        (version, base, variant)
+        for variant in session.variants
+        if not session.is_second_start(variant)
+        for version, base in version_pairs(session.versions)
+    ]
+    pairs = [(key_of((base, variant)), key_of((version, variant))) for version, base, variant in cells]
+    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
+    return tuple(VersionRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
 
 
 def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:

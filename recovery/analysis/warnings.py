@@ -10,9 +10,10 @@ import math
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+from recovery.analysis.combined import CombinedSession, Part, host_variant
 from recovery.analysis.effective_options import (
     ChangedOption,
     ServerFacts,
@@ -908,16 +909,34 @@ def findings(session: Session) -> tuple[Finding, ...]:
 
 
 def findings_of_each_cell(session: Session) -> tuple[Finding, ...]:
-    """Returns the findings before similar ones are merged, so that each can be shown beside the figure it is about."""
-    return tuple(one for check in CHECKS for one in check.findings(session))
+    """Returns the findings before similar ones are merged, so that each can be shown beside the figure it is about.
+    Those of a combined session are what the checks find in each of its parts."""
+    if isinstance(session, CombinedSession):
+        return tuple(finding for part in session.parts for finding in _of_part(session, part))
+    return tuple(finding for check in CHECKS for finding in check.findings(session))
+
+
+def _of_part(session: CombinedSession, part: Part) -> Iterator[Finding]:
+    """Yields the findings in a part of a combined session, with the names that its cells have there."""
+    names = {
+        _cell_name(part.session, (version, variant)): _cell_name(session, (version, host_variant(part.host, variant)))
+        for version, variant in measured_runs_by_cell(part.session)
+    }
+    for finding in findings_of_each_cell(part.session):
+        yield replace(finding, about=names.get(finding.about, f"{part.host}: {finding.about}"))
+
+
+def _cell_name(session: Session, cell: Cell) -> str:
+    version, variant = cell
+    return f"{version} {cell_words(session, variant)}"
 
 
 def doubts_by_cell(session: Session) -> dict[Cell, tuple[str, ...]]:
     """Returns the texts of the findings about single cells."""
     found: dict[str, list[str]] = {}
-    for one in findings_of_each_cell(session):
-        found.setdefault(one.about, []).append(one.text)
-    cells = {cell: f"{cell[0]} {cell_words(session, cell[1])}" for cell in measured_runs_by_cell(session)}
+    for finding in findings_of_each_cell(session):
+        found.setdefault(finding.about, []).append(finding.text)
+    cells = {cell: _cell_name(session, cell) for cell in measured_runs_by_cell(session)}
     return {cell: tuple(found[name]) for cell, name in cells.items() if name in found}
 
 

@@ -124,10 +124,10 @@ def _compared_settings(session: Session, slow: Summary) -> Finding | None:
     ratios = tuple(one for one in ratios if (one.version, one.base_variant) == (slow.version, slow.variant))
     if axis is None or not ratios:
         return None
-    sure = [one for one in ratios if one.stands_out]
+    sure = [one for one in ratios if one.significant]
     # repro.sh makes one schema: if it can, the report is about settings of the same schema.
     sure = [one for one in sure if session.cells[one.variant][axis.name] not in _reshaped(session)] or sure
-    differ = True if sure else None if all(one.stands_out is None for one in ratios) else False
+    differ = True if sure else None if all(one.significant is None for one in ratios) else False
     shown = {one.variant for one in ([max(sure, key=effect_size)] if sure else ratios)}
     others = [one for one in summarise(session) if one.version == slow.version and one.variant in shown]
     names = {(one.version, one.variant): session.cells[one.variant][axis.name] for one in (slow, *others)}

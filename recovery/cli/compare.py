@@ -56,7 +56,7 @@ def compare_command(
                 "compare sessions of the same question",
             )
     found = compare(one, other)
-    compared = [pair for pair in found.pairs if pair.ratio is not None or pair.difference is not None]
+    compared = [pair for pair in found.pairs if pair.is_known]
     if not compared:
         raise UsageError(
             f"{first} and {second} have nothing in common: {_contents_text(one[0])}; {_contents_text(other[0])}",

@@ -1,70 +1,60 @@
-"""Contains `recovery fleet`: measures on many hosts. Ansible distributes the work; every host measures by itself."""
+"""Contains `recovery fleet`: measures on many hosts, and compares what they stored."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import platform
-import re
-import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import click
 
-from recovery.analysis.compare import incomplete_reason
-from recovery.analysis.fleet import PRICE
-from recovery.builds.resolve import Sources, resolve_server
-from recovery.cli.fleet_host import OUTCOME_FILE, collect, job, pack, pack_tar, write_sessions
-from recovery.cli.fleet_plan import (
-    FACTS,
-    FleetHost,
-    FleetPlan,
-    FleetSession,
-    check_host_name,
-    check_price,
-    read_plan,
-    refuse_templates,
-)
-from recovery.cli.fleet_report import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, fleet_report, read_record
-from recovery.cli.output import print_line
+from recovery.cli.commands import MeasuringCommand
+from recovery.cli.measure import Shown
+from recovery.cli.options import table_option
+from recovery.cli.output import escaped_text, print_line, write_json
+from recovery.cli.parse import make_request
 from recovery.cli.plan_text import cost_text, raise_if_missing
+from recovery.cli.settings import read_toml, refuse_address_with_user
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.linux import die_with_parent
-from recovery.linux.files import (
-    STORED_FORMAT,
-    draft_path,
-    empty_folder,
-    libraries_dir,
-    parse_json,
-    read_limited,
-    refuse_untrusted,
-    servers_dir,
-    template_dir,
-    write_atomically,
+from recovery.fleet.job import collect_results, pack_tool, run_job
+from recovery.fleet.plan import FLEET_OPTIONS, FleetPlan, FleetSession, PlannedSession, parse_plan
+from recovery.fleet.playbook import (
+    ANSIBLE_FOLDER,
+    FINISHED,
+    PLAYBOOK,
+    Outcomes,
+    is_packed,
+    measure_on_hosts,
+    outcome_of,
+    with_inventory,
 )
+from recovery.fleet.report import FLEET_PAGE, as_json, read_fleet
+from recovery.fleet.sections import (
+    FleetReport,
+    caveats,
+    fleet_answer,
+    fleet_tables,
+    not_compared_lines,
+    ratio_sentences,
+    render_html,
+    render_markdown,
+    render_text,
+)
+from recovery.linux.files import refuse_untrusted, template_dir, write_atomically
 from recovery.linux.locks import lock_holder, take_lock
-from recovery.linux.packages import install_advice
-from recovery.report.fmt import count_text
+from recovery.report import fmt
+from recovery.report.console import ReportConsole, fitted, print_tables
 from recovery.session.engine import locate_servers
 from recovery.session.prepare import plan_ahead
-from recovery.storage.sessions import load_session
+from recovery.session.request import Request
+from recovery.storage.sessions import writing_results
 
-PLAYBOOK = "fleet.yml"
-ANSIBLE_FOLDER = "ansible"
-"""Subfolder with the playbook, the inventory and all that is sent and fetched."""
-FINISHED, FAILED = "finished", "failed"
-_LIBRARIES = ("libaio1", "libeatmydata1")
-"""Packages that a host may lack even if this one has them."""
-_SESSION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_MAX_OUTCOME_BYTES = 1_000_000
+_MAX_PLAN_BYTES = 1_000_000
+_MAX_LINES = 12
+"""Most lines of an answer in a terminal."""
 
 
 @click.group("fleet")
@@ -72,8 +62,7 @@ def fleet() -> None:
     """Measure on many hosts, with Ansible."""
 
 
-for _command in (fleet_report, job, collect, pack):
-    fleet.add_command(_command)
+# --- recovery fleet run
 
 
 @fleet.command("run")
@@ -87,18 +76,19 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
     """Measure the sessions of PLAN, a TOML file, on each of its hosts.
 
     A second call fetches what has ended meanwhile, resumes what ended early, and measures nothing twice."""
+    say = partial(print_line, err=True)
     if print_only:
         read_plan(plan)
         for line in (template_dir() / PLAYBOOK).read_text(encoding="utf-8").splitlines():
             print_line(line)
         return 0
-    wanted = _with_inventory(read_plan(plan))
+    wanted = with_inventory(read_plan(plan))
     if dry_run:
         for line in _dry_run_lines(wanted):
             print_line(line)
-        for one in filter(_is_packed, wanted.sessions):
+        for session in filter(is_packed, wanted.sessions):
             # Hosts fetch nothing, this machine does.
-            raise_if_missing(locate_servers(replace(one.request, offline=False), partial(print_line, err=True)))
+            raise_if_missing(locate_servers(replace(session.request, offline=False), say))
         return 0
     folder = output.absolute()
     (folder / ANSIBLE_FOLDER).mkdir(parents=True, exist_ok=True)
@@ -108,49 +98,43 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
         holder = lock_holder(folder / ANSIBLE_FOLDER / "lock")
         raise HostUnfitError(f"another call measures in {folder}: {holder}", "wait until it ends, or --output FOLDER")
     try:
-        return _run(wanted, folder)
+        return _show(wanted, folder, measure_on_hosts(wanted, folder, say))
     finally:
         lock.release(unlink=True)
 
 
-# --- Hosts and programs
+def read_plan(path: Path) -> FleetPlan:
+    """Returns the plan in a file. Raises UsageError that names the first mistake in it."""
+    stored = read_toml(path, _MAX_PLAN_BYTES, "check the plan's path, content and permissions")
+    lines = stored.get("sessions")
+    for line in lines if isinstance(lines, list) else ():
+        refuse_address_with_user("a line of sessions", str(line))
+    return parse_plan(stored, path, _request)
 
 
-def _program(name: str) -> str:
-    """Returns the path of one of Ansible's programs, which may be beside this Python or in PATH."""
-    beside = str(Path(sys.executable).parent)
-    path = shutil.which(name, path=os.pathsep.join((beside, os.environ.get("PATH", os.defpath))))
-    if path is None:
-        raise HostUnfitError(f"{name} is missing", f"{install_advice('ansible-core')}; or pip install '.[fleet]'")
-    return path
+def _request(session: FleetSession) -> Request:
+    """Returns the request that a host would make of this line. Raises UsageError if it is invalid.
 
-
-def _with_inventory(plan: FleetPlan) -> FleetPlan:
-    """Returns the plan with the hosts of its inventory, each with the facts that the inventory or the plan states."""
-    if plan.inventory is None:
-        return plan
-    command = [_program("ansible-inventory"), "-i", str(plan.inventory), "--list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    A data directory of the user's own is on the host, and examined there: here it is left out."""
+    command = MeasuringCommand(session.name, environment=False)
+    nowhere = ("--results", "/nonexistent/results", "--data", "/nonexistent/data")
     try:
-        listed = parse_json(done.stdout)
-        names = sorted({str(name) for group in listed.values() for name in group.get("hosts", ())})
-        variables = listed["_meta"]["hostvars"]
-    except (ValueError, KeyError, AttributeError, TypeError):
-        names, variables = [], {}
-    if not names:
-        said = (done.stderr.strip().splitlines() or ["it lists no host"])[-1]
-        raise UsageError(f"the inventory {plan.inventory} cannot be used: {said}", "see `ansible-inventory --list`")
-    named = {host.name: host for host in plan.hosts}
-    for name in names:
-        own = named.get(check_host_name(name)) or FleetHost(name, None, None, False, None, {})
-        about = variables.get(name, {})
-        stated = {key: about[key] for key, types in FACTS.items() if type(about.get(key)) in types}
-        check_price(stated.get(PRICE), name)
-        named[name] = replace(own, facts={**stated, **own.facts})
-    for host in named.values():
-        if host.address is None and host.name not in names:
-            raise UsageError(f"host {host.name} is not in the inventory", 'correct its name, or give ssh = "user@host"')
-    return replace(plan, hosts=tuple(named.values()))
+        context = command.make_context(session.name, [*session.words, *FLEET_OPTIONS, *nowhere])
+        given: dict[str, Any] = dict(context.params)
+        for option in ("dry_run", *(field.name for field in fields(Shown))):
+            given.pop(option, None)
+        if session.has_own_data:
+            if not given["versions"] and not given["mysqld"]:
+                raise UsageError("the data directory is on the hosts, so its version is unknown here", "add --version")
+            given |= {"datadir": None, "as_is": False}
+        return make_request(session.name, given)
+    except click.ClickException as error:
+        message = " ".join(error.format_message().split())
+        raise UsageError(
+            f"session `{session.line}`: {message}", f"`recovery {session.name} --help` lists its options"
+        ) from None
+    except RecoveryError as error:
+        raise UsageError(f"session `{session.line}`: {error.message}", error.hint) from None
 
 
 def _dry_run_lines(plan: FleetPlan) -> Iterator[str]:
@@ -161,7 +145,7 @@ def _dry_run_lines(plan: FleetPlan) -> Iterator[str]:
     yield "Times are rough: the rates of a 2-core machine. Nothing was asked of the hosts."
 
 
-def _need_text(session: FleetSession) -> str:
+def _need_text(session: PlannedSession) -> str:
     if session.has_own_data:
         return "time and disk depend on the host's data directory"
     try:
@@ -171,267 +155,91 @@ def _need_text(session: FleetSession) -> str:
     return cost_text([session.request], [planned])
 
 
-# --- One call
-
-
-Outcomes = dict[tuple[str, str], SessionRecord]
-"""What became of each session, by the name of the host and the key of the session."""
-
-
-def _outcome(outcomes: Outcomes, host: FleetHost, session: FleetSession) -> SessionRecord:
-    return outcomes.get((host.name, session.key), SessionRecord())
-
-
-def _run(plan: FleetPlan, folder: Path) -> int:
-    outcomes = _read_outcomes(folder)
-    _unpack_fetched(plan, folder, outcomes)
-    pending = [
-        host for host in plan.hosts if any(_outcome(outcomes, host, one).state != FINISHED for one in plan.sessions)
-    ]
-    if pending:
-        program = _program("ansible-playbook")
-        archive = _pack_servers(plan, folder / ANSIBLE_FOLDER / "send")
-        _write_files(plan, pending, folder / ANSIBLE_FOLDER, archive)
-        for host in pending:
-            for one in plan.sessions:
-                if _outcome(outcomes, host, one).state != FINISHED:
-                    outcomes[host.name, one.key] = SessionRecord(reason="the call ended before the host answered")
-        print_line(
-            f"measuring on {count_text(len(pending), 'host')}; Ansible's output: {folder / ANSIBLE_FOLDER / 'log'}",
-            err=True,
-        )
-        try:
-            _play(program, plan, folder / ANSIBLE_FOLDER)
-            _add_reasons(pending, plan.sessions, folder, outcomes)
-        finally:
-            _unpack_fetched(plan, folder, outcomes)
-            _write_outcomes(plan, folder, outcomes)
-    _write_outcomes(plan, folder, outcomes)
-    return _show(plan, folder, outcomes)
-
-
-def _is_packed(session: FleetSession) -> bool:
-    """Returns whether the servers of a session are sent from this machine: not those of the hosts' own (MYSQLD)."""
-    return not session.request.mysqld
-
-
-def _pack_servers(plan: FleetPlan, send: Path) -> Path | None:
-    """Fetches the servers of the plan, and packs them with the libraries that they need. Returns None if every session
-    has servers of the hosts' own."""
-    send.mkdir(parents=True, exist_ok=True)
-    folders = {folder for one in filter(_is_packed, plan.sessions) for folder in _cached_folders(one)}
-    if not folders:
-        return None
-    names = {path: f"cache/{path.parent.name}/{path.name}" for path in sorted(folders)}
-    archive = send / f"servers-{hashlib.sha256(json.dumps(list(names.values())).encode()).hexdigest()[:12]}.tar.gz"
-    if not archive.exists():
-        pack_tar(archive, names.items(), [(f"{archive.name}.complete", b"")])
-    return archive
-
-
-def _cached_folders(session: FleetSession) -> Iterator[Path]:
-    """Yields the folders of the cache that hold the servers of a session, and the libraries that a host may lack."""
-    request = session.request
-    for version in request.versions:
-        build = resolve_server(version, Sources(archive=request.archive), partial(print_line, err=True))
-        for path in (build.mysqld, *build.library_dirs):
-            for root in (servers_dir(), libraries_dir()):
-                if path.is_relative_to(root):
-                    yield root / path.relative_to(root).parts[0]
-    yield from filter(Path.is_dir, map(libraries_dir().joinpath, _LIBRARIES))
-
-
-def _write_files(plan: FleetPlan, hosts: Sequence[FleetHost], folder: Path, servers: Path | None) -> None:
-    """Writes the playbook, Ansible's settings and the inventory. Values are data in JSON; none is part of a command
-    line that a shell reads."""
-    sessions = folder / "sessions.json"
-    write_sessions(sessions, plan.sessions)
-    # The same in every call, so that it finds what an earlier one began.
-    name = "mysql-recovery-fleet-" + hashlib.sha256(f"{platform.node()}:{folder}".encode()).hexdigest()[:8]
-    shared = {
-        "ansible_remote_tmp": f"~/.{name}",
-        "work_name": name,
-        "recovery": [sys.executable, "-m", "recovery", "fleet"],
-        "send": str(folder / "send"),
-        "servers": str(servers or ""),
-        "servers_cpu": platform.machine(),
-        "sessions_file": str(sessions),
-        "fetched": str(folder / "fetched"),
-        "poll_s": plan.poll_s,
-        "keep": plan.keep,
-    }
-    about = {host.name: _host_variables(host) for host in hosts}
-    refuse_templates([shared, about])
-    inventory = {"recovery_fleet": {"hosts": about, "vars": shared}}
-    write_atomically(folder / "inventory.json", json.dumps(inventory, indent=1).encode())
-    write_atomically(folder / PLAYBOOK, (template_dir() / PLAYBOOK).read_bytes())
-    for name in ("fetched", "last"):
-        (folder / name).mkdir(exist_ok=True)
-    empty_folder(folder / "last")
-    settings = (
-        "[defaults]", "host_key_checking = True", f"forks = {max(5, len(hosts))}", "callbacks_enabled = tree",
-        "interpreter_python = auto_silent", "retry_files_enabled = False", "nocows = True",
-        "[callback_tree]", f"directory = {folder / 'last'}",
-        # A link that is cut for a minute during a job is no reason to give the host up.
-        "[ssh_connection]", "pipelining = True", "retries = 6",
-    )  # fmt: skip
-    write_atomically(folder / "ansible.cfg", ("\n".join(settings).replace("%", "%%") + "\n").encode())
-
-
-def _host_variables(host: FleetHost) -> dict[str, Any]:
-    found = {"ansible_host": host.address, "ansible_user": host.user, "recovery_dir": host.recovery_dir}
-    return {key: value for key, value in found.items() if value} | ({"ansible_become": True} if host.become else {})
-
-
-def _play(program: str, plan: FleetPlan, folder: Path) -> None:
-    """Runs the playbook. If this process ends, so does Ansible; the jobs on the hosts go on."""
-    inventories = [str(one) for one in (plan.inventory, folder / "inventory.json") if one]
-    command = [program, *(word for one in inventories for word in ("-i", one)), str(folder / PLAYBOOK)]
-    settings = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_HOST_KEY_CHECKING": "True"}
-    environment = {**os.environ, **settings, "ANSIBLE_LOCALHOST_WARNING": "False"}
-    wrapped = [sys.executable, str(die_with_parent.__file__), str(os.getpid()), "", *command]
-    with (folder / "log").open("wb") as log:
-        # Without a terminal, ssh asks no question about an unknown key, and fails.
-        process = subprocess.Popen(
-            wrapped, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            process.wait()
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
-
-
-# --- What came of it
-
-
-def _read_outcomes(folder: Path) -> Outcomes:
-    """Returns the outcomes of earlier calls whose stored sessions are still there."""
-    if not (folder / FLEET_FILE).exists():
-        return {}
-    return {
-        (host, one.key): one
-        for host, about in read_record(folder / FLEET_FILE).hosts.items()
-        for one in about.sessions
-        if one.state == FINISHED and one.folder is not None and (folder / one.folder).is_dir()
-    }
-
-
-def _add_reasons(
-    hosts: Sequence[FleetHost], sessions: Sequence[FleetSession], folder: Path, outcomes: Outcomes
-) -> None:
-    """Notes why nothing was fetched from a host: what Ansible stored last for it is the result of the failed task."""
-    for host in hosts:
-        if _fetched_archive(folder, host).is_file():
-            continue
-        try:
-            reason = _reason(parse_json((folder / ANSIBLE_FOLDER / "last" / host.name).read_bytes()))
-        except (OSError, ValueError, AttributeError):
-            reason = f"Ansible did not reach it: see {folder / ANSIBLE_FOLDER / 'log'}"
-        for one in sessions:
-            if outcomes[host.name, one.key].state != FINISHED:
-                outcomes[host.name, one.key] = SessionRecord(reason=reason)
-
-
-def _reason(last: Mapping[str, Any]) -> str:
-    """Returns why a host's last task failed, in one line."""
-    stored = json.dumps(last)
-    if "No space left on device" in stored:
-        return "no space is left in a folder on the host: see recovery_dir, and the home folder"
-    if "Missing sudo password" in stored or "a password is required" in stored:
-        return "sudo asks for a password there: allow the user sudo without one, or connect as root"
-    for item in last.get("results", ()):
-        if item.get("failed"):
-            return _reason(item)
-    said = "\n".join(str(last.get(name) or "") for name in ("stderr", "module_stderr", "module_stdout")).split("\n")
-    said = [line for line in said if line.strip()]
-    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    message = str(last.get("msg") or "no reason was given")
-    if errors:
-        message = errors[0]
-    elif said and message.startswith(("MODULE FAILURE", "non-zero return code", "no reason")):
-        message = said[-1]
-    return " ".join(message.split())
-
-
-def _fetched_archive(folder: Path, host: FleetHost) -> Path:
-    return folder / ANSIBLE_FOLDER / "fetched" / f"{host.name}.tar.gz"
-
-
-def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
-    """Unpacks what was fetched, also by a call that was killed before it came to that."""
-    from recovery.builds.install import unpack
-
-    for host in plan.hosts:
-        archive = _fetched_archive(folder, host)
-        if not archive.is_file():
-            continue
-        draft = draft_path(archive.with_name(host.name))
-        shutil.rmtree(draft, ignore_errors=True)
-        try:
-            unpack(archive, draft)
-            for outcome in parse_json(read_limited(draft / OUTCOME_FILE, _MAX_OUTCOME_BYTES)):
-                key = str(outcome["key"])
-                if key in {session.key for session in plan.sessions}:
-                    outcomes[host.name, key] = _keep_session(outcome, draft / key, folder / host.name)
-        except (RecoveryError, OSError, ValueError, KeyError, TypeError) as error:
-            for session in plan.sessions:
-                outcomes.setdefault((host.name, session.key), SessionRecord(reason=f"its results are damaged: {error}"))
-        shutil.rmtree(draft, ignore_errors=True)
-        archive.unlink()
-
-
-def _keep_session(outcome: Mapping[str, Any], fetched: Path, kept: Path) -> SessionRecord:
-    """Moves the session that a host names in its outcome from what was fetched to the folder of that host. The host is
-    not trusted: it must name a folder of its own that is there."""
-    name = outcome["folder"]
-    if name is None:
-        return SessionRecord(state=FAILED, reason=str(outcome["reason"]))
-    if not isinstance(name, str) or not _SESSION_NAME.fullmatch(name) or (fetched / name).resolve() != fetched / name:
-        raise ValueError(f"it names the session {name!r}, which is no folder of its own")
-    session = load_session(fetched / name)
-    kept.mkdir(exist_ok=True)
-    if not (kept / name).exists():
-        (fetched / name).rename(kept / name)
-    return SessionRecord(folder=f"{kept.name}/{name}", state=FINISHED, reason=incomplete_reason(session))
-
-
-def _write_outcomes(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
-    record = FleetRecord(
-        hosts={
-            host.name: HostRecord(
-                facts=dict(host.facts),
-                sessions=tuple(
-                    replace(
-                        _outcome(outcomes, host, one),
-                        command=one.name,
-                        line=one.line,
-                        key=one.key,
-                    )
-                    for one in plan.sessions
-                ),
-            )
-            for host in plan.hosts
-        }
-    )
-    stored = {"format": STORED_FORMAT, **asdict(record)}
-    write_atomically(folder / FLEET_FILE, json.dumps(stored, indent=1).encode())
-
-
 def _show(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> int:
     """Prints what every host has measured, and which are missing. Returns the exit code."""
     missing: dict[str, None] = {}
     bad = False
     for host in plan.hosts:
-        for one in plan.sessions:
-            found = _outcome(outcomes, host, one)
+        for session in plan.sessions:
+            found = outcome_of(outcomes, host, session)
             bad = bad or found.state != FINISHED or found.reason is not None
             reason = f": {found.reason}" if found.reason else ""
-            print_line(f"{host.name}: {one.line}: {found.state}{reason}")
+            print_line(f"{host.name}: {session.line}: {found.state}{reason}")
             if found.state != FINISHED:
                 missing[host.name] = None
     if missing:
         print_line(f"missing: {', '.join(missing)}; the same command again measures only what is missing")
     print_line(f"stored in {folder}")
     return 1 if bad else 0
+
+
+# --- Commands that the playbook calls, on a host and on this machine
+
+
+@fleet.command("job", hidden=True)
+@click.argument("work", type=click.Path(path_type=Path))
+def job(work: Path) -> None:
+    """Measure what is missing in the folder WORK of a fleet. A second job waits for the first."""
+    run_job(work)
+
+
+@fleet.command("collect", hidden=True)
+@click.argument("work", type=click.Path(path_type=Path))
+def collect(work: Path) -> None:
+    """Print whether the job in the folder WORK is running. If not, pack the sessions that have ended."""
+    print_line(collect_results(work))
+
+
+@fleet.command("pack", hidden=True)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("python")
+@click.argument("cpu")
+def pack(folder: Path, python: str, cpu: str) -> None:
+    """Pack the tool and its locked packages for a Python version and a CPU, and print the name of the file."""
+    print_line(str(pack_tool(folder, python, cpu)))
+
+
+# --- recovery fleet report
+
+
+@fleet.command("report")
+@click.argument("folder", default="fleet", type=click.Path(path_type=Path))
+@table_option("json")
+@table_option("verbose")
+def fleet_report(folder: Path, json_to: str | None, verbose: bool) -> int:
+    """Compare the versions on each host, and the hosts with each other.
+
+    FOLDER is that of a fleet run, or any that has FOLDER/HOST/SESSION/report.json. The report is also written to it:
+    fleet.txt, fleet.md and fleet.html. The exit code is 1 if a session is missing or incomplete."""
+    report = read_fleet(folder)
+    with writing_results(folder):
+        for name, text in (
+            ("fleet.txt", render_text(report)),
+            ("fleet.md", render_markdown(report)),
+            (FLEET_PAGE, render_html(report)),
+        ):
+            write_atomically(folder / name, text.encode("utf-8", errors="replace"))
+    if not write_json(json_to, as_json(report)):
+        _print(report, folder, ReportConsole(), verbose=verbose)
+    return 1 if report.problems else 0
+
+
+def _print(report: FleetReport, folder: Path, console: ReportConsole, *, verbose: bool) -> None:
+    lines = [fmt.printable(text) for text in fleet_answer(report)]
+    if not verbose:
+        sentences = [fmt.printable(text) for text in ratio_sentences(report.fleet)]
+        short = [shorten(fmt.printable(text), console.width, placeholder=" ...") for text in caveats(report)]
+        count = _MAX_LINES - 2 - len(short)
+        lines = [*fitted(sentences, (), console.width, count, keep=False), *short]
+    console.print(escaped_text(report.title))
+    for line in lines:
+        console.print(escaped_text(line))
+    if verbose:
+        for title, texts in (
+            ("Not compared", not_compared_lines(report.fleet)),
+            ("Missing or incomplete", report.problems),
+        ):
+            for text in texts:
+                console.print(escaped_text(f"{title}: {text}"))
+        print_tables(fleet_tables(report), console)
+    console.print(escaped_text(f"report: {folder / FLEET_PAGE}"), soft_wrap=True)

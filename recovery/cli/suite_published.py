@@ -15,7 +15,8 @@ from statistics import fmean
 
 from pydantic import TypeAdapter
 
-from recovery.analysis.statistics import MIN_RUNS, Effect, compare_differences, compare_means, half_interval_95
+from recovery.analysis.contrasts import Effect, compare_differences, compare_means
+from recovery.analysis.statistics import MIN_RUNS, half_interval_95
 from recovery.analysis.summary import cell_words, metric_values, parse_number, runs_by_cell
 from recovery.linux.cgroups import limits_from_settings, usable_cpus
 from recovery.model import Metric, Run, Session, Verdict, metric

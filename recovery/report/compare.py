@@ -123,11 +123,11 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
             ("first", names[0], pair.one_sessions),
             ("second", names[1], pair.other_sessions),
         ):
-            means = [one.mean for one in sessions if one.mean is not None]
+            means = [session.mean for session in sessions if session.mean is not None]
             spread = fmt.whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else fmt.ABSENT
-            for one in sessions:
-                mean, interval = fmt.column(about, one.mean), fmt.column(about, one.interval)
-                rows.append((pair.variant, side, called[one.place], str(one.count), mean, interval, spread))
+            for session in sessions:
+                mean, interval = fmt.column(about, session.mean), fmt.column(about, session.interval)
+                rows.append((pair.variant, side, called[session.place], str(session.count), mean, interval, spread))
     return Table(
         title="Spread between sessions",
         headers=("variant", "side", "session", "runs", "mean", "+-", "spread"),
@@ -144,7 +144,7 @@ def _differences(found: Comparison) -> Table:
     return Table(
         title="Not alike in all sessions",
         headers=("what", "first", "other"),
-        rows=tuple((each.what, each.one, each.other) for each in found.differences),
+        rows=tuple((difference.what, difference.one, difference.other) for difference in found.differences),
         numeric=(False, False, False),
         notes=("A ratio between sessions of unlike hosts or settings measures those as well.",),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from recovery.analysis.statistics import Effect, EffectFields, effect_fields, false_positives_text
+from recovery.analysis.contrasts import Contrast, false_positives_text
 from recovery.analysis.summary import Group, Summary, metric_values
 from recovery.errors import escape_control
 from recovery.model import Metric, Session, Table, metric
@@ -203,12 +203,10 @@ def interval_column(about: Metric, one: Summary) -> str:
     return column(about, one.interval)
 
 
-def effect(one: EffectFields | Effect | None) -> str:
+def effect(one: Contrast | None) -> str:
     """Formats a ratio with its 95 % interval, such as `1.70 (1.65-1.75)`. If one of the means is zero it formats the
     difference instead, such as `+3.2 +- 0.4`."""
-    if isinstance(one, Effect):
-        one = EffectFields(**effect_fields(one))
-    if one is None or (one.ratio is None and one.difference is None):
+    if one is None or not one.is_known:
         return ABSENT
     if one.difference is not None:
         sign = "+" if one.difference > 0 else "-" if one.difference < 0 else ""
@@ -251,7 +249,7 @@ def which_is_better(about: Metric) -> str:
     return "More is better" if about.more_is_better else "Less is better"
 
 
-def verdict(about: Metric, one: EffectFields) -> str:
+def verdict(about: Metric, one: Contrast) -> str:
     """Returns whether the effect is significant, and in which direction."""
     if one.differs is None:
         return ABSENT

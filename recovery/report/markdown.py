@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from recovery.model import Session, Table
 from recovery.report import fmt
 from recovery.report.summary_text import answers
-from recovery.report.tables import all_tables, heading, status_line
+from recovery.report.tables import Document, all_tables, heading, status_line
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SAFE_FILE_NAME = re.compile(r"[\w.+/@\[\]-]+", re.ASCII)
@@ -18,15 +18,27 @@ _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 
 def render(session: Session) -> str:
     """Returns the whole page, which ends with a newline."""
-    lines = [f"# {escaped(heading(session))}"]
-    for paragraph in (session.question, *answers(session), status_line(session)):
+    words = (session.question, *answers(session), status_line(session))
+    pictures = [
+        f"![Flame graph of run {run.number}]({fmt.flame_graph_path(run.stacks.file)})"
+        for run in session.runs
+        if run.stacks.file and _SAFE_FILE_NAME.fullmatch(run.stacks.file)
+    ]
+    return render_document(Document(heading(session), words, all_tables(session), (session.command,)), pictures)
+
+
+def render_document(document: Document, pictures: Sequence[str] = ()) -> str:
+    """Returns the whole page, with these pictures below the tables."""
+    lines = [f"# {escaped(document.heading)}"]
+    for paragraph in document.paragraphs:
         lines += ["", escaped(paragraph)]
-    for table in all_tables(session):
+    for table in document.tables:
         lines += ["", *table_lines(table)]
-    for run in session.runs:
-        if run.stacks.file and _SAFE_FILE_NAME.fullmatch(run.stacks.file):
-            lines += ["", f"![Flame graph of run {run.number}]({fmt.flame_graph_path(run.stacks.file)})"]
-    lines += ["", "To repeat it:", "", *code_block(fmt.printable(session.command))]
+    for picture in pictures:
+        lines += ["", picture]
+    lines += ["", "To repeat it:"]
+    for command in document.commands:
+        lines += ["", *code_block(fmt.printable(command))]
     return "\n".join(lines) + "\n"
 
 

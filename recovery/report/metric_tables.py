@@ -179,19 +179,19 @@ def _with_correction(ratios: Sequence[VariantRatio]) -> Sequence[VariantRatio]:
     """Returns the comparisons, without the result of Holm's correction if there is only one: it corrects for
     several."""
     several = sum(one.differs is not None for one in ratios) > 1
-    return ratios if several else [replace(one, stands_out=None) for one in ratios]
+    return ratios if several else [replace(one, significant=None) for one in ratios]
 
 
 def _chance_notes(axis: Axis, every: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields the note on significance by chance. It counts all comparisons along the axis, including those in tables of
     other groups."""
-    marked = sum(bool(one.stands_out) for one in every)
+    marked = sum(bool(one.significant) for one in every)
     for note in fmt.chance_notes([one.differs for one in every], along=f" along {axis.name}"):
         yield f"{note} With Holm's correction for all of them, {marked:,} (*) {fmt.is_or_are(marked)}."
 
 
 def _star(one: VariantRatio) -> str:
-    return " *" if one.stands_out else ""
+    return " *" if one.significant else ""
 
 
 def lost_word(about: Metric) -> str:

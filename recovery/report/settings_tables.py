@@ -124,8 +124,12 @@ def _short(fingerprint: str) -> str:
 
 def findings_tables(session: Session) -> tuple[Table, ...]:
     """Returns the table of findings and of the session's notes, or nothing if there are none."""
-    rows = [row for hint, group in findings_by_hint(findings(session)) for row in _rows(hint, group)]
-    rows += [("this session", note) for note in session.notes]
+    return warnings_tables(findings(session), session.notes)
+
+
+def warnings_tables(found: Sequence[Finding], notes: Sequence[str]) -> tuple[Table, ...]:
+    rows = [row for hint, group in findings_by_hint(found) for row in _rows(hint, group)]
+    rows += [("this session", note) for note in notes]
     if not rows:
         return ()
     return (

@@ -7,16 +7,13 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 
 from recovery.analysis import phase_names
+from recovery.analysis.contrasts import Contrast, contrasts
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves, requested_prediction
 from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
     MIN_RUNS,
-    Effect,
-    EffectFields,
     Prediction,
-    compare_means,
-    effect_fields,
 )
 from recovery.analysis.summary import (
     Cell,
@@ -25,15 +22,15 @@ from recovery.analysis.summary import (
     baseline_of,
     cell_words,
     groups,
-    interval_factor,
     is_compared,
     is_switch,
-    main_values,
+    key_of,
+    main_samples,
     mean,
     measured_runs_by_cell,
     own_read_requests,
     phase_means,
-    runs_by_cell,
+    sample_of,
     summarise,
     summary_of,
     value_words,
@@ -155,8 +152,8 @@ def _cost_clauses(context: _Context, version: str, axis: Axis) -> Iterator[str]:
     first. Effects that are not significant share one clause."""
     ratios = [one for one in variant_ratios(context.session, axis) if one.version == version]
     ranked = sorted(ratios, key=effect_size, reverse=True)
-    noise = [one for one in ranked if one.stands_out is False]
-    more = [one for one in ranked if one.stands_out]
+    noise = [one for one in ranked if one.significant is False]
+    more = [one for one in ranked if one.significant]
     yield from _first_clauses(
         [
             f"{_cost(context, one)}{_cause(context.session, axis, one, first=number == 0)}{_from_to(context, one)}"
@@ -184,7 +181,7 @@ def _first_clauses(clauses: Sequence[str]) -> list[str]:
 
 def _not_compared(axis: Axis, ratios: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields a clause if nothing along the axis could be compared: without an interval no effect is claimed."""
-    if ratios and all(one.stands_out is None for one in ratios):
+    if ratios and all(one.significant is None for one in ratios):
         yield f"{axis.name} was not compared: {MIN_RUNS} runs of each are needed"
 
 
@@ -282,16 +279,15 @@ def _comparison(context: _Context, one: Summary) -> str:
     other = next((version for version in session.versions if version != one.version), base) if two else base
     if other == one.version or session.is_second_start(one.variant):
         return ""
-    cells = runs_by_cell(session)
-    values = (main_values(session, cells[version, one.variant]) for version in (one.version, other))
-    effect = compare_means(*values, factor=interval_factor(session))
-    if effect is None or (two and effect.value < effect.none):
+    cells = (other, one.variant), (one.version, one.variant)
+    (contrast,) = contrasts(main_samples(session, *cells), [(key_of(cells[0]), key_of(cells[1]))])
+    if two and contrast.is_below:
         return ""
-    words = _compared_words(context.about(one.variant), EffectFields(**effect_fields(effect)), other)
+    words = _compared_words(context.about(one.variant), contrast, other)
     return f", {words}" if words else ""
 
 
-def _compared_words(about: Metric, one: EffectFields, other: str) -> str:
+def _compared_words(about: Metric, one: Contrast, other: str) -> str:
     """Returns the comparison in words. It is empty without an interval, because then no effect is claimed."""
     if one.differs is None:
         return ""
@@ -304,7 +300,7 @@ def _compared_words(about: Metric, one: EffectFields, other: str) -> str:
     return f"{_effect_words(one)} that of {other}"
 
 
-def _effect_words(one: EffectFields) -> str:
+def _effect_words(one: Contrast) -> str:
     """Formats an effect, such as `2.31 (2.05-2.60) times`."""
     return f"{fmt.effect(one)} times"
 
@@ -348,7 +344,7 @@ def _axis_effect_clauses(context: _Context, version: str) -> Iterator[str]:
     best: list[tuple[float, str]] = []
     for axis in context.session.axes:
         ratios = [one for one in variant_ratios(context.session, axis) if one.version == version]
-        sure = [one for one in ratios if one.stands_out]
+        sure = [one for one in ratios if one.significant]
         not_compared = list(_not_compared(axis, ratios))
         if sure:
             largest = max(sure, key=effect_size)
@@ -389,7 +385,6 @@ MORE_VERSIONS = "more versions in the tables."
 _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on; if none has it, the longest ones are."""
 _MAX_PHASES = 2
-_SIGNIFICANCE = 0.05
 _MANY_TABLES = 5000
 """Number of tables from which on reads are given for each table. With fewer, most reads are of other files."""
 _NOT_WARM = " (not proved warm)"
@@ -482,11 +477,11 @@ def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iter
     """Yields how long the starts with each of the named settings take compared with this variant, the largest effect
     first. Differences must be significant when all are taken together."""
     ratios = [one for one in variant_ratios(context.session, axis) if one.base_variant == base_variant]
-    sure = sorted((one for one in ratios if one.stands_out), key=effect_size, reverse=True)
+    sure = sorted((one for one in ratios if one.significant), key=effect_size, reverse=True)
     clauses = _first_clauses(
         [f"{_axis_value(context.session, axis, one)} takes {_effect_words(one)} as long" for one in sure]
     )
-    if alike := [_axis_value(context.session, axis, one) for one in ratios if one.stands_out is False]:
+    if alike := [_axis_value(context.session, axis, one) for one in ratios if one.significant is False]:
         clauses.append(f"no significant difference: {', '.join(alike)}")
     if clauses:
         yield f"Compared with {axis.base}: {'; '.join(clauses)}."
@@ -500,7 +495,8 @@ class Ends:
 
     fast: Summary
     slow: Summary
-    effect: Effect | None
+    contrast: Contrast
+    """The slowest compared with the fastest."""
     differ: bool | None
     """Whether they differ significantly; None with fewer than three runs of either. The two are chosen out of all
     pairs, so their difference must be significant for that many comparisons."""
@@ -510,12 +506,10 @@ def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
     """Compares the fastest of these measured cells with the slowest."""
     ranked = sorted(found, key=lambda one: one.mean or 0.0)
     fast, slow = ranked[0], ranked[-1]
-    runs = measured_runs_by_cell(session)
-    values = (main_values(session, runs[one.version, one.variant]) for one in (slow, fast))
-    effect = compare_means(*values, factor=interval_factor(session))
-    if effect is None or effect.luck is None or len(found) < 2:
-        return Ends(fast, slow, effect, None)
-    return Ends(fast, slow, effect, effect.luck * math.comb(len(found), 2) < _SIGNIFICANCE)
+    base, cell = (fast.version, fast.variant), (slow.version, slow.variant)
+    pair = (key_of(base), key_of(cell))
+    (contrast,) = contrasts(main_samples(session, base, cell), [pair], chosen_from=math.comb(len(found), 2))
+    return Ends(fast, slow, contrast, contrast.significant)
 
 
 def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:
@@ -523,18 +517,16 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
     if len(found) < 2:
         return
     ends = compare_ends(context.session, found)
-    fast, slow, effect = ends.fast, ends.slow, ends.effect
-    if effect is None or ends.differ is None:
+    fast, slow, contrast = ends.fast, ends.slow, ends.contrast
+    if ends.differ is None:
         yield f"Not compared: {MIN_RUNS} runs of each are needed."
     elif not ends.differ:
         yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:
-        times = f"{fmt.times(effect.value)} times faster ({fmt.times(effect.low)}-{fmt.times(effect.high)})"
-        verb = (
-            "recovers"
-            if any(run.startup.crash_proof for run in context.measured[fast.version, fast.variant])
-            else "starts"
-        )
+        low, high = fmt.times(contrast.ratio_low), fmt.times(contrast.ratio_high)
+        times = f"{fmt.times(contrast.ratio)} times faster ({low}-{high})"
+        its_runs = context.measured[fast.version, fast.variant]
+        verb = "recovers" if any(run.startup.crash_proof for run in its_runs) else "starts"
         yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}."
 
 
@@ -673,7 +665,7 @@ def claim_verdict(runs: Sequence[Run]) -> str:
 
 def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
-    largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs)
+    largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
     traced = ", traced" if session.settings.get("trace") else ""
     text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
     found, requested = curve.fit, requested_prediction(session)

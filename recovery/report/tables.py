@@ -117,6 +117,18 @@ class Section:
     lead: str = ""
 
 
+@dataclass(frozen=True)
+class Document:
+    """What a report has in every format: of a session, or of the hosts of a fleet."""
+
+    heading: str
+    paragraphs: tuple[str, ...]
+    """The question, the answer, and the state."""
+    tables: tuple[Table, ...]
+    commands: tuple[str, ...]
+    """Those that repeat it."""
+
+
 SECTIONS = (
     Section(
         "figures", "",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from recovery.model import Session, Table
 from recovery.report import fmt
 from recovery.report.summary_text import answers
-from recovery.report.tables import all_tables, heading, status_line
+from recovery.report.tables import Document, all_tables, heading, status_line
 
 WIDTH = 78
 _ASCII_SPELLINGS = str.maketrans(
@@ -18,19 +18,19 @@ _ASCII_SPELLINGS = str.maketrans(
 
 def render(session: Session) -> str:
     """Returns the whole report, which ends with a newline."""
-    lines = [*_opening(session)]
-    for table in all_tables(session):
+    words = (session.question, *answers(session), status_line(session))
+    return render_document(Document(heading(session), words, all_tables(session), (session.command,)))
+
+
+def render_document(document: Document) -> str:
+    title = paragraph(document.heading)
+    lines = [*title, "=" * max(map(len, title))]
+    for words in document.paragraphs:
+        lines += paragraph(words)
+    for table in document.tables:
         lines += ["", *_table(table)]
-    lines += ["", "To repeat it:", *command_lines(session.command)]
+    lines += ["", "To repeat it:", *(line for command in document.commands for line in command_lines(command))]
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _opening(session: Session) -> Iterator[str]:
-    title = fmt.wrap_text(_ascii(heading(session)), WIDTH)
-    yield from title
-    yield "=" * max(map(len, title))
-    for words in (session.question, *answers(session), status_line(session)):
-        yield from paragraph(words)
 
 
 def paragraph(text: str, *, width: int = WIDTH) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from bench.building import Built
 from bench.starts import Start
-from recovery.analysis.statistics import MIN_RUNS, compare_means, half_interval_95
+from recovery.analysis.contrasts import compare_means
+from recovery.analysis.statistics import MIN_RUNS, half_interval_95
 
 Found = dict[str, Any]
 """Content of bench.json: facts about the host, and for each measured part its builds or starts."""

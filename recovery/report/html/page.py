@@ -23,7 +23,7 @@ from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checke
 from recovery.linux.files import template_dir
 from recovery.model import Finding, Session, Table, Verdict
 from recovery.report import fmt
-from recovery.report.html.advice import advice
+from recovery.report.html.advice import Advice, advice
 from recovery.report.html.parts import (
     Chart,
     FoldedParts,
@@ -32,6 +32,7 @@ from recovery.report.html.parts import (
     Panels,
     Part,
     TablePart,
+    numbered_chart,
     signs_last,
     table_parts,
     unbroken,
@@ -55,8 +56,8 @@ Tables = Sequence[Table]
 
 def sections(session: Session, flames: Mapping[int, str]) -> tuple[PageSection, ...]:
     """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
-    found = (_section(section, session, flames) for section in SECTIONS if section.key != "warnings")
-    return tuple(tidied(section) for section in found if section.parts)
+    found = (page_section(section, session, flames) for section in SECTIONS if section.key != "warnings")
+    return tuple(section for section in found if section.parts)
 
 
 def tidied(section: PageSection) -> PageSection:
@@ -110,7 +111,8 @@ def _without_entries(part: Part, entries: Collection[LegendEntry]) -> Part:
     return replace(part, legend=tuple(entry for entry in part.legend if entry not in entries))
 
 
-def _section(about: Section, session: Session, flames: Mapping[int, str]) -> PageSection:
+def page_section(about: Section, session: Session, flames: Mapping[int, str], *, number: int = 1) -> PageSection:
+    """Returns a section with its headings. If a page has several sessions, `number` is that of this one."""
     charts = tuple(chart for source in about.charts for chart in source.of(session))
     tables = tuple(section_tables(about, session, on_page=True))
     if about.key == "stacks":
@@ -118,13 +120,29 @@ def _section(about: Section, session: Session, flames: Mapping[int, str]) -> Pag
     elif about.key == "measured-on":
         parts = setup_parts(tables)
     else:
-        parts = _tables(about.key, tables)
+        parts = table_sections(about.key, tables)
     # If the question is what survived a crash, the tables come first and the charts of seconds after them.
     in_order = charts + parts if is_compared(session) else parts + charts
-    return PageSection(about.key, about.title or session.title, in_order, about.lead)
+    section = tidied(PageSection(about.key, about.title or session.title, in_order, about.lead))
+    return section if number == 1 else _numbered(section, number)
 
 
-def _tables(key: str, found: Tables) -> tuple[Part, ...]:
+def _numbered(section: PageSection, number: int) -> PageSection:
+    """Returns the section with other names of its parts, because a page must have no name twice."""
+    parts = tuple(_numbered_part(part, number) for part in section.parts)
+    return replace(section, key=f"{section.key}-{number}", parts=parts)
+
+
+def _numbered_part(part: Part, number: int) -> Part:
+    if isinstance(part, FoldedParts):
+        return replace(part, parts=tuple(_numbered_part(inner, number) for inner in part.parts))
+    key = f"{part.key}-{number}"
+    if isinstance(part, Panels):
+        return replace(part, key=key, charts=tuple(numbered_chart(chart, number) for chart in part.charts))
+    return numbered_chart(part, number) if isinstance(part, Chart) else replace(part, key=key)
+
+
+def table_sections(key: str, found: Tables) -> tuple[Part, ...]:
     """Returns the tables as parts of the page, with long ones folded."""
     parts: list[Part] = []
     for number, table in enumerate(found, 1):
@@ -177,7 +195,7 @@ _MAX_DOUBTS = 2
 
 
 @dataclass(frozen=True)
-class _Answer:
+class Answer:
     """A line of the answer."""
 
     line: Markup
@@ -197,10 +215,10 @@ class _Answer:
         return len(self.doubts) - len(self.shown)
 
 
-def _answers(session: Session) -> tuple[_Answer, ...]:
+def _answers(session: Session) -> tuple[Answer, ...]:
     found = findings_of_each_cell(session)
     about = {finding: _version_of(finding.about, session.versions) for finding in found}
-    lines: list[_Answer] = []
+    lines: list[Answer] = []
     has_figure = False
     for text in answers(session):
         version = _version_of(text, session.versions)
@@ -209,7 +227,7 @@ def _answers(session: Session) -> tuple[_Answer, ...]:
         is_first = version and version not in {answer.version for answer in lines}
         doubts = [finding for finding in found if about[finding] == version] if is_first else []
         doubts.sort(key=lambda finding: -_share_in(text, finding.about.removeprefix(version)))
-        lines.append(_Answer(marked_up(text, version, figure), version, tuple(doubts)))
+        lines.append(Answer(marked_up(text, version, figure), version, tuple(doubts)))
     # What concerns a version without a line of its own is below the line that counts those; all else is below the last.
     named = {answer.version for answer in lines if answer.version}
     others = [finding for finding in found if about[finding] not in named]
@@ -218,7 +236,7 @@ def _answers(session: Session) -> tuple[_Answer, ...]:
             lines[number] = replace(line, doubts=tuple(finding for finding in others if about[finding]))
             others = [finding for finding in others if not about[finding]]
     if others:
-        lines.append(_Answer(Markup(""), "", tuple(others)))
+        lines.append(Answer(Markup(""), "", tuple(others)))
     return tuple(lines)
 
 
@@ -261,21 +279,55 @@ _BADGES = {
 
 def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
     """Returns the whole page. `flames` has a flame graph by the number of the run."""
-    # The warnings of each cell, which the answer quotes, and not the merged ones of the reports as text.
-    by_hint = findings_by_hint(findings_of_each_cell(session))
+    return render_content(
+        PageContent(
+            question=session.question,
+            heading=heading(session),
+            state=status_line(session),
+            answers=_answers(session),
+            # Those of each cell, which the answer quotes, and not the merged ones of the reports as text.
+            findings=findings_of_each_cell(session),
+            sections=sections(session, flames or {}),
+            notes=session.notes,
+            commands=(session.command,),
+            source="report.json in the same folder",
+            tool_version=session.tool_version,
+            not_checked=not_checked(session),
+            advice_of=advice_of(session),
+            advice=advice(session),
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageContent:
+    """What a page shows: of a session, or of the hosts of a fleet."""
+
+    question: str
+    heading: str
+    state: str
+    answers: tuple[Answer, ...]
+    findings: tuple[Finding, ...]
+    sections: tuple[PageSection, ...]
+    """Those from `measured-on` on come after the warnings."""
+    notes: tuple[str, ...]
+    commands: tuple[str, ...]
+    """Those that repeat it."""
+    source: str
+    """What the page is made from."""
+    tool_version: str
+    not_checked: str | None = None
+    advice_of: str | None = None
+    advice: tuple[Advice, ...] = ()
+    pages: tuple[tuple[str, str], ...] = ()
+    """Names and relative links of the pages of single sessions."""
+
+
+def render_content(content: PageContent) -> str:
+    by_hint = findings_by_hint(content.findings)
+    numbers = {hint: number for number, (hint, _) in enumerate(by_hint, 1)}
     return template(f"{PAGE}.j2").render(
-        session=session,
-        heading=heading(session),
-        state=status_line(session),
-        answers=_answers(session),
-        advice_of=advice_of(session),
-        advice=advice(session),
-        findings=by_hint,
-        numbers={hint: number for number, (hint, _) in enumerate(by_hint, 1)},
-        checks=len(CHECKS),
-        not_checked=not_checked(session),
-        sections=sections(session, flames or {}),
-        badges=_BADGES,
+        page=content, findings=by_hint, numbers=numbers, checks=len(CHECKS), badges=_BADGES
     )
 
 

@@ -43,6 +43,20 @@ class Chart:
     kind: str = field(default="chart", init=False)
 
 
+_NAMES = re.compile(r'(?P<before> (?:id|aria-labelledby)="|url\(#)(?P<names>[^")]+)')
+
+
+def numbered_chart(chart: Chart, number: int) -> Chart:
+    """Returns the chart with other names of its parts, because a page must have no name twice."""
+
+    def numbered(match: re.Match[str]) -> str:
+        return match["before"] + " ".join(f"{name}-{number}" for name in match["names"].split())
+
+    # Text from outside has no quotes in a drawing: they are escaped.
+    drawing = Markup(_NAMES.sub(numbered, chart.svg))  # noqa: S704
+    return replace(chart, key=f"{chart.key}-{number}", svg=drawing)
+
+
 _PHONE_LETTERS = 44
 """Letters that fit beside each other on a phone."""
 

@@ -19,13 +19,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 import recovery
 from recovery.analysis.compare import incomplete_reason
-from recovery.cli.fleet_plan import FLEET_OPTIONS, FleetSession
-from recovery.cli.output import print_line
 from recovery.errors import RecoveryError
+from recovery.fleet.plan import FLEET_OPTIONS, FleetSession
 from recovery.linux.files import docker_dir, draft_path, parse_json, requirements_dir, template_dir, write_atomically
 from recovery.linux.locks import wait_for_lock
 from recovery.session.resume import Unfinished, sweep_results
@@ -73,10 +70,8 @@ def _places(work: Path) -> list[_Place]:
     return [_Place(FleetSession(name, tuple(words)), work) for name, *words in listed]
 
 
-@click.command("job", hidden=True)
-@click.argument("work", type=click.Path(path_type=Path))
-def job(work: Path) -> None:
-    """Measure what is missing in the folder WORK of a fleet. A second job waits for the first."""
+def run_job(work: Path) -> None:
+    """Measures what is missing in a fleet's folder on this host. A second job waits for the first."""
     with wait_for_lock(work / _LOCK):
         for place in _places(work):
             _measure(place)
@@ -105,13 +100,11 @@ def _run(place: _Place, *words: str) -> None:
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
 
 
-@click.command("collect", hidden=True)
-@click.argument("work", type=click.Path(path_type=Path))
-def collect(work: Path) -> None:
-    """Print whether the job in the folder WORK is running. If not, pack the sessions that have ended."""
+def collect_results(work: Path) -> str:
+    """Returns whether the job in this folder is `running`. If not, packs the sessions that have ended, and returns
+    whether these are all (`finished`) or not (`unfinished`)."""
     if _is_running(work):
-        print_line("running")
-        return
+        return "running"
     outcomes, finished = [], []
     for place in _places(work):
         stored = place.newest()
@@ -125,7 +118,7 @@ def collect(work: Path) -> None:
         })  # fmt: skip
     files = [(OUTCOME_FILE, json.dumps(outcomes).encode())]
     pack_tar(work / RESULTS_ARCHIVE, finished, files)
-    print_line("finished" if len(finished) == len(outcomes) else "unfinished")
+    return "finished" if len(finished) == len(outcomes) else "unfinished"
 
 
 def _is_running(work: Path) -> bool:
@@ -165,12 +158,8 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if "__pycache__" in member.name.split("/") or member.name.endswith(".lock") else member
 
 
-@click.command("pack", hidden=True)
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("python")
-@click.argument("cpu")
-def pack(folder: Path, python: str, cpu: str) -> None:
-    """Pack the tool and its locked packages for a Python version and a CPU, and print the name of the file."""
+def pack_tool(folder: Path, python: str, cpu: str) -> Path:
+    """Packs the tool and its locked packages for a Python version and a CPU, and returns the file."""
     python = ".".join(python.split(".")[:2])
     tool = Path(recovery.__file__).parent
     lock = requirements_dir() / "run.lock"
@@ -184,7 +173,7 @@ def pack(folder: Path, python: str, cpu: str) -> None:
             with tempfile.TemporaryDirectory(dir=folder) as packages:
                 _install_packages(lock, Path(packages), python, cpu)
                 pack_tar(archive, [*trees, (Path(packages), "packages")], [(f"{archive.name}.complete", b"")])
-    print_line(str(archive))
+    return archive
 
 
 def _files_of(folders: Iterable[Path]) -> Iterator[Path]:
@@ -212,4 +201,4 @@ def _install_packages(lock: Path, into: Path, python: str, cpu: str) -> None:
 
 
 def write_sessions(path: Path, sessions: Iterable[FleetSession]) -> None:
-    write_atomically(path, json.dumps([[one.name, *one.words] for one in sessions]).encode())
+    write_atomically(path, json.dumps([[session.name, *session.words] for session in sessions]).encode())

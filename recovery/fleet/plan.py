@@ -5,21 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import click
-
-from recovery.analysis.fleet import PRICE, Fact
-from recovery.cli.commands import MeasuringCommand
-from recovery.cli.measure import Shown
-from recovery.cli.parse import make_request
-from recovery.cli.settings import read_toml, refuse_address_with_user
-from recovery.errors import RecoveryError, UsageError, did_you_mean
+from recovery.errors import UsageError, did_you_mean
 from recovery.experiments import EXPERIMENTS
+from recovery.fleet.hosts import PRICE, Fact
 from recovery.session.request import Request
 
 FACTS: Mapping[str, tuple[type, ...]] = {
@@ -40,13 +33,13 @@ _PATH = re.compile(r"(/[A-Za-z0-9_+][A-Za-z0-9._+-]*)+")
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _DEFAULT_POLL_S = 300
 _MAX_PRICE = 1e6
-_MAX_PLAN_BYTES = 1_000_000
 _REFUSED = {
     **dict.fromkeys(("--results", "--data", "--offline", "--engine", "--json"), "is not for fleets"),
     **dict.fromkeys(("--dry-run", "--help"), "measures nothing"),
 }
 """Options that sessions of a fleet cannot have, and why."""
 FLEET_OPTIONS = ("--offline", "--engine", "local", "--yes")
+"""Options of every session of a fleet."""
 
 
 @dataclass(frozen=True)
@@ -69,29 +62,16 @@ class FleetSession:
     def has_own_data(self) -> bool:
         return any(word.partition("=")[0] == "--datadir" for word in self.words)
 
-    @cached_property
-    def request(self) -> Request:
-        """Returns the request that a host would make of this line. Raises UsageError if it is invalid.
 
-        A data directory of the user's own is on the host, and examined there: here it is left out."""
-        command = MeasuringCommand(self.name, environment=False)
-        try:
-            nowhere = ("--results", "/nonexistent/results", "--data", "/nonexistent/data")
-            given: dict[str, Any] = dict(
-                command.make_context(self.name, [*self.words, *FLEET_OPTIONS, *nowhere]).params
-            )
-            for beside in ("dry_run", *(one.name for one in fields(Shown))):
-                given.pop(beside, None)
-            if self.has_own_data and not given["versions"] and not given["mysqld"]:
-                raise UsageError("the data directory is on the hosts, so its version is unknown here", "add --version")
-            return make_request(self.name, given | ({"datadir": None, "as_is": False} if self.has_own_data else {}))
-        except click.ClickException as error:
-            message = " ".join(error.format_message().split())
-            raise UsageError(
-                f"session `{self.line}`: {message}", f"`recovery {self.name} --help` lists its options"
-            ) from None
-        except RecoveryError as error:
-            raise UsageError(f"session `{self.line}`: {error.message}", error.hint) from None
+@dataclass(frozen=True)
+class PlannedSession(FleetSession):
+    """Represents a session of a plan, with the request that a host would make of its line."""
+
+    request: Request = field(compare=False)
+
+
+MakeRequest = Callable[[FleetSession], Request]
+"""Makes the request of a session, or raises UsageError if its options are invalid."""
 
 
 @dataclass(frozen=True)
@@ -110,14 +90,13 @@ class FleetHost:
 class FleetPlan:
     hosts: tuple[FleetHost, ...]
     inventory: Path | None
-    sessions: tuple[FleetSession, ...]
+    sessions: tuple[PlannedSession, ...]
     poll_s: int = _DEFAULT_POLL_S
     keep: bool = False
 
 
-def read_plan(path: Path) -> FleetPlan:
-    """Returns the plan in a file. Raises UsageError that names the first mistake in it."""
-    stored = read_toml(path, _MAX_PLAN_BYTES, "check the plan's path, content and permissions")
+def parse_plan(stored: Mapping[str, Any], path: Path, make_request: MakeRequest) -> FleetPlan:
+    """Returns the plan with this content of a file. Raises UsageError that names the first mistake in it."""
     _check_keys(stored, _PLAN_KEYS, str(path))
     inventory = Path(stored["inventory"]) if "inventory" in stored else None
     if inventory is not None:
@@ -129,12 +108,12 @@ def read_plan(path: Path) -> FleetPlan:
     )
     if not hosts and inventory is None:
         raise UsageError(f"{path} names no host", 'add one: [hosts.a] ssh = "user@host", or inventory = "FILE"')
-    sessions = tuple(map(_parse_session, stored.get("sessions", ())))
+    sessions = tuple(_parse_session(line, make_request) for line in stored.get("sessions", ()))
     if not sessions:
         raise UsageError(f"{path} names no session", 'add them: sessions = ["cold-recovery --version 5.7.22"]')
-    for number, one in enumerate(sessions):
-        if one in sessions[:number]:
-            raise UsageError(f"session `{one.line}` is in the plan twice", "leave one of them out; --runs repeats")
+    for number, session in enumerate(sessions):
+        if session in sessions[:number]:
+            raise UsageError(f"session `{session.line}` is in the plan twice", "leave one of them out; --runs repeats")
     poll_s = stored.get("poll_s", _DEFAULT_POLL_S)
     if poll_s < 1:
         raise UsageError(f"poll_s = {poll_s} is not valid", "give the seconds between two looks at a host: 1 or more")
@@ -182,10 +161,9 @@ def _parse_host(name: str, about: Any, *, in_inventory: bool) -> FleetHost:
     return FleetHost(name, user, address, about.get("become", False), folder, facts)
 
 
-def _parse_session(line: Any) -> FleetSession:
+def _parse_session(line: Any, make_request: MakeRequest) -> PlannedSession:
     if not isinstance(line, str):
         raise UsageError(f"session {line!r} is not a text", 'give a command line: "cold-recovery --version 5.7.22"')
-    refuse_address_with_user("a line of sessions", line)
     try:
         name, *words = shlex.split(line)
     except ValueError as error:
@@ -197,9 +175,7 @@ def _parse_session(line: Any) -> FleetSession:
     for word in words:
         if (flag := word.partition("=")[0]) in _REFUSED:
             raise UsageError(f"session `{line}`: {flag} {_REFUSED[flag]}", "leave it out")
-    session = FleetSession(name, tuple(words))
-    _ = session.request
-    return session
+    return PlannedSession(name, tuple(words), make_request(FleetSession(name, tuple(words))))
 
 
 def check_price(price: Fact | None, host: str) -> None:
@@ -212,5 +188,5 @@ def refuse_templates(values: Any) -> None:
     """Raises UsageError if a text in these nested values would be evaluated by Ansible."""
     if isinstance(values, str) and _TEMPLATE.search(values):
         raise UsageError(f"{values!r} has {{{{, {{% or {{#, which Ansible would evaluate", "use another name or path")
-    for one in values.values() if isinstance(values, dict) else values if isinstance(values, list | tuple) else ():
-        refuse_templates(one)
+    for value in values.values() if isinstance(values, dict) else values if isinstance(values, list | tuple) else ():
+        refuse_templates(value)

@@ -1,0 +1,238 @@
+"""Compares cells with each other: the one place that decides what a difference is, and whether it is significant.
+
+Versions, axes, two sides of sessions and the hosts of a fleet are all pairs of cells. The interval of a ratio is
+computed on its logarithm, with Welch's degrees of freedom; Holm's correction takes all pairs of a table together.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+from recovery.analysis.statistics import MIN_RUNS, descriptive_statistics, standard_error, t975, t_two_sided_p
+
+# --- Cells and pairs of them
+
+
+class CellKey(NamedTuple):
+    """What tells a cell from all others that it may be compared with."""
+
+    side: str
+    """Side of a comparison of sessions, or name of a host; empty within one session."""
+    version: str
+    variant: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The values of a cell. Runs of one session share its conditions, so they are kept apart by session."""
+
+    sessions: tuple[tuple[float, ...], ...]
+    """The values of each session; empty for a session that measured none."""
+    factor: float = 1.0
+    """Factor of the intervals: above 1 if a session stopped at a precision."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        return tuple(chain.from_iterable(self.sessions))
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """The mean of each session that has values."""
+        return tuple(statistics.fmean(values) for values in self.sessions if values)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of all values, or with several sessions that of their means; None without any value."""
+        values = self.values if len(self.sessions) == 1 else self.means
+        return statistics.fmean(values) if values else None
+
+    def statistics(self) -> dict[str, Any]:
+        """Returns what `descriptive_statistics` returns. With several sessions, the mean, the deviation and the
+        interval are those of the sessions' means."""
+        if len(self.sessions) == 1:
+            return descriptive_statistics(self.values, factor=self.factor)
+        of_means = descriptive_statistics(self.means)
+        return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """A mean compared with that of another cell. The values of a ratio are None if a mean is zero."""
+
+    ratio: float | None = None
+    """The mean divided by the mean that it is compared with."""
+    ratio_low: float | None = None
+    """The lower end of its 95 % interval; None for the baseline itself, and with fewer than three runs of either."""
+    ratio_high: float | None = None
+    """The upper end of its 95 % interval."""
+    ratio_error: float | None = None
+    """Half the width of that interval."""
+    difference: float | None = None
+    """The mean minus the mean that it is compared with, if one of the two is zero and there is no ratio."""
+    difference_error: float | None = None
+    """Half the width of its 95 % interval; None with fewer than three runs of either."""
+    differs: bool | None = None
+    """Significant by itself: no effect (a ratio of 1, a difference of 0) is outside the interval. None without an
+    interval."""
+    p_value: float | None = None
+    """Probability of an effect at least as large if there is none; None without an interval."""
+    significant: bool | None = None
+    """Significant even when all comparisons of its table are taken together: Holm's correction, 5 % in total. None
+    without an interval."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both cells have values."""
+        return self.ratio is not None or self.difference is not None
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the mean is below the one that it is compared with."""
+        return self.difference < 0 if self.difference is not None else self.ratio is not None and self.ratio < 1
+
+
+def contrast_fields(contrast: Contrast) -> dict[str, Any]:
+    """Returns the values of a contrast, to be those of something that has more."""
+    return {field.name: getattr(contrast, field.name) for field in fields(Contrast)}
+
+
+def contrasts(
+    cells: Mapping[CellKey, Sample], pairs: Iterable[tuple[CellKey, CellKey]], *, chosen_from: int = 0
+) -> tuple[Contrast, ...]:
+    """Returns a contrast for each pair (base, other): the other compared with the base. It is empty if either has no
+    values, and only a ratio of 1 if both are the same cell.
+
+    `chosen_from` is the number of pairs of the table if these were chosen by their values, such as the fastest and the
+    slowest: then they must be significant for that many comparisons."""
+    found = [_contrast(cells, base, other) for base, other in pairs]
+    significant = holm_significant([contrast.p_value for contrast in found], chosen_from=chosen_from)
+    return tuple(replace(contrast, significant=yes) for contrast, yes in zip(found, significant, strict=True))
+
+
+def _contrast(cells: Mapping[CellKey, Sample], base: CellKey, other: CellKey) -> Contrast:
+    samples = [cells.get(key, Sample(())) for key in (other, base)]
+    by_session = any(len(sample.sessions) > 1 for sample in samples)
+    values, base_values = (sample.means if by_session else sample.values for sample in samples)
+    effect = compare_means(values, base_values, factor=max(sample.factor for sample in samples))
+    if effect is None:
+        return Contrast()
+    if base == other:
+        return Contrast(ratio=1.0) if effect.is_ratio else Contrast()
+    if effect.is_ratio:
+        contrast = Contrast(ratio=effect.value, ratio_low=effect.low, ratio_high=effect.high, ratio_error=effect.error)
+    else:
+        contrast = Contrast(difference=effect.value, difference_error=effect.error)
+    return replace(contrast, differs=effect.differs, p_value=effect.p_value)
+
+
+# --- Two groups of values
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The mean of one side compared with that of another: their ratio, or their difference if a mean is zero."""
+
+    value: float
+    low: float | None = None
+    """The lower end of its 95 % interval; None if either side has too few runs."""
+    high: float | None = None
+    """The upper end."""
+    p_value: float | None = None
+    """Probability of an effect at least as large if there is none; None without an interval."""
+    is_ratio: bool = True
+
+    @property
+    def differs(self) -> bool | None:
+        """Whether it is significant: the value of no effect is outside the interval. None without an interval."""
+        if self.low is None or self.high is None:
+            return None
+        return not self.low <= self.none <= self.high
+
+    @property
+    def none(self) -> float:
+        """The value that means no effect."""
+        return 1.0 if self.is_ratio else 0.0
+
+    @property
+    def error(self) -> float | None:
+        """Half the width of the interval, or None without one."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+def compare_means(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect | None:
+    """Compares the means of two sides. Returns None if one side has no value. The interval is multiplied by `factor`.
+
+    The interval of a ratio is computed on its logarithm: the relative standard errors of both means are added as
+    squares (delta method), with the degrees of freedom of Welch and Satterthwaite. It is therefore asymmetric and never
+    below 0, and exchanging the sides does not change whether the effect is significant."""
+    if not values or not to:
+        return None
+    means = (statistics.fmean(values), statistics.fmean(to))
+    if min(means) <= 0 or min(*values, *to) < 0:
+        return compare_differences(values, to, factor=factor)
+    shift = math.log(means[0] / means[1])
+    half, p_value = _welch(shift, (values, to), means, factor)
+    if half is None:
+        return Effect(math.exp(shift))
+    return Effect(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p_value)
+
+
+def compare_differences(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect:
+    shift = statistics.fmean(values) - statistics.fmean(to)
+    half, p_value = _welch(shift, (values, to), (1.0, 1.0), factor)
+    if half is None:
+        return Effect(shift, is_ratio=False)
+    return Effect(shift, shift - half, shift + half, p_value, is_ratio=False)
+
+
+def _welch(
+    shift: float, sides: tuple[Sequence[float], Sequence[float]], scales: tuple[float, float], factor: float
+) -> tuple[float | None, float | None]:
+    """Returns half the width of the 95 % interval of a shift between two sides, and the probability of a shift at least
+    as large if there is none; None for both if either side has too few runs. Each side's standard error is divided by
+    its scale."""
+    if min(map(len, sides)) < MIN_RUNS:
+        return None, None
+    parts = [((standard_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
+    square = sum(part for part, _ in parts)
+    if not square:
+        return 0.0, 0.0 if shift else 1.0
+    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
+    error = factor * math.sqrt(square)
+    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
+
+
+# --- Holm's correction: which of several comparisons are significant when they are taken together
+
+SIGNIFICANCE_LEVEL = 0.05
+"""Share of comparisons without an effect that are significant by chance: 95 % intervals miss this share."""
+
+
+def holm_adjusted(p_values: Sequence[float], *, chosen_from: int = 0) -> tuple[float, ...]:
+    """Returns the adjusted p-values in the given order, by the method of Holm (1979): the smallest is multiplied by the
+    number of all p-values, the next by the number that remain, and none is less than the one before it. `chosen_from`
+    is the number of all, if these were chosen out of more."""
+    count = max(chosen_from, len(p_values))
+    corrected = [0.0] * len(p_values)
+    before = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        before = max(before, min(1.0, (count - rank) * p_values[place]))
+        corrected[place] = before
+    return tuple(corrected)
+
+
+def holm_significant(p_values: Sequence[float | None], *, chosen_from: int = 0) -> tuple[bool | None, ...]:
+    """Returns which p-values are significant when all are taken together. None stays None and is not counted."""
+    known = iter(holm_adjusted([p for p in p_values if p is not None], chosen_from=chosen_from))
+    return tuple(None if p is None else next(known) <= SIGNIFICANCE_LEVEL for p in p_values)
+
+
+def false_positives_text(count: int) -> str:
+    """Returns how many comparisons out of `count` would be significant by chance alone, as text."""
+    many = round(SIGNIFICANCE_LEVEL * count)
+    return f"about {many:,}" if many else "less than one"

@@ -1,0 +1,1 @@
+"""Contains what measures on many hosts, by Ansible, and compares their sessions."""
