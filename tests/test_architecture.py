@@ -43,7 +43,7 @@ PURE = (
     "session/plan", "session/estimate", "session/request",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/load_tables", "report/stack_tables", "report/settings_tables", "report/summary_text", "report/compare",
-    "report/fleet",
+    "report/fleet", "report/claims",
     "report/text", "report/markdown", "report/html",
 )  # fmt: skip
 IMPURE = {
