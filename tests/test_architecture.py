@@ -44,7 +44,7 @@ PURE = (
     "storage/format_1", "session/plan", "session/estimate", "session/request",
     "report/fmt", "report/tables", "report/metric_tables", "report/startup_tables", "report/crash_tables",
     "report/load_tables", "report/stack_tables", "report/settings_tables", "report/summary_text", "report/compare",
-    "fleet/hosts", "fleet/sections",
+    "fleet/hosts", "fleet/sections", "report/claims",
     "report/text", "report/markdown", "report/html",
 )  # fmt: skip
 IMPURE = {

@@ -256,7 +256,7 @@ def test_a_data_folder_in_memory_is_refused(refused: Refused, tmp_path: Path) ->
 def test_a_session_of_a_newer_format_is_refused(empty_folder: Path, refused: Refused) -> None:
     folder = empty_folder / "results" / "20990101T000000Z-cold-recovery"
     folder.mkdir(parents=True)
-    (folder / "report.json").write_text(json.dumps({"format": 2}))
+    (folder / "report.json").write_text(json.dumps({"format": 3}))
     code, text = refused("report", folder.name)
     assert code == 1
     assert "newer version" in text

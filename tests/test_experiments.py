@@ -1,4 +1,4 @@
-"""`recovery experiments`: its scales, its run and resumption with sessions that nobody measured, and its page."""
+"""`recovery experiments`: its scales, its run and resumption with sessions that nobody measured, and its results."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Any
 import click
 import pytest
 from at_work import interference
-from everything import HOSTILE
 from fakes import shell_script
 from html_page import check_page, without_whole
-from suite_runs import FAILURE, SESSIONS, stored, suite_record
+from suite_runs import SESSIONS, stored, suite_record
 
 from recovery.cli import parse, suite, suite_run
 from recovery.cli.main import run
 from recovery.cli.measure import Ended, Shown, request_from_arguments
-from recovery.cli.suite_published import FEW_RUNS, publication_names, publications
-from recovery.cli.suite_report import (
+from recovery.cli.suite_run import (
     RECORD_FILE,
-    SUITE_MARKDOWN,
-    SUITE_PAGE,
-    SuiteRecord,
-    read_suite,
-    save_suite,
-    write_suite_reports,
+    Caps,
+    StepResult,
+    SuiteRequest,
+    SuiteRun,
+    publication_names,
+    requested_versions,
+    save_record,
+    session_requests,
 )
-from recovery.cli.suite_run import Caps, SuiteRequest, requested_versions, session_requests
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError
 from recovery.experiments.experiment import PUBLISHED, QUICK, STANDARD, HostCapacity, default_clients
+from recovery.linux.files import STORED_FORMAT
 from recovery.linux.storage import DiskSpace
 from recovery.model import Schema, Verdict, parse_version
 from recovery.report.json_report import to_json
@@ -67,8 +67,8 @@ def quick(tmp_path: Path) -> SuiteRequest:
 def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteRequest) -> None:
     requests = session_requests(quick)
     assert sum(plan_ahead(request).seconds for request in requests) < 600
-    *_, one, other = requests
-    assert one.schema == other.schema, "both are measured over one data directory"
+    *_, table_cache, write_scaling = requests
+    assert table_cache.schema == write_scaling.schema, "both are measured over one data directory"
 
 
 @pytest.mark.usefixtures("two_cpus")
@@ -244,8 +244,10 @@ class FakeSessions:
         assert request.results == self.results
         self.begun.append(name)
         self.count += 1
-        session = interference(caches=("400",))
+        session = replace(interference(caches=("400",)), command=request.command)
         session = replace(session, runs=tuple(replace(run, timeline=None) for run in session.runs))
+        if unfinished is not None:
+            session = replace(session, command=unfinished.session.command)
         error = self.errors.get(name)
         if isinstance(error, RecoveryError) and not isinstance(error, InterruptedByUserError):
             return Ended(None, error=error)
@@ -272,12 +274,14 @@ class FakeSessions:
         return folder
 
     @property
-    def record(self) -> SuiteRecord:
-        return read_suite(self.folder)
+    def stored(self) -> tuple[StepResult, ...]:
+        """What `--resume` and `--report` see."""
+        return SuiteRun.read(self.folder).results()
 
     @property
-    def page(self) -> str:
-        return words(self.folder / "report.md")
+    def sessions(self) -> list[str | None]:
+        """The name of each step's session."""
+        return [None if step.stored is None else step.stored.folder.name for step in self.stored]
 
 
 def words(path: Path) -> str:
@@ -294,16 +298,30 @@ def test_all_experiments_are_measured_in_the_order_of_the_publications(
 ) -> None:
     assert run(fake.arguments) == 0
     assert fake.begun == fake.fetched == list(publication_names())
-    assert fake.record.status == "finished"
-    assert all(step.session and step.error is None for step in fake.record.steps)
+    assert [step.is_missing for step in fake.stored] == [False] * 5
     captured = capsys.readouterr()
     assert "experiment 5 of 5: E5 InnoDB redesigned in 8.0" in captured.err
-    assert "E3 information_schema queries under load: " in captured.out
     assert "--resume" not in captured.err
-    assert {path.name for path in fake.folder.iterdir()} == {"experiments.json", "index.html", "report.md"}
-    steps = fake.record.steps
+    assert {path.name for path in fake.folder.iterdir()} == {RECORD_FILE}
+    sessions = fake.sessions
     assert fake.resume() == 0
-    assert (fake.begun, fake.fetched, fake.record.steps) == ([], [], steps), "there was nothing to resume"
+    assert (fake.begun, fake.fetched, fake.sessions) == ([], [], sessions), "there was nothing to resume"
+
+
+def test_a_run_ends_with_one_line_for_each_experiment_and_the_paths_of_the_reports(
+    fake: FakeSessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    assert run(fake.arguments) == 0
+    *answers, title, crash_recovery, _, _, _, write_scaling = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in answers] == ["E1", "E2", "E3", "E4", "E5"]
+    assert answers[2] == (
+        "E3 information_schema queries under load: 4 published effects: 4 holds. "
+        "5.7: queries/s with the loop over without: 0.83 (0.82-0.84) here, 0.83 published."
+    )
+    assert title == "reports:"
+    assert crash_recovery == f"  {fake.results}/29991121T200001Z-crash-recovery/report.html"
+    assert write_scaling == f"  {fake.results}/29991121T200005Z-write-scaling/report.html"
 
 
 def test_json_alone_is_on_standard_output(
@@ -324,21 +342,35 @@ def test_json_alone_is_on_standard_output(
     assert "E3 information_schema" in capsys.readouterr().out
 
 
+def result_of(fake: FakeSessions, arguments: list[str]) -> tuple[int, dict[str, Any]]:
+    """The exit code of a run, and its JSON."""
+    file = fake.results.parent / "found.json"
+    code = run([*arguments, f"--json={file}"])
+    return code, json.loads(file.read_text())
+
+
 @pytest.mark.parametrize("failing", [("crash-recovery",), publication_names()], ids=["the first", "all"])
-def test_an_experiment_that_fails_does_not_stop_the_others(failing: tuple[str, ...], fake: FakeSessions) -> None:
+def test_an_experiment_that_fails_does_not_stop_the_others(
+    failing: tuple[str, ...], fake: FakeSessions, capsys: pytest.CaptureFixture[str]
+) -> None:
     fake.errors = {name: HostUnfitError("the server could not be fetched", "none") for name in failing}
-    assert run(fake.arguments) == 1
-    assert fake.record.status == "failed"
-    assert fake.record.steps[0].error == "the server could not be fetched"
+    code, found = result_of(fake, fake.arguments)
+    assert (code, found["status"]) == (1, "failed")
+    assert found["steps"][0]["error"] == "the server could not be fetched"
     assert fake.begun == list(publication_names())
+    captured = capsys.readouterr()
+    line = "E1 Crash recovery with many tables: not measured: the server could not be fetched."
+    assert line in " ".join(captured.out.split())
+    assert f"--resume {fake.folder}` measures what is missing" in captured.err
 
 
-def test_a_void_trial_fails_the_run_and_does_not_end_it(fake: FakeSessions) -> None:
+def test_a_void_trial_fails_the_run_and_does_not_end_it(fake: FakeSessions, capsys: pytest.CaptureFixture[str]) -> None:
     fake.void = {"interference"}
-    assert run(fake.arguments) == 1
-    assert fake.record.status == "failed"
-    assert "Not all of it counts: 1 of its 12 runs failed, were void or are missing." in fake.page
-    assert "It ended early" not in fake.page
+    code, found = result_of(fake, fake.arguments)
+    assert (code, found["status"]) == (1, "failed")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Not all of it counts: 1 of its 12 runs failed, were void or are missing." in shown
+    assert "It ended early" not in shown
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), InterruptedByUserError("interrupted", "resume it")])
@@ -346,45 +378,77 @@ def test_an_interrupted_run_is_resumed_where_it_stopped(
     error: BaseException, fake: FakeSessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake.errors = {"metadata": error}
-    assert run(fake.arguments) == 130
-    assert fake.record.status == "interrupted"
-    assert "It ended early: it was interrupted." in fake.page
-    assert "not measured yet" in fake.page
-    assert f"recovery experiments --resume {fake.folder}` measures what is missing" in capsys.readouterr().err
-    first, second, *_ = fake.record.steps
+    code, found = result_of(fake, fake.arguments)
+    assert (code, found["status"]) == (130, "interrupted")
+    captured = capsys.readouterr()
+    shown = " ".join(captured.out.split())
+    assert "It ended early: it was interrupted." in shown
+    assert "E5 InnoDB redesigned in 8.0: not measured yet." in shown
+    assert f"recovery experiments --resume {fake.folder}` measures what is missing" in captured.err
+    first, second, *_ = fake.sessions
 
     assert fake.resume() == 0
     assert fake.begun == fake.fetched == ["metadata", "interference", "table-cache", "write-scaling"]
-    assert set(fake.resumed) == {second.session}
-    assert fake.record.status == "finished"
-    assert fake.record.steps[0] == first
-    assert fake.record.steps[1].session == second.session
-    assert all(step.session and step.error is None for step in fake.record.steps)
+    assert set(fake.resumed) == {second}
+    assert fake.sessions[:2] == [first, second]
+    assert [step.is_missing for step in fake.stored] == [False] * 5
 
 
 def test_a_session_that_was_resumed_by_itself_is_not_measured_again(fake: FakeSessions) -> None:
     fake.errors = {"write-scaling": KeyboardInterrupt()}
     assert run(fake.arguments) == 130
-    last = fake.record.steps[-1]
-    (fake.results / str(last.session) / REPORT_FILE).write_bytes(to_json(interference(caches=("400",))))
+    *_, last = fake.stored
+    assert last.stored is not None
+    complete = replace(interference(caches=("400",)), command=last.stored.session.command)
+    (last.stored.folder / REPORT_FILE).write_bytes(to_json(complete))
     assert fake.resume() == 0
     assert fake.begun == []
-    assert fake.record.status == "finished"
 
 
 def test_the_session_of_a_killed_run_is_resumed(fake: FakeSessions) -> None:
     fake.errors = {"crash-recovery": KeyboardInterrupt()}
     assert run(fake.arguments) == 130
-    record, (first, *others) = fake.record, fake.record.steps
-    save_suite(
-        replace(record, status="running", steps=(replace(first, session=None, error=None), *others)), fake.folder
-    )
-    path = fake.results / str(first.session) / REPORT_FILE
-    killed = replace(load_session(path.parent), status="running", command=str(first.command))
-    path.write_bytes(to_json(killed))
+    first, *_ = fake.stored
+    assert first.stored is not None
+    killed = replace(first.stored.session, status="running")
+    (first.stored.folder / REPORT_FILE).write_bytes(to_json(killed))
     assert fake.resume() == 0
-    assert first.session in fake.resumed
-    assert fake.record.steps[0].session == first.session
+    assert set(fake.resumed) == {first.stored.folder.name}
+
+
+def test_only_sessions_of_the_command_that_began_with_the_run_or_later_belong_to_it(fake: FakeSessions) -> None:
+    fake.errors = {name: KeyboardInterrupt() for name in publication_names()}
+    assert run(fake.arguments) == 130
+    (session,) = filter(None, fake.sessions)
+    (fake.results / session).rename(fake.results / "20001121T200001Z-crash-recovery")
+    assert fake.sessions[0] is None, "it was before the run"
+    other = fake.results / "29991121T200009Z-crash-recovery"
+    (fake.results / "20001121T200001Z-crash-recovery").rename(other)
+    assert fake.sessions[0] == other.name
+    (other / REPORT_FILE).write_bytes(to_json(replace(load_session(other), command="recovery crash-recovery")))
+    assert fake.sessions[0] is None, "it has other options"
+
+
+def test_a_session_keeps_the_spelling_of_the_stored_command(
+    fake: FakeSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version of the tool may have spelled it otherwise, and the session is found by it."""
+    fake.errors = {"crash-recovery": KeyboardInterrupt()}
+    assert run(fake.arguments) == 130
+    record = SuiteRun.read(fake.folder).record
+    steps = tuple(replace(step, command=f"recovery {step.name} --runs=7") for step in record.steps)
+    save_record(replace(record, steps=steps), fake.folder)
+    commands = []
+
+    def measure(request: Request, shown: Shown, unfinished: Unfinished | None) -> Ended:
+        commands.append(request.command)
+        return fake.measure(request, shown, unfinished)
+
+    monkeypatch.setattr(suite_run, "run_and_show", measure)
+    assert fake.resume() == 0
+    assert commands == [step.command for step in steps]
+    assert fake.resume() == 0
+    assert fake.begun == []
 
 
 def test_a_record_that_another_user_can_change_is_not_resumed(
@@ -400,9 +464,10 @@ def test_commands_of_a_record_run_only_with_consent(
 ) -> None:
     program = shell_script(tmp_path / "theirs", "exit 0")
     assert run(fake.arguments) == 0
-    first, *others = fake.record.steps
-    command = f"recovery {first.name} --mysqld {program}"
-    save_suite(replace(fake.record, steps=(replace(first, session=None, command=command), *others)), fake.folder)
+    record = SuiteRun.read(fake.folder).record
+    first, *others = record.steps
+    theirs = replace(first, command=f"recovery {first.name} --mysqld {program}")
+    save_record(replace(record, steps=(theirs, *others)), fake.folder)
     assert run(["experiments", "--resume", str(fake.folder)]) == 2
     assert f"the stored command has --mysqld {program}, which may run code" in capsys.readouterr().err
 
@@ -412,7 +477,7 @@ def test_the_plan_of_a_session_in_a_record_runs_only_with_consent(
 ) -> None:
     fake.errors = {"metadata": KeyboardInterrupt()}
     assert run(fake.arguments) == 130
-    session = str(fake.record.steps[1].session)
+    session = str(fake.sessions[1])
     fake.store_plan(fake.results / session, "recovery metadata --set init_file=/x/theirs.sql")
     assert fake.resume() == 2
     assert "the stored command has --set init_file=/x/theirs.sql, which may run code" in capsys.readouterr().err
@@ -427,7 +492,8 @@ def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(
     def plan_over(*tables: int) -> Plan:
         spec = DatadirSpec(parse_version("5.7.22"))
         datadirs = (
-            PlannedDatadir(spec, Schema(one), {}, "", whole=False, size=need, need=need, build_s=1.0) for one in tables
+            PlannedDatadir(spec, Schema(count), {}, "", whole=False, size=need, need=need, build_s=1.0)
+            for count in tables
         )
         return Plan((), alternating=True, datadirs=tuple(datadirs), room=room)
 
@@ -445,87 +511,87 @@ def test_nothing_is_measured_if_the_data_directories_do_not_fit_together(
     assert not results.exists()
 
 
-# --- The record and its page
+# --- The results of a stored run
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stored(tmp_path_factory.mktemp("results"), *SESSIONS)
+    folder = stored(tmp_path_factory.mktemp("results"), *SESSIONS)
+    assert run(["experiments", "--report", str(folder)]) == 0
+    return folder
 
 
-def test_the_page_is_well_formed_and_has_every_experiment(whole: Path) -> None:
-    written = (whole / SUITE_PAGE).read_text()
-    page = check_page(written)
-    assert page.tags["table"] > 10
-    for one in publications():
-        assert f'href="../20261121T200000Z-{one.name}/report.html"' in written
-        section = written.split(f'<section id="{one.name}"')[1].split("</section>")[0]
-        for shown in ("Published and here", "Figures of this host", f"recovery {one.name} --runs 3"):
-            assert shown in section
+@pytest.mark.parametrize("name", SESSIONS)
+def test_each_report_shows_what_was_published(whole: Path, name: str) -> None:
+    folder = whole.parent / f"20261121T200000Z-{name}"
+    written = (folder / "report.html").read_text()
+    check_page(written)
+    section = written.split('<section id="published"')[1].split("</section>")[0]
+    for text in (section, words(folder / "report.md"), words(folder / "report.txt")):
+        assert "Published and here" in text
+        assert "The publication" in text
 
 
-@pytest.mark.parametrize("name", [SUITE_PAGE, SUITE_MARKDOWN])
-def test_published_figures_are_shown_beside_ours(whole: Path, name: str) -> None:
-    text = without_whole(words(whole / name))
+@pytest.mark.parametrize("report", ["report.html", "report.md"])
+def test_published_figures_are_shown_beside_ours(whole: Path, report: str) -> None:
+    text = without_whole(" ".join(words(whole.parent / f"20261121T200000Z-{name}" / report) for name in SESSIONS))
     for shown in (
-        "57 min 46 s", "Figures of this host", "5.7: queries/s with the loop over without", "does not reproduce",
-        "+270 % and +182 % from 5.6.5", "had 12 CPUs, here there were 4", "/report.html",
+        "57 min 46 s", "5.7: queries/s with the loop over without", "does not reproduce",
+        "+270 % and +182 % from 5.6.5", "had 12 CPUs, here there were 4",
     ):  # fmt: skip
         assert shown in text
 
 
-def test_answers_without_enough_runs_share_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SESSIONS, "interference", lambda: interference(caches=("400",), runs=1))
-    text = words(stored(tmp_path, "interference") / SUITE_MARKDOWN)
-    assert text.count(FEW_RUNS) == 1
-    assert "4 published effects: 1 holds, 3 inconclusive." in text
-    assert "1,300 load misses/s against" in text
-
-
-def test_the_record_has_figures_and_answers(whole: Path) -> None:
-    found = json.loads((whole / RECORD_FILE).read_text())
-    assert (found["format"], found["scale"]) == (1, "standard")
+def test_json_has_the_summary_the_answers_and_the_figures(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["experiments", "--report", str(whole), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["format"], found["scale"], found["status"]) == (1, "standard", "failed"), "a run of crashes is void"
     assert [step["name"] for step in found["steps"]] == list(SESSIONS)
     polled = next(step for step in found["steps"] if step["name"] == "interference")
+    assert polled["session"] == "20261121T200000Z-interference"
+    assert polled["summary"].startswith("E3 information_schema queries under load: ")
     assert polled["published"]["host"] == "12 CPUs, 12 GB"
     shown = polled["answers"][0]
     assert shown["verdict"] == "holds"
     assert shown["published"] == pytest.approx(0.8306, abs=1e-4)
     assert shown["ours"] == pytest.approx(0.831, abs=1e-3)
-    assert {one["version"] for one in polled["measures"]} == set(VERSIONS)
-    assert read_suite(whole) == suite_record(*read_suite(whole).steps)
+    assert {summary["version"] for summary in polled["measures"]} == set(VERSIONS)
 
 
-def test_the_page_is_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reports_are_made_again_from_what_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = stored(tmp_path, "metadata")
-    before = (folder / SUITE_PAGE).read_text()
-    for name in (SUITE_PAGE, SUITE_MARKDOWN):
-        assert words(folder / name).count(f"not measured: {FAILURE}.") >= 4
-    (folder / SUITE_PAGE).unlink()
+    report = tmp_path / "20261121T200000Z-metadata" / "report.html"
     assert run(["experiments", "--report", str(folder)]) == 0
-    assert (folder / SUITE_PAGE).read_text() == before
-    assert "E2 " in capsys.readouterr().out
-    (tmp_path / "20261121T200000Z-metadata" / REPORT_FILE).unlink()
+    assert "Published and here" in report.read_text()
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("not measured yet.") == 4
+    assert f"reports: {report}" in shown
+    (report.parent / REPORT_FILE).unlink()
     assert run(["experiments", "--report", str(folder)]) == 0
-    assert "there is no session in" in words(folder / SUITE_PAGE)
+    shown = capsys.readouterr().out
+    assert shown.count("not measured yet.") == 5
+    assert "reports:" not in shown
 
 
-def test_a_record_of_an_older_version_is_read(tmp_path: Path) -> None:
-    folder = stored(tmp_path)
+def test_a_record_of_an_older_version_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = stored(tmp_path, "metadata")
     record = json.loads((folder / RECORD_FILE).read_text())
     del record["scale"]
-    record["budget_s"] = 1800.0
+    record |= {"budget_s": 1800.0, "status": "finished", "took_s": 90.5}
     record["steps"][0] |= {"command": None, "left_out": "the budget has no room", "error": None}
+    record["steps"][1] |= {"session": "../../elsewhere", "took_s": 80.5, "answers": []}
     (folder / RECORD_FILE).write_text(json.dumps(record))
     assert run(["experiments", "--report", str(folder)]) == 0
-    assert "E1 Crash recovery with many tables</a>: not measured yet." in (folder / SUITE_PAGE).read_text()
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "E1 Crash recovery with many tables: not measured yet." in shown
+    assert "E2 information_schema with many tables: 7 published effects" in shown, "its session is beside the folder"
 
 
 @pytest.mark.parametrize(
     ("record", "code", "message"),
     [
         (None, 2, "there are no experiments in"),
-        ('{"format": 2}', 1, "newer version"),
+        (f'{{"format": {STORED_FORMAT + 1}}}', 1, "newer version"),
         ('{"format": 1}', 1, "is damaged"),
     ],
 )
@@ -538,16 +604,10 @@ def test_a_record_that_cannot_be_read(
     assert message in capsys.readouterr().err
 
 
-def test_sessions_are_read_only_from_beside_the_record(tmp_path: Path) -> None:
-    folder = stored(tmp_path / "results", "metadata")
-    (tmp_path / "results" / "20261121T200000Z-metadata").rename(tmp_path / "elsewhere")
-    found = read_suite(folder)
-    save_suite(replace(found, steps=tuple(replace(one, session="../../elsewhere") for one in found.steps)), folder)
-    write_suite_reports(folder)
-    assert "there is no session in" in words(folder / SUITE_MARKDOWN)
-
-
-def test_texts_from_outside_never_become_markup(tmp_path: Path) -> None:
-    folder = stored(tmp_path, "metadata", text=HOSTILE)
-    check_page((folder / SUITE_PAGE).read_text())
-    assert "<script" not in (folder / SUITE_MARKDOWN).read_text().split("```")[0].lower()
+def test_the_record_has_the_commands_only(tmp_path: Path) -> None:
+    folder = stored(tmp_path)
+    found = json.loads((folder / RECORD_FILE).read_text())
+    assert found.keys() == {"format", "command", "started_at", "scale", "versions", "steps", "tool_version"}
+    assert found["steps"][1] == {"name": "metadata", "command": "recovery metadata --runs 3"}
+    record = SuiteRun.read(folder).record
+    assert record == suite_record(*record.steps)

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
+from math import log
+from typing import Any, get_args
 
 import pytest
 from at_work import NEW, OLD, interference, metadata, table_cache
-from everything import everything
+from everything import HOSTILE, everything
+from html_page import check_page
+from pydantic import TypeAdapter, ValidationError
 from runs import with_parts
 
-from recovery.cli.suite_published import (
+from recovery.analysis.statistics import PRECISION_FACTOR
+from recovery.experiments import find_experiment
+from recovery.model import Session, Verdict
+from recovery.report.claims import (
     FEW_RUNS,
     Answer,
     Claim,
     ClaimVerdict,
+    Comparison,
+    DirectionClaim,
+    LevelClaim,
     Publication,
+    RangeClaim,
+    RatioClaim,
+    UnknownClaim,
     answer_claims,
     cell_pairs,
     claim_facts,
-    publications,
 )
-from recovery.experiments import find_experiment
-from recovery.model import Session, Verdict
+from recovery.report.html import page
+from recovery.report.markdown import table_lines
+from recovery.report.published import find_publication, publications, published_tables
+from recovery.report.tables import PUBLISHED, all_tables
 
 SESSION = interference(caches=("400",))
-POLLED = Claim(
-    what="the loop",
-    one={"version": "5.7", "poll": "on", "table_open_cache": "least"},
-    other={"poll": "off"},
-    ratio=0.83,
-)
+LOOP: dict[str, Any] = {
+    "what": "the loop",
+    "cell": {"version": "5.7", "poll": "on", "table_open_cache": "least"},
+    "base": {"poll": "off"},
+}
+POLLED = RatioClaim(**LOOP, ratio=0.83)
 
 
 def answer_of(claim: Claim, session: Session) -> Answer:
@@ -41,7 +56,9 @@ def answer_of(claim: Claim, session: Session) -> Answer:
 
 
 def published_answers(name: str, session: Session) -> tuple[Answer, ...]:
-    return answer_claims(next(one for one in publications() if one.name == name), session)
+    publication = find_publication(name)
+    assert publication is not None
+    return answer_claims(publication, session)
 
 
 def with_figures(*figures: float) -> Session:
@@ -55,40 +72,56 @@ def with_figures(*figures: float) -> Session:
     return replace(SESSION, runs=tuple(runs))
 
 
-def test_every_publication_has_its_scenario_and_one_form_of_each_claim() -> None:
-    for one in publications():
-        assert find_experiment(one.name).name == one.name
-        assert all(len(figure.values) == len(one.versions) for figure in one.figure)
-        for claim in one.claim:
-            forms = (claim.published, claim.direction, claim.level)
-            assert sum(form is not None for form in forms) == 1, claim.what
+def test_every_publication_has_its_experiment_and_its_figures() -> None:
+    assert tuple(publication.name for publication in publications()) == PUBLISHED
+    for publication in publications():
+        assert find_experiment(publication.name).name == publication.name
+        assert all(len(row.values) == len(publication.versions) for row in publication.figure)
+        for claim in publication.claim:
             assert set(claim.needs) <= {"cpus", "tables", "rows", "memory_bytes"}
+    kinds = {claim.kind for publication in publications() for claim in publication.claim}
+    assert len(kinds) == len(get_args(get_args(Claim)[0])), "each kind is used"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind = 'ratio'\nratio = 1.7\ncell = {}",
+        "kind = 'ratio'\nlevel = 1.7\ncell = {}\nbase = {}",
+        "kind = 'direction'\ndirection = 'either'\ncell = {}\nbase = {}",
+        "ratio = 1.7\ncell = {}\nbase = {}",
+    ],
+    ids=["no base", "the figure of another kind", "no direction", "no kind"],
+)
+def test_a_claim_has_what_its_kind_has(text: str) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Claim).validate_python(tomllib.loads(f"what = 'x'\n{text}"))
 
 
 @pytest.mark.parametrize(
     ("figures", "claim", "verdict", "note"),
     [
-        ((83, 83.5, 82.5), {}, ClaimVerdict.HOLDS, ""),
-        ((60, 60.5, 59.5), {}, ClaimVerdict.HOLDS, "stronger than published"),
-        ((95, 95.5, 94.5), {}, ClaimVerdict.WEAKER, ""),
-        ((100, 101, 99.5), {}, ClaimVerdict.NOT, "no significant difference"),
-        ((150, 151, 149), {}, ClaimVerdict.OPPOSITE, ""),
-        ((60, 100, 115), {}, ClaimVerdict.INCONCLUSIVE, "both the published effect and no difference"),
-        ((99, 100, 101), {"ratio": 1.0}, ClaimVerdict.HOLDS, ""),
-        ((97, 97.1, 97.2), {"ratio": 1.0}, ClaimVerdict.HOLDS, ""),
-        ((83, 83.5, 82.5), {"ratio": 1.0}, ClaimVerdict.NOT, "is significant"),
-        ((60, 100, 140), {"ratio": 1.0}, ClaimVerdict.INCONCLUSIVE, "could hide a difference"),
-        ((180, 181, 179), {"ratio": 1.7, "at_least": True}, ClaimVerdict.HOLDS, ""),
-        ((150, 151, 149), {"ratio": 1.7, "at_least": True}, ClaimVerdict.WEAKER, ""),
-        ((127, 127.5, 126.5), {"ratio": 1.25, "up_to": 1.3}, ClaimVerdict.HOLDS, ""),
-        ((80, 80.5, 79.5), {"ratio": None, "direction": "less"}, ClaimVerdict.HOLDS, ""),
-        ((120, 121, 119), {"ratio": None, "direction": "less"}, ClaimVerdict.OPPOSITE, ""),
+        ((83, 83.5, 82.5), POLLED, ClaimVerdict.HOLDS, ""),
+        ((60, 60.5, 59.5), POLLED, ClaimVerdict.HOLDS, "stronger than published"),
+        ((95, 95.5, 94.5), POLLED, ClaimVerdict.WEAKER, ""),
+        ((100, 101, 99.5), POLLED, ClaimVerdict.NOT, "no significant difference"),
+        ((150, 151, 149), POLLED, ClaimVerdict.OPPOSITE, ""),
+        ((60, 100, 115), POLLED, ClaimVerdict.INCONCLUSIVE, "both the published effect and no difference"),
+        ((99, 100, 101), RatioClaim(**LOOP, ratio=1.0), ClaimVerdict.HOLDS, ""),
+        ((97, 97.1, 97.2), RatioClaim(**LOOP, ratio=1.0), ClaimVerdict.HOLDS, ""),
+        ((83, 83.5, 82.5), RatioClaim(**LOOP, ratio=1.0), ClaimVerdict.NOT, "is significant"),
+        ((60, 100, 140), RatioClaim(**LOOP, ratio=1.0), ClaimVerdict.INCONCLUSIVE, "could hide a difference"),
+        ((180, 181, 179), RatioClaim(**LOOP, ratio=1.7, at_least=True), ClaimVerdict.HOLDS, ""),
+        ((150, 151, 149), RatioClaim(**LOOP, ratio=1.7, at_least=True), ClaimVerdict.WEAKER, ""),
+        ((127, 127.5, 126.5), RangeClaim(**LOOP, least=1.25, most=1.3), ClaimVerdict.HOLDS, ""),
+        ((80, 80.5, 79.5), DirectionClaim(**LOOP, direction="less"), ClaimVerdict.HOLDS, ""),
+        ((120, 121, 119), DirectionClaim(**LOOP, direction="less"), ClaimVerdict.OPPOSITE, ""),
     ],
 )
 def test_the_verdict_follows_from_the_figures(
-    figures: tuple[float, ...], claim: dict[str, object], verdict: ClaimVerdict, note: str
+    figures: tuple[float, ...], claim: Comparison, verdict: ClaimVerdict, note: str
 ) -> None:
-    answer = answer_of(replace(POLLED, **claim), with_figures(*figures))  # type: ignore[arg-type]
+    answer = answer_of(claim, with_figures(*figures))
     assert answer.verdict is verdict
     assert note in answer.note if note else not answer.note
     assert answer.measured == OLD
@@ -99,7 +132,7 @@ def test_the_verdict_follows_from_the_figures(
 
 
 def test_a_claim_without_a_published_figure_is_only_compared() -> None:
-    answer = answer_of(replace(POLLED, ratio=None, direction="either"), interference())
+    answer = answer_of(UnknownClaim(**LOOP), interference())
     assert (answer.verdict, answer.note) == (ClaimVerdict.COMPARED, "significant")
     assert answer.ours_text == "0.83"
     assert answer.interval_text.startswith("0.8")
@@ -147,18 +180,18 @@ def test_the_resources_of_a_server_are_limited_by_the_settings() -> None:
 
 @pytest.mark.parametrize(("wanted", "variant"), [("least", "400-on"), ("most", "20000-on")])
 def test_least_and_most_are_the_extremes_of_what_was_measured(wanted: str, variant: str) -> None:
-    (pair,) = cell_pairs(interference(), replace(POLLED, one={**POLLED.one, "table_open_cache": wanted}))
-    assert pair.one == (OLD, variant)
-    assert pair.other == (OLD, variant.replace("on", "off"))
+    claim = replace(POLLED, cell={**POLLED.cell, "table_open_cache": wanted})
+    assert list(cell_pairs(interference(), claim)) == [((OLD, variant), (OLD, variant.replace("on", "off")))]
 
 
 def test_each_version_and_cell_that_a_claim_leaves_open_has_an_answer() -> None:
     found = [answer for answer in published_answers("table-cache", table_cache()) if "one table:" in answer.what]
     assert [answer.measured for answer in found] == [OLD, NEW]
     assert all(answer.ours and answer.ours > 1 for answer in found)
-    found = [one for one in published_answers("interference", interference()) if one.what.startswith("5.7: queries/s")]
-    assert [one.measured for one in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
-    assert [one.verdict for one in found] == [ClaimVerdict.HOLDS, ClaimVerdict.WEAKER, ClaimVerdict.NOT]
+    answers = published_answers("interference", interference())
+    found = [answer for answer in answers if answer.what.startswith("5.7: queries/s")]
+    assert [answer.measured for answer in found] == [f"{OLD}, table_open_cache={cache}" for cache in (400, 4000, 20000)]
+    assert [answer.verdict for answer in found] == [ClaimVerdict.HOLDS, ClaimVerdict.WEAKER, ClaimVerdict.NOT]
 
 
 def test_unmeasured_versions_are_left_out_and_unmeasured_cells_reported() -> None:
@@ -167,7 +200,7 @@ def test_unmeasured_versions_are_left_out_and_unmeasured_cells_reported() -> Non
     assert by_what["Q1: seconds of 5.7 over 8.0"].measured == f"{OLD} over {NEW}"
     assert by_what["Q1: seconds of 5.7 over 8.0"].verdict is ClaimVerdict.HOLDS
     unmeasured = by_what["creating tables by one client: seconds of 8.0 over 5.7"]
-    assert (unmeasured.verdict, unmeasured.note) == (ClaimVerdict.NOT_MEASURED, "not part of this scale")
+    assert (unmeasured.verdict, unmeasured.note) == (ClaimVerdict.NOT_MEASURED, "not part of this session")
     alone = replace(session, versions=(NEW,))
     assert {answer.what for answer in published_answers("metadata", alone)} == {
         "dump in 8.0: seconds of default locking over --skip-lock-tables"
@@ -197,9 +230,9 @@ def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
     runs = (
         with_parts(run, verdict=Verdict.MEASURED, tablespaces_opened=opened, tables_found=200) for run in session.runs
     )
-    claim = Claim(
+    claim = LevelClaim(
         what="opened", figure="tablespaces_opened", each_table=True, level=1.0, within=0.02, unit="of all",
-        one={"version": OLD, "variant": session.variants[0]}, needs=needs, why="few",
+        cell={"version": OLD, "variant": session.variants[0]}, needs=needs, why="few",
     )  # fmt: skip
     answer = answer_of(claim, replace(session, runs=tuple(runs)))
     assert answer.verdict is verdict
@@ -209,65 +242,122 @@ def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
         assert (answer.ours_text, answer.published_text) == ("10 % of all", "100 % of all")
 
 
+def test_intervals_of_sessions_with_a_precision_are_wider() -> None:
+    plain = answer_of(POLLED, session := with_figures(80, 84, 85)).interval
+    wide = answer_of(POLLED, replace(session, settings={**session.settings, "precision": 2.0})).interval
+    assert plain is not None
+    assert wide is not None
+    assert log_width(wide) == pytest.approx(PRECISION_FACTOR * log_width(plain))
+
+
+def log_width(interval: tuple[float, float]) -> float:
+    return log(interval[1] / interval[0])
+
+
+# --- The tables in the report of a session
+
+
+def test_the_report_shows_what_was_published_beside_what_was_measured() -> None:
+    claims, figures, publication, limits = published_tables(SESSION)
+    assert claims.headers == ("what", "servers here", "verdict", "published", "here", "95 % interval", "note")
+    first, *_ = claims.rows
+    assert first[:5] == ("5.7: queries/s with the loop over without", OLD, "holds", "0.83", "0.83")
+    assert ("queries/s without the loop", "46,320", "-") in figures.rows
+    assert ("host", "12 CPUs, 12 GB") in publication.rows
+    assert "the published host had 12 CPUs, here there were 4" in limits.rows[0][0]
+    assert set(published_tables(SESSION)) <= set(all_tables(SESSION))
+
+
+def test_answers_without_enough_runs_share_a_note() -> None:
+    claims, *_ = published_tables(interference(caches=("400",), runs=1))
+    assert [note for note in claims.notes if FEW_RUNS in note] == [f"Note 1: {FEW_RUNS}."]
+    assert any(row[4].startswith("1,300 load misses/s against") for row in claims.rows)
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        replace(SESSION, scenario="clean-start"),
+        replace(SESSION, versions=("9.7.4",)),
+        replace(SESSION, runs=tuple(replace(run, verdict=Verdict.VOID) for run in SESSION.runs)),
+    ],
+    ids=["another experiment", "another version", "nothing measured"],
+)
+def test_without_a_measured_claim_the_report_shows_no_publication(session: Session) -> None:
+    titles = {table.title for table in all_tables(session)}
+    assert not titles & {table.title for table in published_tables(SESSION)}
+
+
+def test_texts_from_outside_never_become_markup() -> None:
+    named = {OLD: f"5.7.{HOSTILE}", NEW: NEW}
+    runs = tuple(replace(run, version=named[run.version]) for run in SESSION.runs)
+    session = replace(SESSION, versions=tuple(named.values()), runs=runs)
+    claims, *_ = published_tables(session)
+    assert HOSTILE in claims.rows[0][1]
+    check_page(page.render(session))
+    assert "<script" not in "".join(table_lines(claims)).lower()
+
+
 # --- Means of zero, which have no ratio
 
-MISSES = Claim(
-    what="misses",
-    figure="table_open_cache_misses_per_s",
-    one={"version": "5.7", "poll": "on", "table_open_cache": "400"},
-    other={"poll": "off"},
-    direction="more",
-)
+MISSED: dict[str, Any] = {
+    "what": "misses",
+    "figure": "table_open_cache_misses_per_s",
+    "cell": {"version": "5.7", "poll": "on", "table_open_cache": "400"},
+    "base": {"poll": "off"},
+}
+MORE = DirectionClaim(**MISSED, direction="more")
+LESS = DirectionClaim(**MISSED, direction="less")
 MANY = (28_000.0, 28_500.0, 27_000.0)
 NONE = (0.0, 0.0, 0.0)
 
 
-def misses(without: tuple[float, ...], with_it: tuple[float, ...], **claim: object) -> Answer:
+def misses(without: tuple[float, ...], with_it: tuple[float, ...], claim: Comparison) -> Answer:
     session = interference(caches=("400",), runs=len(without))
     polled = {variant: cell["poll"] == "on" for variant, cell in session.cells.items()}
     runs = (
-        replace(run, metrics={str(MISSES.figure): (with_it if polled[run.variant] else without)[run.repeat - 1]})
+        replace(run, metrics={MISSED["figure"]: (with_it if polled[run.variant] else without)[run.repeat - 1]})
         for run in session.runs
     )
-    return answer_of(replace(MISSES, **claim), replace(session, runs=tuple(runs)))  # type: ignore[arg-type]
+    return answer_of(claim, replace(session, runs=tuple(runs)))
 
 
 @pytest.mark.parametrize(
-    ("without", "with_it", "direction", "verdict", "shown"),
+    ("without", "with_it", "claim", "verdict", "shown"),
     [
-        (NONE, MANY, "more", ClaimVerdict.HOLDS, "27,833 misses/s against 0"),
-        (NONE, (1.0, 900.0, 40_000.0), "more", ClaimVerdict.HOLDS, "13,634 misses/s against 0"),
-        (NONE, MANY, "less", ClaimVerdict.OPPOSITE, "27,833 misses/s against 0"),
-        (MANY, NONE, "less", ClaimVerdict.HOLDS, "0 misses/s against 27,833"),
-        (MANY, NONE, "more", ClaimVerdict.OPPOSITE, "0 misses/s against 27,833"),
-        (NONE, NONE, "more", ClaimVerdict.NOT, "0 misses/s against 0"),
-        (NONE, (0.0, 0.2, 0.0), "more", ClaimVerdict.INCONCLUSIVE, "0.067 misses/s against 0"),
-        ((0.0, 0.6, 0.0), MANY, "more", ClaimVerdict.HOLDS, "27,833 misses/s against 0.20"),
-        (MANY, MANY, "more", ClaimVerdict.NOT, "1.00"),
+        (NONE, MANY, MORE, ClaimVerdict.HOLDS, "27,833 misses/s against 0"),
+        (NONE, (1.0, 900.0, 40_000.0), MORE, ClaimVerdict.HOLDS, "13,634 misses/s against 0"),
+        (NONE, MANY, LESS, ClaimVerdict.OPPOSITE, "27,833 misses/s against 0"),
+        (MANY, NONE, LESS, ClaimVerdict.HOLDS, "0 misses/s against 27,833"),
+        (MANY, NONE, MORE, ClaimVerdict.OPPOSITE, "0 misses/s against 27,833"),
+        (NONE, NONE, MORE, ClaimVerdict.NOT, "0 misses/s against 0"),
+        (NONE, (0.0, 0.2, 0.0), MORE, ClaimVerdict.INCONCLUSIVE, "0.067 misses/s against 0"),
+        ((0.0, 0.6, 0.0), MANY, MORE, ClaimVerdict.HOLDS, "27,833 misses/s against 0.20"),
+        (MANY, MANY, MORE, ClaimVerdict.NOT, "1.00"),
     ],
 )
 def test_a_direction_is_judged_by_the_means_if_one_of_them_is_zero(
-    without: tuple[float, ...], with_it: tuple[float, ...], direction: str, verdict: ClaimVerdict, shown: str
+    without: tuple[float, ...], with_it: tuple[float, ...], claim: DirectionClaim, verdict: ClaimVerdict, shown: str
 ) -> None:
-    answer = misses(without, with_it, direction=direction)
+    answer = misses(without, with_it, claim)
     assert (answer.verdict, answer.ours_text) == (verdict, shown)
     if 0.0 in (sum(without), sum(with_it)):
         assert (answer.ours, answer.is_ratio, answer.measured) == (None, False, OLD)
-        assert answer.published_text == direction
+        assert answer.published_text == claim.direction
 
 
 @pytest.mark.parametrize(
     ("without", "with_it", "claim", "note"),
     [
-        ((0.0,), (28_000.0,), {}, FEW_RUNS),
-        (NONE, NONE, {"needs": {"cpus": 64}}, ""),
-        (NONE, MANY, {"direction": None, "ratio": 2.0}, "a mean of zero has no ratio"),
+        ((0.0,), (28_000.0,), MORE, FEW_RUNS),
+        (NONE, NONE, replace(MORE, needs={"cpus": 64}), ""),
+        (NONE, MANY, RatioClaim(**MISSED, ratio=2.0), "a mean of zero has no ratio"),
     ],
     ids=["one run", "the scale is too small", "a published ratio"],
 )
 def test_a_mean_of_zero_is_inconclusive(
-    without: tuple[float, ...], with_it: tuple[float, ...], claim: dict[str, object], note: str
+    without: tuple[float, ...], with_it: tuple[float, ...], claim: Comparison, note: str
 ) -> None:
-    answer = misses(without, with_it, **claim)
+    answer = misses(without, with_it, claim)
     assert answer.verdict is ClaimVerdict.INCONCLUSIVE
     assert note in answer.note

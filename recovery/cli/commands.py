@@ -16,7 +16,7 @@ from recovery.experiments import EXPERIMENTS, find_experiment
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, with one report."),
+    "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, one after the other."),
     "resume": (MEASURE, "measure:resume", "Resume a session that ended early."),
     "fleet": (MEASURE, "fleet:fleet", "Measure on many hosts with Ansible, and compare them."),
     "sessions": (INSPECT, "report:sessions", "List the stored sessions."),

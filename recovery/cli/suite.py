@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
+from pydantic import TypeAdapter
 from rich.console import Console
 
+from recovery.analysis.summary import Summary, summarise
 from recovery.cli.measure import confirm_commands
 from recovery.cli.options import (
     BY_NAME,
@@ -28,29 +29,29 @@ from recovery.cli.options import (
 from recovery.cli.output import STANDARD_OUTPUT, escaped_text, print_line, write_json
 from recovery.cli.plan_text import announce, raise_if_missing
 from recovery.cli.settings import BUDGET_HINT, CONFIG_FILE
-from recovery.cli.suite_published import publication_names, publications
-from recovery.cli.suite_report import (
-    RECORD_FILE,
-    SUITE_PAGE,
-    experiment_sections,
-    load_results,
-    read_suite,
-    write_suite_reports,
-)
 from recovery.cli.suite_run import (
+    FORMAT,
+    INTERRUPTED,
     Caps,
+    Pending,
     Say,
+    StepResult,
+    SuiteRecord,
     SuiteRequest,
-    SuiteRunner,
-    begin_suite,
+    SuiteRun,
     fetch_prerequisites,
+    publication_names,
     requested_versions,
     session_requests,
 )
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK
-from recovery.linux.files import read_stored_text
-from recovery.report.console import ReportConsole, print_tables
+from recovery.model import Status
+from recovery.report.claims import Answer, Publication
+from recovery.report.console import ReportConsole
+from recovery.report.html.page import PAGE
+from recovery.report.published import publications
+from recovery.report.write import write_reports
 from recovery.session.engine import locate_servers
 from recovery.session.estimate import duration_text
 from recovery.session.option_checks import check_options_offline, known_releases
@@ -93,7 +94,7 @@ def _refuse_budget(context: click.Context, parameter: click.Parameter, value: st
 @click.command(
     "experiments",
     params=[
-        *(click_option(one) for one in (*_OWN_OPTIONS, *_SHARED_OPTIONS, *_UNREPEATED_OPTIONS)),
+        *(click_option(option) for option in (*_OWN_OPTIONS, *_SHARED_OPTIONS, *_UNREPEATED_OPTIONS)),
         click.Option(["--budget"], hidden=True, expose_value=False, callback=_refuse_budget),
     ],
 )
@@ -101,8 +102,8 @@ def _refuse_budget(context: click.Context, parameter: click.Parameter, value: st
 def experiments(context: click.Context, /, **given: Any) -> int:
     """What was published about MySQL's crash recovery, dictionary, table cache and InnoDB, and does it reproduce here?
 
-    Each experiment is a session of its own in --results. A page in a folder next to them links the sessions and shows
-    the published figures beside those of this host. --scale quick takes about 10 minutes on two CPUs and measures
+    The commands of five experiments run one after the other. Each is a session of its own in --results, and its report
+    shows the published figures beside those of this host. --scale quick takes about 10 minutes on two CPUs and measures
     everything once; standard takes about two hours and gives intervals; published takes a day or more."""
     refuse_unused_variables(os.environ, context.command)
     _refuse_unknown_settings(context)
@@ -113,17 +114,13 @@ def experiments(context: click.Context, /, **given: Any) -> int:
             print_line(line, err=True)
 
     if given["again"] is not None:
-        folder = given["again"].absolute()
-        write_suite_reports(folder)
-        _show_results(folder, given["json_to"])
-        say(f"written to {folder}; open its {SUITE_PAGE}")
-        return 0
+        return _write_reports_again(SuiteRun.read(given["again"].absolute()), given["json_to"])
     if given["resume"] is not None:
-        runner = SuiteRunner.resume(given["resume"].absolute())
-        confirm_commands(runner.pending_commands(), yes=bool(given["yes"]))
-        if pending := runner.pending():
-            fetch_prerequisites([one.request for one in pending.values()], say)
-        return _run(runner, say, quiet=quiet, json_to=given["json_to"])
+        run = SuiteRun.resume(given["resume"].absolute())
+        confirm_commands(run.pending_commands(), yes=bool(given["yes"]))
+        if missing := run.pending():
+            fetch_prerequisites([pending.request for pending in missing.values()], say)
+        return _measure(run, missing, say, quiet=quiet, json_to=given["json_to"])
     suite = _suite_request(given)
     requests = session_requests(suite)
     command = _command_to_repeat(suite, given)
@@ -135,21 +132,31 @@ def experiments(context: click.Context, /, **given: Any) -> int:
         return 0
     announce(requests, say, yes=bool(given["yes"]))
     fetch_prerequisites(requests, say)
-    runner = begin_suite(command, suite, requests, requests[0].results)
-    return _run(runner, say, quiet=quiet, json_to=given["json_to"])
+    all_of_them = {request.scenario: Pending(request) for request in requests}
+    return _measure(SuiteRun.begin(command, suite, requests), all_of_them, say, quiet=quiet, json_to=given["json_to"])
 
 
-def _run(runner: SuiteRunner, say: Say, *, quiet: bool, json_to: str | None) -> int:
+def _measure(run: SuiteRun, missing: Mapping[str, Pending], say: Say, *, quiet: bool, json_to: str | None) -> int:
     # Every session prints its results, and only JSON may be on standard output.
     output = redirect_stdout(sys.stderr) if json_to == STANDARD_OUTPUT else nullcontext()
     try:
         with output:
-            return runner.run(say, quiet=quiet)
+            run.measure(missing, say, quiet=quiet)
     finally:
-        _show_results(runner.folder, json_to)
-        say(f"stored in {runner.folder}; open its {SUITE_PAGE}")
-        if runner.record.status in ("interrupted", "aborted"):
-            say(f"`recovery experiments --resume {shlex.quote(str(runner.folder))}` measures what is missing")
+        results = run.results()
+        _show(run.record, results, json_to)
+        if any(result.is_missing for result in results):
+            say(f"`recovery experiments --resume {shlex.quote(str(run.folder))}` measures what is missing")
+    return 0 if _status(results) == Status.FINISHED else 1
+
+
+def _write_reports_again(run: SuiteRun, json_to: str | None) -> int:
+    results = run.results()
+    for result in results:
+        if result.stored is not None:
+            write_reports(result.stored.folder, result.stored.session)
+    _show(run.record, results, json_to)
+    return 0
 
 
 def _refuse_unknown_settings(context: click.Context) -> None:
@@ -157,7 +164,7 @@ def _refuse_unknown_settings(context: click.Context) -> None:
     known = {parameter.name for parameter in context.command.params}
     for name in context.default_map or {}:
         if name not in known:
-            called = next((one.name for one in SETTINGS if one.key == name), name)
+            called = next((setting.name for setting in SETTINGS if setting.key == name), name)
             raise UsageError(
                 f"'{called}' in {CONFIG_FILE} does not apply to {context.command.name}",
                 f"remove it there, or name another file in {PREFIX}CONFIG",
@@ -192,7 +199,7 @@ def _command_to_repeat(suite: SuiteRequest, given: dict[str, Any]) -> str:
 
 def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Console) -> None:
     """Prints the plan of a dry run."""
-    labels = {one.name: f"{one.label} {one.title}" for one in publications()}
+    headings = {publication.name: publication.heading for publication in publications()}
     notes: dict[str, None] = {}
     for request in requests:
         check_options_offline(request, known_releases(request), lambda note: notes.setdefault(note.strip()))
@@ -205,7 +212,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
         *notes,
     ]
     for request, plan in zip(requests, plans, strict=True):
-        lines += ["", f"{labels[request.scenario]}: about {duration_text(plan.seconds)}", f"  $ {request.command}"]
+        lines += ["", f"{headings[request.scenario]}: about {duration_text(plan.seconds)}", f"  $ {request.command}"]
     lines += [
         "",
         "Times are rough: rates seen on a 2-core machine, not measured here; what is already built is faster.",
@@ -215,15 +222,47 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     raise_if_missing(locate_servers(requests[0], lambda _: None))
 
 
-def _show_results(folder: Path, json_to: str | None) -> None:
+# --- The results of a run
+
+_PUBLICATION = TypeAdapter(Publication)
+_ANSWERS = TypeAdapter(tuple[Answer, ...])
+_SUMMARIES = TypeAdapter(tuple[Summary, ...])
+
+
+def _show(record: SuiteRecord, results: Sequence[StepResult], json_to: str | None) -> None:
+    """Prints one line for each experiment, and where the reports are; or all of it as JSON."""
     if json_to != STANDARD_OUTPUT:
-        _print_answers(folder, ReportConsole())
-    write_json(json_to, read_stored_text(folder / RECORD_FILE))
+        console = ReportConsole()
+        for result in results:
+            console.print(escaped_text(result.summary))
+        reports = [result.stored.folder / PAGE for result in results if result.stored is not None]
+        for line in ("reports:", *(f"  {path}" for path in reports)) if reports else ():
+            console.print(escaped_text(line), soft_wrap=True)
+    if json_to is not None:
+        head = {"format": FORMAT, **asdict(record), "status": _status(results)}
+        write_json(json_to, {**head, "steps": [_step_as_json(result) for result in results]})
 
 
-def _print_answers(folder: Path, console: Console) -> None:
-    """Prints the short answer to each question, and the tables, to standard output."""
-    sections = experiment_sections(load_results(read_suite(folder), folder))
-    for section in sections:
-        console.print(escaped_text(section.summary))
-    print_tables((table for section in sections if section.link for table in section.tables), console)
+def _status(results: Sequence[StepResult]) -> str:
+    """Returns `failed` if an experiment failed or none was measured, `interrupted` if one is still to be measured, and
+    otherwise `finished`."""
+    if any(result.is_missing and result.error in (None, INTERRUPTED) for result in results):
+        return Status.INTERRUPTED.value
+    is_failed = any(result.error for result in results) or not any(result.stored for result in results)
+    return "failed" if is_failed else Status.FINISHED.value
+
+
+def _step_as_json(result: StepResult) -> dict[str, Any]:
+    """Returns what was published about an experiment, and what follows from its session."""
+    summaries = (
+        () if result.session is None else tuple(filter(lambda summary: summary.count, summarise(result.session)))
+    )
+    return {
+        **asdict(result.step),
+        "session": None if result.stored is None else result.stored.folder.name,
+        "error": result.error,
+        "summary": result.summary,
+        "published": _PUBLICATION.dump_python(result.publication, mode="json"),
+        "answers": _ANSWERS.dump_python(result.answers, mode="json"),
+        "measures": _SUMMARIES.dump_python(summaries, mode="json"),
+    }

@@ -1,16 +1,21 @@
-"""The requests of the published experiments, and their run one after the other.
+"""The commands of the published experiments, and their run one after the other.
 
-Each experiment is a session in the same process, and is requested with the options of its own command."""
+Each experiment is a session in the same process, and is requested with the options of its own command. All that is
+stored about the run itself is the list of its commands. What has been measured is seen from the sessions."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
+from recovery import __version__
 from recovery.analysis.compare import incomplete_reason
 from recovery.builds import catalog
 from recovery.builds.packages import provide_tool
@@ -21,30 +26,27 @@ from recovery.cli.measure import (
     request_to_resume,
     run_and_show,
 )
-from recovery.cli.parse import newest_session_folder
-from recovery.cli.suite_published import publication_names, publications
-from recovery.cli.suite_report import (
-    RECORD_FILE,
-    ExperimentRecord,
-    SuiteRecord,
-    create_suite_folder,
-    read_suite,
-    save_suite,
-    session_folder,
-    write_suite_reports,
-)
 from recovery.cli.values import split_versions
 from recovery.errors import InterruptedByUserError, OptionConflictError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.linux.files import why_not_trusted
+from recovery.linux.files import (
+    new_folder,
+    read_stored,
+    sync_folder,
+    why_not_trusted,
+    write_atomically,
+)
 from recovery.linux.locks import host_lock
 from recovery.linux.privileges import refuse_steps
+from recovery.model import Session, Status
+from recovery.report.claims import Answer, Publication, answer_claims
+from recovery.report.published import find_publication, publications, short_answer
 from recovery.session.engine import choose_engine, resolve_builds
 from recovery.session.option_checks import check_options
 from recovery.session.prepare import check_combined_space, plan_session
 from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, sweep_results
-from recovery.storage.sessions import load_session
+from recovery.storage.sessions import load_session, session_names, writing_results
 
 Say = Callable[[str], None]
 
@@ -55,6 +57,10 @@ DEFAULT_VERSIONS = ("5.7.22", "8.0.31")
 _MANY_TABLES = ("crash-recovery", "metadata", "interference")
 """Experiments that the cap on tables applies to."""
 _MAX_PUBLISHED_BUILD = 10_000
+
+
+def publication_names() -> tuple[str, ...]:
+    return tuple(publication.name for publication in publications())
 
 
 @dataclass(frozen=True)
@@ -144,19 +150,98 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
                 provide_tool(name, offline=requests[0].offline, say=say)
 
 
-# --- Running the experiments
+# --- The list of commands (experiments.json)
+
+RECORD_FILE = "experiments.json"
+FORMAT = 1
+"""Format of the list of commands, and of the results as JSON."""
+INTERRUPTED = "it was interrupted"
+_FOLDER_SUFFIX = "-experiments"
 
 
-def begin_suite(command: str, suite: SuiteRequest, requests: Sequence[Request], results: Path) -> SuiteRunner:
-    """Returns the runner of a new run, whose folder it creates in `results`."""
-    record = SuiteRecord(
-        command=command,
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        scale=suite.scale,
-        versions=suite.versions,
-        steps=tuple(ExperimentRecord(name=request.scenario, command=request.command) for request in requests),
-    )
-    return SuiteRunner(record, create_suite_folder(results))
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One of the experiments of a run."""
+
+    name: str
+    command: str | None = None
+    """Command that measures it. None in records of older versions, which left some experiments out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteRecord:
+    """What is stored about a run of `recovery experiments`, so that it can be resumed."""
+
+    command: str
+    started_at: str
+    scale: str = ""
+    """Empty in records of older versions."""
+    versions: tuple[str, ...]
+    steps: tuple[Step, ...]
+    tool_version: str = __version__
+
+
+_SUITE_RECORD = TypeAdapter(SuiteRecord)
+
+
+def save_record(record: SuiteRecord, folder: Path) -> None:
+    text = json.dumps({"format": FORMAT, **asdict(record)}, indent=2, ensure_ascii=False) + "\n"
+    with writing_results(folder):
+        write_atomically(folder / RECORD_FILE, text.encode("utf-8", errors="replace"))
+
+
+def _create_folder(results: Path) -> Path:
+    """Creates the folder of a new run in `results`, named by the current time, and returns its path."""
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}{_FOLDER_SUFFIX}"
+    with writing_results(results):
+        results.mkdir(parents=True, exist_ok=True)
+        folder = new_folder(results, name)
+        sync_folder(results)
+    return folder
+
+
+# --- The run
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What came of one experiment."""
+
+    publication: Publication
+    step: Step
+    stored: Unfinished | None
+    """Its session, which may be complete."""
+    error: str | None = None
+    """Why it ended early, or why not all of its runs count."""
+
+    @property
+    def session(self) -> Session | None:
+        return None if self.stored is None else self.stored.session
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether `--resume` would measure something."""
+        return self.step.command is not None and (self.stored is None or not self.stored.has_ended)
+
+    @cached_property
+    def answers(self) -> tuple[Answer, ...]:
+        return () if self.session is None else answer_claims(self.publication, self.session)
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one line."""
+        return " ".join((f"{self.publication.heading}:", *self._outcome()))
+
+    def _outcome(self) -> Iterator[str]:
+        session, error = self.session, (self.error or "").rstrip(".")
+        if session is None:
+            yield f"not measured: {error}." if error else "not measured yet."
+            return
+        yield short_answer(self.answers)
+        if error:
+            yield f"{'Not all of it counts' if session.status == Status.FINISHED else 'It ended early'}: {error}."
+        elif session.status != Status.FINISHED:
+            yield f"This session is {session.status}: {len(session.runs)} of {session.planned_runs} runs had ended."
 
 
 @dataclass(frozen=True)
@@ -167,109 +252,117 @@ class Pending:
     left: Unfinished | None = None
 
 
-class SuiteRunner:
-    """Runs the experiments and keeps the record of the run up to date.
-
-    The record is written after each experiment, and the reports are written even if the run ends early."""
+class SuiteRun:
+    """A run of the experiments, with its folder in the results folder of their sessions."""
 
     def __init__(self, record: SuiteRecord, folder: Path) -> None:
         self.record = record
         self.folder = folder
+        self._errors: dict[str, str] = {}
+        """Why an experiment was not measured, by its name."""
 
     @classmethod
-    def resume(cls, folder: Path) -> SuiteRunner:
-        """Returns the runner of a stored run. Raises UsageError if another user may have written its record."""
-        # The record names the commands to run, so it must be trusted.
+    def begin(cls, command: str, suite: SuiteRequest, requests: Sequence[Request]) -> SuiteRun:
+        """Stores the commands of a new run in a folder of its own."""
+        record = SuiteRecord(
+            command=command,
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            scale=suite.scale,
+            versions=suite.versions,
+            steps=tuple(Step(name=request.scenario, command=request.command) for request in requests),
+        )
+        run = cls(record, _create_folder(requests[0].results))
+        save_record(record, run.folder)
+        return run
+
+    @classmethod
+    def read(cls, folder: Path) -> SuiteRun:
+        """Returns a stored run. Raises UsageError if the folder has none."""
+        path = folder / RECORD_FILE
+        if not path.is_file():
+            raise UsageError(f"there are no experiments in {folder}", f"name a folder that has {RECORD_FILE}")
+        return cls(read_stored(path, _SUITE_RECORD), folder)
+
+    @classmethod
+    def resume(cls, folder: Path) -> SuiteRun:
+        """Returns a stored run. Raises UsageError if another user may have written its commands."""
         if why := why_not_trusted(folder / RECORD_FILE):
             raise UsageError(f"{folder} cannot be resumed: {why}", "see who may write there, or measure again")
         sweep_results(folder.parent)
-        record, newest = read_suite(folder), newest_session_folder(folder.parent)
-        # Names begin with the time at which the folder was created.
-        if newest is not None and newest.name.partition("-")[0] >= folder.name.partition("-")[0]:
-            # If the tool was killed, the session that it measured is not in the record yet.
-            command = load_session(newest).command
-            for step in record.steps:
-                if step.session is None and step.command == command:
-                    record = record.with_step(replace(step, session=newest.name))
-        return cls(record, folder)
+        return cls.read(folder)
 
-    def _incomplete(self) -> Iterator[tuple[ExperimentRecord, Unfinished | None]]:
-        """Yields the steps that are not complete, with the session to resume if one was begun.
+    def results(self) -> tuple[StepResult, ...]:
+        """Returns what came of the experiments, in their order."""
+        found = ((find_publication(step.name), step) for step in self.record.steps)
+        return tuple(self._result(publication, step) for publication, step in found if publication is not None)
 
-        A session that has been resumed by itself may be complete by now; the record is then corrected."""
-        for step in self.record.steps:
-            if step.session is None:
-                yield step, None
-                continue
-            place = session_folder(step.session, self.folder)
-            left = Unfinished(place, load_session(place))
-            if left.has_ended:
-                self.record = self.record.with_step(replace(step, error=incomplete_reason(left.session)))
-                continue
-            check_not_running(left)
-            yield step, left
+    def _result(self, publication: Publication, step: Step) -> StepResult:
+        stored, error = self._stored_session(step), self._errors.get(step.name)
+        if stored is not None and stored.session.status == Status.FINISHED:
+            error = error or incomplete_reason(stored.session)
+        return StepResult(publication, step, stored, error)
+
+    def _stored_session(self, step: Step) -> Unfinished | None:
+        """Returns the first session of the step's command since the run began; None if there is none.
+
+        Names of folders begin with the time at which they were created. A damaged session is skipped."""
+        results, began = self.folder.parent, _time_of(self.folder.name)
+        for name in session_names(results):
+            if _time_of(name) >= began and f"-{step.name}" in name:
+                with suppress(RecoveryError):
+                    session = load_session(results / name)
+                    if session.command == step.command:
+                        return Unfinished(results / name, session)
+        return None
 
     def pending_commands(self) -> tuple[tuple[str, str], ...]:
-        """Returns the stored commands of what is not complete, each with the name of its session."""
-        found = (
-            (step.command if left is None else left.plan().command, step.name) for step, left in self._incomplete()
-        )
-        return tuple((command, name) for command, name in found if command is not None)
+        """Returns the stored commands of what is missing, each with the name of its session or experiment.
+
+        Raises HostUnfitError if one of the sessions still runs."""
+        commands = []
+        for result in self.results():
+            if result.is_missing and result.stored is not None:
+                check_not_running(result.stored)
+                commands.append((result.stored.plan().command, result.step.name))
+            elif result.is_missing:
+                commands.append((str(result.step.command), result.step.name))
+        return tuple(commands)
 
     def pending(self) -> dict[str, Pending]:
-        """Returns the sessions that are not complete, by the name of their experiment."""
-        found = {}
-        for step, left in self._incomplete():
-            if left is not None:
-                found[step.name] = Pending(request_to_resume(left), left)
-            elif step.command is not None:
-                request = request_from_command(step.command, step.name)
-                found[step.name] = Pending(replace(request, results=self.folder.parent))
-        return found
+        """Returns what is missing, by the name of the experiment."""
+        return {result.step.name: self._pending(result) for result in self.results() if result.is_missing}
 
-    def run(self, say: Say, *, quiet: bool) -> int:
-        """Runs the experiments that are missing and returns the exit code: 1 if one of all failed, otherwise 0."""
-        pending = self.pending()
-        began_s, before_s, status = time.monotonic(), self.record.took_s or 0.0, "aborted"
-        self._save(replace(self.record, status="running"))
-        try:
-            for number, step in enumerate(self.record.steps, 1):
-                if step.name in pending:
-                    label = next(f"{one.label} {one.title}" for one in publications() if one.name == step.name)
-                    say(f"experiment {number} of {len(self.record.steps)}: {label}")
-                    self._measure(step, pending[step.name], say, quiet=quiet)
-            failed = any(one.error for one in self.record.steps) or not any(one.session for one in self.record.steps)
-            status = "failed" if failed else "finished"
-        except BaseException as ended:
-            if isinstance(ended, KeyboardInterrupt | InterruptedByUserError):
-                status = "interrupted"
-            raise
-        finally:
-            took_s = round(before_s + time.monotonic() - began_s, 1)
-            self._save(replace(self.record, status=status, took_s=took_s))
-            write_suite_reports(self.folder)
-        return 0 if status == "finished" else 1
+    def _pending(self, result: StepResult) -> Pending:
+        if result.stored is not None:
+            return Pending(request_to_resume(result.stored), result.stored)
+        command = str(result.step.command)
+        request = request_from_command(command, result.step.name)
+        # The session is found by its command later, which this version of the tool may spell otherwise.
+        return Pending(replace(request, results=self.folder.parent, command=command))
 
-    def _save(self, record: SuiteRecord) -> None:
-        self.record = record
-        save_suite(record, self.folder)
+    def measure(self, pending: Mapping[str, Pending], say: Say, *, quiet: bool) -> None:
+        """Measures what is pending. An experiment that fails does not stop the others; an interrupt does."""
+        for number, step in enumerate(self.record.steps, 1):
+            if step.name in pending:
+                publication = find_publication(step.name)
+                title = step.name if publication is None else publication.heading
+                say(f"experiment {number} of {len(self.record.steps)}: {title}")
+                self._measure(step.name, pending[step.name], say, quiet=quiet)
 
-    def _measure(self, step: ExperimentRecord, one: Pending, say: Say, *, quiet: bool) -> None:
-        """Runs one experiment and records it. An interrupt is recorded and raised again."""
-        began_s = time.monotonic()
-        ended = run_and_show(one.request, Shown(quiet=quiet, yes=True), one.left)
-        failure, error = ended.error, None
-        if isinstance(failure, KeyboardInterrupt | InterruptedByUserError):
-            error = "it was interrupted"
-        elif isinstance(failure, RecoveryError | OSError):
-            error = failure.message if isinstance(failure, RecoveryError) else str(failure)
-            failure = None
-        elif ended.session is not None:
-            error = incomplete_reason(ended.session)
-        session = step.session or (ended.folder.name if ended.folder else None)
-        took_s = round((step.took_s or 0.0) + time.monotonic() - began_s, 1)
-        self._save(self.record.with_step(replace(step, session=session, took_s=took_s, error=error)))
-        if failure is not None:
-            raise failure
+    def _measure(self, name: str, pending: Pending, say: Say, *, quiet: bool) -> None:
+        ended = run_and_show(pending.request, Shown(quiet=quiet, yes=True), pending.left)
+        error = ended.error
+        if isinstance(error, KeyboardInterrupt | InterruptedByUserError):
+            self._errors[name] = INTERRUPTED
+        elif isinstance(error, RecoveryError | OSError):
+            self._errors[name] = error.message if isinstance(error, RecoveryError) else str(error)
+            say(f"{name}: {self._errors[name]}")
+            return
         if error is not None:
-            say(f"{step.name}: {error}")
+            raise error
+        if ended.session is not None and (reason := incomplete_reason(ended.session)) is not None:
+            say(f"{name}: {reason}")
+
+
+def _time_of(folder_name: str) -> str:
+    return folder_name.partition("-")[0]

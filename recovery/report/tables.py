@@ -17,6 +17,8 @@ from recovery.model import Run, Session, Table, metric
 
 _MAX_TERMINAL_RUNS = 24
 """A terminal shows the table of runs up to this number."""
+PUBLISHED = ("crash-recovery", "metadata", "interference", "table-cache", "write-scaling")
+"""Experiments that repeat a publication, in the order of published.toml."""
 Needs = Callable[[Session], bool]
 
 
@@ -61,6 +63,10 @@ def _measured(*names: str) -> Needs:
 def _is_about(name: str) -> Needs:
     """Needs a session with this main metric."""
     return lambda session: session.figure == name
+
+
+def _was_published(session: Session) -> bool:
+    return session.scenario in PUBLISHED
 
 
 def _has_curves(session: Session) -> bool:
@@ -156,6 +162,7 @@ SECTIONS = (
             Source("metric_tables:axis_tables", _unlike(is_compared), only_on_page=True),
         ),
     ),
+    Section("published", "Published and here", tables=(Source("published:published_tables", _was_published),)),
     Section("growth", "Growth", tables=(Source("startup_tables:scale_tables", _has_curves),)),
     Section(
         "phases", "Phases of the start",

@@ -12,8 +12,6 @@ from browser import chromium
 from everything import FOLDED, HOSTILE, everything, growing, with_in_every_text
 from runs import with_parts
 from sessions import left_out
-from suite_runs import SESSIONS
-from suite_runs import stored as stored_experiments
 
 from recovery.analysis.stacks import Folded, folded_text
 from recovery.model import Session
@@ -32,6 +30,7 @@ STORED = {
     "scale": "2026-11-21-scale",
     "layouts": "2026-11-21-layouts",
     "stacks": "2026-11-21-stacks",
+    "interference": "2026-11-26-experiments-interference",
     "write-scaling": "2026-11-26-write-scaling",
     "definitions": "2026-11-22-crash-matrix-definitions",
 }
@@ -62,7 +61,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> dict
     own = {"everything": everything(), "near": growing(100_000), "far": growing(1_000_000), "hostile": hostile}
     for name, session in own.items():
         found[name] = _kept(folder / name, session)
-    found["experiments"] = stored_experiments(folder / "all", *SESSIONS) / "index.html"
     return found
 
 
@@ -75,7 +73,7 @@ def _kept(folder: Path, session: Session) -> Path:
     return folder / PAGE
 
 
-every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile", "experiments"])
+every_page = pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "hostile"])
 
 
 def opened(page: chromium.Page, path: Path, *, width: int = 1280, dark: bool = False, unfold: bool = True) -> None:
@@ -91,7 +89,7 @@ def test_a_page_draws_its_charts_fetches_nothing_and_logs_no_error(
 ) -> None:
     opened(page, pages[name])
     charts = page.run("view.charts()")
-    assert len(charts) >= 2 or name == "experiments", "a page of tables"
+    assert len(charts) >= 2
     assert all(chart["width"] > 300 and chart["height"] > 50 and chart["drawn"] > 3 for chart in charts), charts
     assert [event["request"]["url"] for event in page.events("Network.requestWillBeSent")] == [pages[name].as_uri()]
     assert [event["entry"]["text"] for event in page.events("Log.entryAdded")] == []
@@ -108,7 +106,7 @@ def test_a_page_fits_its_window(page: chromium.Page, pages: dict[str, Path], nam
         assert page.run("view.overlaps()") == []
 
 
-@pytest.mark.parametrize("name", [*STORED, "everything", "near", "far", "experiments"])
+@pytest.mark.parametrize("name", [*STORED, "everything", "near", "far"])
 def test_nothing_is_cut_on_a_phone(page: chromium.Page, pages: dict[str, Path], name: str) -> None:
     opened(page, pages[name], width=390)
     assert page.run("view.cut(390)") == []

@@ -23,6 +23,7 @@ from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checke
 from recovery.linux.files import template_dir
 from recovery.model import Finding, Session, Table, Verdict
 from recovery.report import fmt
+from recovery.report.claims import ClaimVerdict
 from recovery.report.html.advice import Advice, advice
 from recovery.report.html.parts import (
     Chart,
@@ -273,6 +274,10 @@ _BADGES = {
     HOLDS: "good",
     OPENS_ONLY: "doubtful",
     FAILS: "bad",
+    ClaimVerdict.WEAKER.value: "doubtful",
+    ClaimVerdict.NOT.value: "bad",
+    ClaimVerdict.OPPOSITE.value: "bad",
+    ClaimVerdict.INCONCLUSIVE.value: "doubtful",
 }
 """CSS class of a table cell that is a verdict, which adds a colour to the word."""
 
