@@ -20,6 +20,7 @@ import docker
 import pytest
 from checkout import copy_checkout
 from loopback import ALONE, NOBODY, quiet
+from runs import flat_run
 from sessions import need_limits, why_not_limited
 
 from recovery.builds import image_build, image_list
@@ -98,7 +99,7 @@ def call(script: Path, here: Path, settings: None) -> Called:
 
 def newest(here: Path) -> dict[str, Any]:
     report: dict[str, Any] = json.loads((here / "results/latest/report.json").read_text())
-    return report
+    return {**report, "runs": list(map(flat_run, report["runs"]))}
 
 
 def left(client: docker.DockerClient) -> list[str]:

@@ -21,7 +21,7 @@ from rich.console import Console
 from fuzzing.target import FIXTURES, Target, temporary_folder
 from recovery.analysis.compare import compare, worse_pairs
 from recovery.errors import RecoveryError
-from recovery.model import Run, Session
+from recovery.model import Session
 from recovery.report import console
 from recovery.report.compare import comparison_tables
 from recovery.report.exports import FORMATS, render_as
@@ -36,7 +36,7 @@ from recovery.storage.sessions import REPORT_FILE, STACKS_FOLDER, load_session
 _PARTS = (REPORT_FILE, "runs/007.json", f"{STACKS_FOLDER}/one.folded")
 _KEPT = ("2026-11-21-scale", "2026-11-22-interference")
 """Sessions over several numbers of tables, and of servers under load."""
-_FEW, _LOOKS = 6, 12
+_FEW = 6
 _ODD: tuple[object, ...] = (
     None, True, False, 0, -1, 1, 2, 7, 1e18, 2**63, -(2**63), 10**29, 10**400, 0.5, -0.0, 1e-29, 1e-300, 1e29, 1e300,
     float("nan"), float("inf"), "", " ", "0", "nan", "inf", "1e999", "9" * 400, "off", "on", "1", "16k", "/", "..", ".",
@@ -124,27 +124,27 @@ def small(stored: Mapping[str, Any]) -> dict[str, Any]:
         "cells": {name: cell for name, cell in stored.get("cells", {}).items() if name in names},
         "runs": [_small_run(run) for run in runs],
     }
-    return {"format": FORMAT, **kept}
+    return {"format": stored["format"], **kept}
 
 
 def _small_run(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What was not taken is left out."""
-    kept = {field.name: run[field.name] for field in fields(Run) if run.get(field.name)}
-    for name in ("chains", "hottest", "waits", "beside"):
-        kept |= {name: kept[name][:2]} if name in kept else {}
-    if "timeline" in kept:
-        kept["timeline"] = {name: column[:_FEW] for name, column in kept["timeline"].items()}
-    if "watched" in kept:
-        series = [{**one, "values": one["values"][:_LOOKS]} for one in kept["watched"]["series"][:3]]
-        kept["watched"] = {"at_s": kept["watched"]["at_s"][:_LOOKS], "series": series}
+    """A run of either format with short lists. What was not taken is left out."""
+    kept: dict[str, Any] = _shortened({name: value for name, value in run.items() if value})
     return kept
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shortened(inner) for name, inner in value.items()}
+    return [_shortened(inner) for inner in value[:_FEW]] if isinstance(value, list) else value
 
 
 def _seeds() -> Iterator[bytes]:
     for report in _stored_reports():
         stored = small(json.loads(report))
         yield _as_bytes(stored)
-        first = {"format": FORMAT, **stored["runs"][0], "number": 7, "stacks": _PARTS[2]}
+        stacks = {"file": _PARTS[2]} if stored["format"] == FORMAT else _PARTS[2]
+        first = {"format": stored["format"], **stored["runs"][0], "number": 7, "stacks": stacks}
         yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs import flat_run
 from schema_check import complaints
 
 from recovery.cli.bundle import make_bundle
@@ -78,7 +79,7 @@ def test_the_text_for_the_tracker_has_the_lines_of_the_log(measured: Measured) -
 
 
 def test_host_activity_is_stored_up_to_the_first_answer(measured: Measured) -> None:
-    for one in measured.report["runs"]:
+    for one in map(flat_run, measured.report["runs"]):
         assert one["verdict"] == "measured", one["reason"]
         assert one["around"]["seconds"] > 0
         timeline = one["timeline"]

@@ -48,8 +48,8 @@ def test_stacks_by_each_program(program: str, at: list[str], tmp_path: Path) -> 
     assert (timed["verdict"], timed["sampled_by"], timed["chains"]) == ("measured", None, [])
     assert (sampled["verdict"], sampled["sampled_by"]) == ("sampled", program)
     assert sampled["samples"] >= 1
-    (summary,) = report["summaries"]
-    assert (summary["count"], summary["mean_s"]) == (1, timed["startup_s"])
+    summary = report["summaries"][0]
+    assert (summary["name"], summary["count"], summary["mean"]) == ("startup_s", 1, timed["startup_s"])
 
     assert {phase for phase, *_ in folded} <= {phase["name"] for phase in sampled["phases"]}
     assert all(chain["samples"] <= chain["of"] <= sampled["samples"] for chain in sampled["chains"])

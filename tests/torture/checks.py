@@ -77,7 +77,7 @@ def unfinished(results: Path, *, was_resumed: bool) -> str | None:
     if [run.number for run in session.runs] != list(range(1, RUNS + 1)) or session.planned_runs != RUNS:
         return f"it has the runs {[run.number for run in session.runs]} of {session.planned_runs}"
     stored = json.loads((found[0] / REPORT_FILE).read_text(encoding="utf-8"))
-    means = [one["count"] for one in stored.get("measures", stored["summaries"])]
+    means = [summary["count"] for summary in stored["summaries"] if summary["name"] == session.figure]
     if sum(means) != RUNS:
         return f"its means are of {means} runs"
     if was_resumed and not any("it was resumed at" in note for note in session.notes):
