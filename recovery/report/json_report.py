@@ -4,15 +4,12 @@ The schema is generated from the types in `model.py` and their docstrings."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
-import textwrap
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from recovery import __version__, model
 from recovery.analysis.growth import stored_fits
@@ -168,22 +165,15 @@ def schema_text() -> str:
 
 
 def field_descriptions(noun: type) -> dict[str, str]:
-    """Returns the docstring of each field of a dataclass, including the fields of its base classes."""
+    """Returns the docstring of each field of a dataclass, including the fields of its base classes, as pydantic reads
+    them."""
     found: dict[str, str] = {}
-    for one in reversed(noun.__mro__[:-1]):
-        found |= dict(_own_field_descriptions(one))
+    for base in reversed(noun.__mro__[:-1]):
+        base.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[attr-defined]
+        for name, described in TypeAdapter(base).json_schema().get("properties", {}).items():
+            if "description" in described and name in base.__annotations__:
+                found[name] = " ".join(described["description"].split())
     return found
-
-
-def _own_field_descriptions(noun: type) -> Iterator[tuple[str, str]]:
-    """Yields the name and the docstring of each field that the class itself declares."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(noun))).body
-    assert isinstance(tree, ast.ClassDef)
-    for field, below in zip(tree.body, tree.body[1:], strict=False):
-        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
-            continue
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-            yield field.target.id, " ".join(below.value.value.split())
 
 
 def _remove_titles(part: dict[str, Any]) -> None:
