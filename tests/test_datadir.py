@@ -23,13 +23,14 @@ from otherusers import done_in_child
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.linux import locks
-from recovery.linux.files import TableFiles, allocated_bytes
+from recovery.linux.files import allocated_bytes
 from recovery.model import Build, Flavor, Layout, Schema, Version
 from recovery.mysqld import read_floor
 from recovery.mysqld.bootstrap import create_key_folder
 from recovery.mysqld.datadir import DataDir, DataDirs, State, check_intact, disposable_copy
 from recovery.mysqld.options import KEY_FILE
 from recovery.mysqld.redo_log import checkpoint_lsn, modified_since, parse_page_bytes
+from recovery.mysqld.table_files import TableFiles
 
 KEY = "5.7.22-discovery-3-0123abcd"
 BUILD = Build(Version(Flavor.MYSQL, (5, 7, 22)), Path("/m"), Path("/b"), "f" * 64, "catalog")

@@ -16,7 +16,6 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import file_opens
 from recovery.linux.file_opens import OpenTrace
 from recovery.linux.files import (
-    TableFiles,
     clone_or_copy,
     copy_atomically,
     data_extents,
@@ -26,10 +25,10 @@ from recovery.linux.files import (
     read_limited,
     read_stored,
     rename_to_free_name,
-    table_files,
     walk_files,
 )
 from recovery.model import Layout, Schema
+from recovery.mysqld.table_files import TableFiles, table_files
 
 
 def test_a_copy_is_whole_or_not_there(tmp_path: Path) -> None:
@@ -177,6 +176,10 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
     return str(request.param)
 
 
+def trace_tables(*folders: Path, name: str | None = None) -> OpenTrace:
+    return OpenTrace(folders, TableFiles(folders, name).holds)
+
+
 def open_in_child(*files: Path, read: bool = False, again_after: OpenTrace | None = None) -> int:
     """Open files in a child process, and return its process id. The first file is opened again once the trace has taken
     the events of all: until then the kernel may merge the two."""
@@ -207,7 +210,7 @@ def test_every_open_of_a_table_file_is_counted(means: str, folders: tuple[Path, 
     elsewhere.touch()
     files = [folders[0] / "table_1.ibd", folders[1] / "table_1.ibd", folders[0] / "table_2.ibd"]
     began_s = time.monotonic()
-    with OpenTrace(TableFiles(folders)) as trace:
+    with trace_tables(*folders) as trace:
         pid = open_in_child(*files, folders[0] / "db.opt", elsewhere, again_after=trace)
         found = trace.of(pid)
     assert found.files == {"one/table_1.ibd", "one/table_2.ibd", "two/table_1.ibd"}
@@ -219,7 +222,7 @@ def test_every_open_of_a_table_file_is_counted(means: str, folders: tuple[Path, 
 
 
 def test_files_that_are_read_are_counted_apart(means: str, folders: tuple[Path, ...]) -> None:
-    with OpenTrace(TableFiles(folders)) as trace, OpenTrace(TableFiles(folders[:1], "table_1.ibd")) as only_one:
+    with trace_tables(*folders) as trace, trace_tables(folders[0], name="table_1.ibd") as only_one:
         pid = open_in_child(folders[0] / "table_1.ibd", folders[1] / "table_2.ibd", read=True)
         found = trace.of(pid)
         later = open_in_child(folders[0] / "table_3.ibd")
@@ -231,7 +234,7 @@ def test_files_that_are_read_are_counted_apart(means: str, folders: tuple[Path, 
 
 def test_opens_of_other_processes_are_not_counted(folders: tuple[Path, ...], tmp_path: Path) -> None:
     need_fanotify(tmp_path)
-    with OpenTrace(TableFiles(folders)) as trace:
+    with trace_tables(*folders) as trace:
         open_in_child(folders[0] / "table_7.ibd")
         pid = open_in_child(folders[0] / "table_8.ibd")
         assert trace.of(pid).files == {"one/table_8.ibd"}
@@ -242,7 +245,7 @@ def test_the_end_of_a_trace_fetches_what_the_kernel_has_queued(
 ) -> None:
     monkeypatch.setattr(file_opens, "_FETCH_S", 3600.0)
     files = sorted(file for folder in folders for file in folder.glob("*.ibd"))
-    with OpenTrace(TableFiles(folders)) as trace:
+    with trace_tables(*folders) as trace:
         found = trace.of(open_in_child(*files, read=True))
         assert len(trace._fetched) < len(files) / 2, "no thread wakes for each event"
     assert found.count == len(found.files) == len(found.read) == len(files)
@@ -255,7 +258,7 @@ def test_events_that_the_kernel_lost_are_an_error(
     queue = tmp_path / "max_queued_events"
     queue.write_text("16384\n")
     monkeypatch.setattr(file_opens, "_QUEUE", queue)
-    source = file_opens._ByInotify(TableFiles(folders))
+    source = file_opens._ByInotify(folders, TableFiles(folders).holds)
     overflow = b"\xff\xff\xff\xff" + (0x4000).to_bytes(4, "little") + bytes(8)
     try:
         with pytest.raises(HostUnfitError, match=r"more files .* \(16384\)"):
@@ -265,7 +268,7 @@ def test_events_that_the_kernel_lost_are_an_error(
 
 
 def test_events_that_could_not_be_written_are_an_error(folders: tuple[Path, ...]) -> None:
-    trace = OpenTrace(TableFiles(folders))
+    trace = trace_tables(*folders)
     trace._spool.close()
     trace._spool = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115  # closed with the trace
     with trace:

@@ -15,7 +15,6 @@ from otherusers import as_user, needs_root
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.linux import files, page_cache
-from recovery.linux.files import table_files
 from recovery.linux.page_cache import (
     CacheDropper,
     CacheKind,
@@ -27,6 +26,7 @@ from recovery.linux.page_cache import (
 )
 from recovery.linux.storage import device_of
 from recovery.model import Layout, Schema
+from recovery.mysqld.table_files import make_tables_cold, resident_share, table_files
 
 pytestmark = pytest.mark.alone  # others empty the cache as well
 PAGE = 16384
@@ -105,13 +105,13 @@ def test_caches_are_flushed_without_a_proof(folder: Path) -> None:
 def test_a_file_counts_as_cached_with_its_first_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = table_files(folder, Schema(40))
     page_cache.make_cold(folder, None)
-    assert page_cache.resident_share(folder, tables) == 0
+    assert resident_share(folder, tables) == 0
     for number in range(10):
         os.pread(fd := os.open(folder / f"discovery/table_{number}.ibd", os.O_RDONLY), PAGE, 0)
         os.close(fd)
-    assert page_cache.resident_share(folder, tables) == 10 / 41, "of the tables' files, one of which is a hole"
+    assert resident_share(folder, tables) == 10 / 41, "of the tables' files, one of which is a hole"
     monkeypatch.setattr(page_cache, "device_of", lambda path: replace(device_of(path), filesystem="zfs"))
-    assert page_cache.resident_share(folder, tables) is None, "it has a cache of its own"
+    assert resident_share(folder, tables) is None, "it has a cache of its own"
 
 
 def test_mincore_and_cachestat_agree(folder: Path) -> None:
@@ -150,7 +150,7 @@ TABLES = Schema(40)
 @pytest.mark.parametrize("dropper", DROPPERS)
 def test_tables_and_dictionary_are_cold_together(folder: Path, dropper: CacheDropper | None) -> None:
     write(folder / "mysql.ibd", 2 * MIB)
-    proof = page_cache.make_tables_cold(folder, table_files(folder, TABLES), dropper)
+    proof = make_tables_cold(folder, table_files(folder, TABLES), dropper)
     assert (proof.resident_bytes, proof.means) == (0, cold_method(dropper))
 
 
@@ -167,18 +167,18 @@ def test_a_warm_dictionary_voids_the_trial_however_large_the_tables(folder: Path
         file.truncate(1 << 32)
     tables = table_files(folder, replace(TABLES, layout=layout))
     with locked(folder / name, 2 * MIB), pytest.raises(TrialVoidError, match=r"2,097,152 of .* of the dictionary in"):
-        page_cache.make_tables_cold(folder, tables, None)
+        make_tables_cold(folder, tables, None)
 
 
 def test_warm_tables_void_the_trial(folder: Path) -> None:
     with locked(folder / "discovery/warm.ibd", 32 * MIB), pytest.raises(TrialVoidError, match="33,554,432 of"):
-        page_cache.make_tables_cold(folder, table_files(folder, TABLES), None)
+        make_tables_cold(folder, table_files(folder, TABLES), None)
 
 
 @pytest.mark.parametrize("name", ["ib_logfile0", "#innodb_redo/#ib_redo7", "ibtmp1"])
 def test_redo_log_and_temporary_tables_may_be_warm(folder: Path, name: str) -> None:
     with locked(folder / name, 32 * MIB):
-        assert page_cache.make_tables_cold(folder, table_files(folder, TABLES), None).resident_bytes == 0
+        assert make_tables_cold(folder, table_files(folder, TABLES), None).resident_bytes == 0
 
 
 def test_memory_cannot_be_made_cold() -> None:

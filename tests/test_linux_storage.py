@@ -43,6 +43,7 @@ from recovery.linux.storage import (
     storage_errors,
 )
 from recovery.model import Layout, Schema, parse_version
+from recovery.mysqld.table_files import kept_table_files
 from recovery.workload.build import BuildInterruptedError
 
 # --- The device
@@ -273,13 +274,13 @@ def test_some_kept_tables_are_read_rather_than_a_new_file(tmp_path: Path, monkey
     for number in range(200):
         (schema / f"table_{number}.ibd").write_bytes(b"x" * 16384)
     os.sync()
-    assert read_benchmark._reread_kept_files(tmp_path) is None, "one in a hundred is too few"
+    assert read_benchmark._reread_kept_files(kept_table_files(tmp_path)) is None, "one in a hundred is too few"
     monkeypatch.setattr(read_benchmark, "_ONE_FILE_IN", 2)
     monkeypatch.setattr(read_benchmark, "_MAX_S", 600.0)
-    found = read_benchmark._reread_kept_files(tmp_path)
+    found = read_benchmark._reread_kept_files(kept_table_files(tmp_path))
     assert found is not None
     assert (found.over, found.blocks) == ("tables' files kept here", 100)
-    assert read_benchmark._reread_kept_files(tmp_path / "not" / "there") is None
+    assert read_benchmark._reread_kept_files(kept_table_files(tmp_path / "not" / "there")) is None
 
 
 def test_the_doctor_explains_blocks_that_are_read_faster_again() -> None:

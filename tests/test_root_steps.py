@@ -21,11 +21,11 @@ from recovery.linux import cleanup, file_opens, host_facts
 from recovery.linux.cgroups import controller_settings
 from recovery.linux.docker_engine import DockerCacheDropper
 from recovery.linux.file_opens import OpenTrace
-from recovery.linux.files import table_files
 from recovery.linux.loop_device import loop_disk, why_no_power_cut
 from recovery.linux.page_cache import CacheKind, direct_cache_dropper, make_cold
 from recovery.linux.privileges import EVERY_STEP, NO_STEPS, RootStep, is_refused, refuse_steps, refused_steps
 from recovery.model import Limits, Schema
+from recovery.mysqld.table_files import table_files
 
 ROOT = Path(__file__).parent.parent
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root could take the step")
@@ -151,7 +151,7 @@ def test_opens_are_traced_by_inotify(tmp_path: Path) -> None:
             file_opens.open_fanotify(tmp_path)
         assert caught.value.errno == errno.EPERM
         assert "refused" in str(host_facts.fanotify_refused(tmp_path))
-        with OpenTrace(table_files(tmp_path, Schema(1))) as trace:
+        with OpenTrace([tmp_path / "discovery"], table_files(tmp_path, Schema(1)).holds) as trace:
             (tmp_path / "discovery" / "table_1.ibd").read_text()
             opens = trace.of(os.getpid())
     assert opens.means == "inotify"

@@ -43,6 +43,7 @@ from recovery.linux.procfs import machine_facts, read_number
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
 from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
 from recovery.model import DEFAULT_TABLES, Limits, Schema, Version, parse_version
+from recovery.mysqld.table_files import kept_table_files
 from recovery.profiling.samplers import why_unusable
 
 
@@ -436,7 +437,7 @@ def doctor(
     largest = max(likes, key=lambda version: estimate_space(version, Schema(count)).bytes)
     folder = (data or default_data_dir()).absolute()
     with refuse_steps(refused_steps(unprivileged=unprivileged)):
-        tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT)
+        tried = NOT_PROBED if no_probe else probe_reads(folder, FULL_EFFORT, kept_table_files(folder))
         found = examine(folder, tables=count, version=largest, stackers=why_unusable(), tried=tried)
         checks = [{"subject": subject, **asdict(check)} for subject in found for check in found[subject]]
         # On EC2 the facts are asked for over the network.

@@ -24,15 +24,13 @@ from recovery.analysis.effective_options import same_effective_options
 from recovery.builds.packages import Tool
 from recovery.errors import RecoveryError, ServerFailedError, ServerKilledError, TrialVoidError, UsageError
 from recovery.experiments.before_start import run_before_start
-from recovery.linux.files import TableFiles, data_extents, open_for_reading, sync_on_exit, table_files, walk_files
+from recovery.linux.files import data_extents, open_for_reading, sync_on_exit, walk_files
 from recovery.linux.page_cache import (
     CacheDropper,
     flush_caches,
     make_cold,
-    make_tables_cold,
     measure_residency,
     prove_cold,
-    resident_share,
 )
 from recovery.linux.storage import device_of
 from recovery.model import (
@@ -60,6 +58,7 @@ from recovery.mysqld.options import (
 )
 from recovery.mysqld.phases import with_traced_check
 from recovery.mysqld.server import Server, StartCompanion
+from recovery.mysqld.table_files import TableFiles, make_tables_cold, resident_share, table_files
 from recovery.workload.first_queries import NamedQueries, first_queries
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
 
@@ -252,7 +251,7 @@ class OpenedFilesTracer:
         from recovery.linux.file_opens import OpenTrace
 
         self._before = self._last_end
-        with OpenTrace(self._files) as trace:
+        with OpenTrace(self._files.folders, self._files.holds) as trace:
             measured = start()
             server = process()
             opens = self._opens = trace.of(server.pid)

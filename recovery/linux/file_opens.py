@@ -1,5 +1,5 @@
-"""Traces which of the tables' files a server opens and reads while it starts. Events are collected during the start and
-evaluated afterwards."""
+"""Traces which files in some folders a process opens and reads. Events are collected meanwhile and evaluated
+afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import struct
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from inotify_simple import INotify, parse_events
 from inotify_simple import flags as inotify_flags
 
 from recovery.errors import HostUnfitError
-from recovery.linux.files import TableFiles, last_error
+from recovery.linux.files import last_error
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 
 # --- fanotify
@@ -123,15 +123,15 @@ class _ByFanotify:
 
     means = "fanotify"
 
-    def __init__(self, files: TableFiles) -> None:
-        self._files = files
-        self._names = {folder_handle(folder): folder.name for folder in files.folders}
-        self.fd = open_fanotify(files.folders[0])
+    def __init__(self, folders: Sequence[Path], is_traced: Callable[[str], bool]) -> None:
+        self._is_traced = is_traced
+        self._names = {folder_handle(folder): folder.name for folder in folders}
+        self.fd = open_fanotify(folders[0])
 
     def touched(self, raw: bytes) -> Iterator[tuple[int, int, str]]:
         """Yields process, event mask and file of each event."""
         for process, how, folder, name in parse_fanotify_events(raw):
-            if folder in self._names and self._files.holds(file := os.fsdecode(name)):
+            if folder in self._names and self._is_traced(file := os.fsdecode(name)):
                 yield process, how, f"{self._names[folder]}/{file}"
 
     def close(self) -> None:
@@ -144,14 +144,14 @@ class _ByInotify:
 
     means = "inotify"
 
-    def __init__(self, files: TableFiles) -> None:
-        self._files = files
+    def __init__(self, folders: Sequence[Path], is_traced: Callable[[str], bool]) -> None:
+        self._is_traced = is_traced
         self._inotify = INotify(nonblocking=True)
         self.fd = self._inotify.fileno()
         try:
             self._names = {
                 self._inotify.add_watch(folder, inotify_flags.OPEN | inotify_flags.ACCESS): folder.name
-                for folder in files.folders
+                for folder in folders
             }
         except OSError:
             self.close()
@@ -165,19 +165,19 @@ class _ByInotify:
                     f"more files were opened at once than the kernel's event queue holds ({queue})",
                     "trace as root, or raise fs.inotify.max_queued_events (sysctl)",
                 )
-            if self._files.holds(event.name):
+            if self._is_traced(event.name):
                 yield None, event.mask, f"{self._names[event.wd]}/{event.name}"
 
     def close(self) -> None:
         self._inotify.close()
 
 
-def _open_source(files: TableFiles) -> _ByFanotify | _ByInotify:
+def _open_source(folders: Sequence[Path], is_traced: Callable[[str], bool]) -> _ByFanotify | _ByInotify:
     try:
-        return _ByFanotify(files)
+        return _ByFanotify(folders, is_traced)
     except OSError:  # no CAP_SYS_ADMIN, or a filesystem without file handles
         try:
-            return _ByInotify(files)
+            return _ByInotify(folders, is_traced)
         except OSError as error:
             raise HostUnfitError(
                 f"what a server opens cannot be traced here: {error.strerror}",
@@ -186,13 +186,14 @@ def _open_source(files: TableFiles) -> _ByFanotify | _ByInotify:
 
 
 class OpenTrace:
-    """Traces opens and reads from its entry to its exit.
+    """Traces opens and reads of files in the folders, from its entry to its exit. `is_traced` says of a file's name
+    whether it counts.
 
     A thread copies the kernel's queue to a file. Nothing is decoded before the end: work that can be postponed must not
     run during a timed start."""
 
-    def __init__(self, files: TableFiles) -> None:
-        self._source = _open_source(files)
+    def __init__(self, folders: Sequence[Path], is_traced: Callable[[str], bool]) -> None:
+        self._source = _open_source(folders, is_traced)
         try:
             self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__
         except OSError:

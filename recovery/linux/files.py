@@ -1,5 +1,5 @@
 """Contains the file operations that the whole tool uses: trust checks, atomic writes, stored JSON, the
-tool's own folders, walks over large trees, and the tables' files."""
+tool's own folders, and walks over large trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from io import BufferedReader
 from itertools import islice
@@ -27,7 +26,6 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
 import platformdirs
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.model import SYSTEM_SCHEMAS, Layout, Schema
 
 if TYPE_CHECKING:  # most commands read no stored file, and completion must be fast
     from pydantic import TypeAdapter
@@ -648,59 +646,3 @@ def _remove_below(folder_fd: int, entry: os.DirEntry[str]) -> None:
     with open_descriptor(entry.name, _FOLDER_FLAGS, dir_fd=folder_fd) as below_fd:
         _empty(below_fd)
     os.rmdir(entry.name, dir_fd=folder_fd)
-
-
-# --- The tables' files in a data directory
-
-ALL_TABLES = "all_tables.ibd"
-"""File name of the general tablespace in templates/layouts.sql.j2. The server requires it next to its own
-tablespaces."""
-_ENDING = ".ibd"
-_OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
-_UNFINISHED = "#sql"
-"""Begins the names of tables that a server was making when it died; the next one removes them."""
-
-
-@dataclass(frozen=True)
-class TableFiles:
-    """The files of the tested tables, and the folders that contain them."""
-
-    folders: tuple[Path, ...]
-    name: str | None = None
-    """Name of the only file; None means every file with the ending `.ibd`."""
-
-    def holds(self, name: str) -> bool:
-        """Returns whether a file of this name, in one of the folders, belongs to the tables."""
-        if self.name is not None:
-            return name == self.name
-        return name.endswith(_ENDING) and not name.startswith(_UNFINISHED)
-
-    def paths(self) -> Iterator[str]:
-        """Yields the paths, sorted by inode number within each batch, which is the cheapest order for the storage."""
-        for folder in self.folders:
-            for batch in scan_batches(folder):
-                yield from (entry.path for entry in batch if self.holds(entry.name))
-
-    def count(self) -> int:
-        """Returns the number of files. A missing folder counts as empty."""
-        return sum(map(self._count_in, self.folders))
-
-    def _count_in(self, folder: Path) -> int:
-        try:
-            with os.scandir(folder) as entries:
-                return sum(self.holds(entry.name) for entry in entries)
-        except (FileNotFoundError, NotADirectoryError):
-            return 0
-
-
-def table_files(data: Path, schema: Schema, *, original: Path | None = None) -> TableFiles:
-    """Returns the files of the schema's tables. A copy of the user's own data directory has more schemas: those of
-    `original`, which it is made from, or its own."""
-    if schema.own is not None:
-        schemas = {entry.name for entry in (original or data).iterdir() if entry.is_dir() and entry.name[0] != "#"}
-        return TableFiles(tuple(data / name for name in sorted(schemas - SYSTEM_SCHEMAS)))
-    if schema.layout is Layout.GENERAL:
-        return TableFiles((data,), ALL_TABLES)
-    # The server stores the database `my-db` in the folder `my@002ddb`.
-    names = (_OTHER_CHARACTERS.sub(lambda match: f"@{ord(match[0]):04x}", name) for name in schema.database_names)
-    return TableFiles(tuple(data / name for name in names))

@@ -6,7 +6,6 @@ import ctypes
 import errno
 import mmap
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -17,7 +16,6 @@ from typing import Protocol
 
 from recovery.errors import HostUnfitError, TrialVoidError
 from recovery.linux import files as tree_files
-from recovery.linux.files import TableFiles
 from recovery.linux.privileges import RootStep, is_refused
 from recovery.linux.storage import IN_MEMORY, device_of
 from recovery.model import ColdProof
@@ -144,20 +142,12 @@ def _resident_pages(fd: int, offset: int, length: int) -> int | None:
         _libc.munmap(address, length)
 
 
-# --- Cold folders and tables
+# --- Cold folders
 
 _CACHED_ELSEWHERE = frozenset({"zfs"})
 """Filesystems with their own cache, which neither method can see."""
 _TOLERATED_SHARE = 0.05
 _TOLERATED_BYTES = 16 * 1024 * 1024
-_SHARE_OF_A_DICTIONARY = 0.01
-_BYTES_OF_A_DICTIONARY = 1024 * 1024
-"""An idle server may still write a dictionary page now and then."""
-_DICTIONARY = re.compile(
-    r"mysql\.ibd|ibdata\d+|undo_?\d+|.*\.ibu|innodb_(?:table|index)_stats\.ibd|.*\.(?:frm|par)|db\.opt"
-)
-"""Files, in any folder, in which a server stores the dictionary and its older versions. 8.0 has `mysql.ibd`; earlier
-versions and MariaDB have additional files for each table."""
 
 
 @dataclass(frozen=True)
@@ -176,10 +166,11 @@ class Residency:
 
 def measure_residency(folder: Path) -> Residency:
     """Measures every file below the folder. This opens the files, and so brings their inodes into memory."""
-    return _measure_files(folder, tree_files.walk_files(folder))
+    return measure_files(folder, tree_files.walk_files(folder))
 
 
-def _measure_files(folder: Path, files_below: Iterable[tuple[int, str]]) -> Residency:
+def measure_files(folder: Path, files_below: Iterable[tuple[int, str]]) -> Residency:
+    """Measures these files below the folder, each given by the descriptor of its own folder and its name."""
     filesystem = device_of(folder).filesystem
     # On an overlay cachestat always reports 0, while mincore reports on the file in the layer below.
     probe = ResidencyProbe(cachestat=filesystem != "overlay")
@@ -203,22 +194,16 @@ def _measure_files(folder: Path, files_below: Iterable[tuple[int, str]]) -> Resi
     return Residency(None if unknown else resident, total, files, some, probe.means)
 
 
-def resident_share(data: Path, tables: TableFiles) -> float | None:
-    """Returns the share of the tables' files that have at least one page in the cache, or None if that is unknown. No
-    page is touched."""
-    residency = _measure_files(data, _tables(tables))
-    known = residency.files > 0 and residency.resident_bytes is not None
-    return residency.resident_files / residency.files if known else None
-
-
 def flush_caches(folder: Path, dropper: CacheDropper | None) -> str:
     """Empties the page cache without proof, and returns the method that was used.
 
     The proof would open every file. This function is for a server that runs, as in the published experiments."""
-    return _drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
+    return drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
 
 
-def _drop_or_evict(folder: Path, dropper: CacheDropper | None, caches: CacheKind) -> str:
+def drop_or_evict(folder: Path, dropper: CacheDropper | None, caches: CacheKind) -> str:
+    """Writes dirty pages and drops the host's caches or, if that fails, evicts the folder's files one by one. Returns
+    the method that was used."""
     os.sync()  # dirty pages survive a drop
     if dropper is not None and dropper.drop(caches):
         return dropper.means
@@ -242,7 +227,7 @@ def make_cold(folder: Path, dropper: CacheDropper | None) -> ColdProof:
     check_can_be_cold(folder)
     # Only the page cache is dropped first: the proof opens every file, and takes half the time while the inodes are
     # still in memory.
-    means = _drop_or_evict(folder, dropper, CacheKind.PAGES)
+    means = drop_or_evict(folder, dropper, CacheKind.PAGES)
     return replace(prove_cold(folder, dropper, means), seconds=time.monotonic() - started)
 
 
@@ -251,37 +236,11 @@ def prove_cold(folder: Path, dropper: CacheDropper | None, means: str) -> ColdPr
     brought there."""
     started = time.monotonic()
     left = measure_residency(folder)
-    _require_cold(folder, left)
+    require_cold(folder, left)
     if dropper is not None and means == dropper.means:
-        means = _drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
-        _require_cold(folder, _measure_files(folder, _server_files(folder)))
+        means = drop_or_evict(folder, dropper, CacheKind.EVERYTHING)
+        require_cold(folder, measure_files(folder, _server_files(folder)))
     return ColdProof(means=means, resident_bytes=left.resident_bytes, seconds=time.monotonic() - started)
-
-
-def make_tables_cold(data: Path, tables: TableFiles, dropper: CacheDropper | None) -> ColdProof:
-    """Removes the tables' files and the dictionary from the page cache under a server that runs but is idle, and proves
-    it.
-
-    Tables and dictionary are checked separately: compared with very many tables, a warm dictionary would be too small
-    to notice. The redo log is not checked, since the server may write to it at any time."""
-    started = time.monotonic()
-    means = _drop_or_evict(data, dropper, CacheKind.PAGES)
-    of_tables = _measure_files(data, _tables(tables))
-    _require_cold(data, of_tables)
-    in_dictionary = ((fd, name) for fd, name in tree_files.walk_files(data) if _DICTIONARY.fullmatch(name))
-    dictionary = _measure_files(data, in_dictionary)
-    tolerated = max(_BYTES_OF_A_DICTIONARY, _SHARE_OF_A_DICTIONARY * dictionary.total_bytes)
-    _require_cold(data, dictionary, what="the dictionary in ", tolerated=tolerated)
-    if dropper is not None and means == dropper.means:
-        means = _drop_or_evict(data, dropper, CacheKind.EVERYTHING)
-    left = (of_tables.resident_bytes, dictionary.resident_bytes)
-    resident = None if None in left else sum(filter(None, left))
-    return ColdProof(means=means, resident_bytes=resident, seconds=time.monotonic() - started)
-
-
-def _tables(tables: TableFiles) -> Iterator[tuple[int, str]]:
-    for folder in tables.folders:
-        yield from ((fd, name) for fd, name in tree_files.walk_files(folder) if tables.holds(name))
 
 
 def _evict(folder: Path) -> None:
@@ -313,7 +272,8 @@ def _server_files(folder: Path) -> Iterator[tuple[int, str]]:
                 yield folder_fd, entry.name
 
 
-def _require_cold(folder: Path, left: Residency, *, what: str = "", tolerated: float | None = None) -> None:
+def require_cold(folder: Path, left: Residency, *, what: str = "", tolerated: float | None = None) -> None:
+    """Raises TrialVoidError if more than `tolerated` bytes are still in the page cache."""
     if tolerated is None:
         tolerated = max(_TOLERATED_BYTES, _TOLERATED_SHARE * left.total_bytes)
     resident = left.resident_bytes

@@ -23,7 +23,7 @@ from itertools import islice, repeat
 from pathlib import Path
 from statistics import median
 
-from recovery.linux.files import TableFiles, open_descriptor
+from recovery.linux.files import open_descriptor
 from recovery.linux.storage import IN_MEMORY, device_of, free_space, nearest_existing
 from recovery.model import MIN_PROBED_BLOCKS
 
@@ -127,9 +127,9 @@ def effort_for(tables: int) -> ProbeEffort:
     return SHORT_EFFORT if tables < 10_000 else FULL_EFFORT
 
 
-def probe_reads(folder: Path, effort: ProbeEffort) -> ReadProbe:
-    """Measures the storage of the folder. Never raises an error: if it cannot be measured, the result contains the
-    reason."""
+def probe_reads(folder: Path, effort: ProbeEffort, kept_files: Iterable[str] = ()) -> ReadProbe:
+    """Measures the storage of the folder; `kept_files` yields the tables' files from earlier sessions there. Never
+    raises an error: if the storage cannot be measured, the result contains the reason."""
     place = nearest_existing(folder)
     filesystem = device_of(place).filesystem
     if filesystem in IN_MEMORY:
@@ -139,7 +139,7 @@ def probe_reads(folder: Path, effort: ProbeEffort) -> ReadProbe:
             return ReadProbe(effort, {}, f"no room for a file of {effort.file_bytes // _MIB} MiB")
         with _temporary_file(place, effort.file_bytes) as file, _direct_descriptor(file) as descriptor:
             places = _spread_places(descriptor, effort.file_bytes)
-            again = _reread_kept_files(folder) or _measure_reread("the file just written", places)
+            again = _reread_kept_files(kept_files) or _measure_reread("the file just written", places)
             speeds = {
                 f"{name}_{threads}": _measure_speed(descriptor, page_bytes, threads=threads, effort=effort)
                 for name, page_bytes in SIZES.items()
@@ -172,10 +172,10 @@ def _direct_descriptor(file: int) -> Iterator[int]:
         yield descriptor
 
 
-def _reread_kept_files(data: Path) -> RereadTimes | None:
-    """Reads the first pages of tables' files from earlier sessions twice. Returns None if there are too few files."""
+def _reread_kept_files(kept_files: Iterable[str]) -> RereadTimes | None:
+    """Reads the first pages of some of these files twice. Returns None if there are too few files."""
     with suppress(OSError), ExitStack() as stack:
-        files = list(islice(TableFiles(tuple(data.glob("*/mysql/*/"))).paths(), _MAX_LISTED))
+        files = list(islice(kept_files, _MAX_LISTED))
         if (count := len(files) // _ONE_FILE_IN) >= MIN_PROBED_BLOCKS:
             chosen = random.sample(files, min(count, _MAX_BLOCKS))  # different files each time
             opened = (open_descriptor(path, _DIRECT | _UNTRUSTED) for path in chosen)

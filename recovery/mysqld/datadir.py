@@ -37,7 +37,6 @@ from recovery.linux.files import (
     read_untrusted,
     refuse_untrusted,
     sync_folder,
-    table_files,
     trusted_users,
     user_name,
     why_not_trusted,
@@ -46,6 +45,7 @@ from recovery.linux.files import (
 from recovery.linux.loop_device import LoopDisk, attached_images, image_path, loop_disk, remove_loop_disk
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error
 from recovery.model import DEFAULT_CHARSET, Build, Layout, Schema, Version
+from recovery.mysqld.table_files import table_files
 
 # --- Disposable copies, so that an experiment does not damage the data directory itself
 

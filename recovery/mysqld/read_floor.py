@@ -19,7 +19,7 @@ from pathlib import Path
 
 from recovery.errors import RecoveryError
 from recovery.linux.cgroups import LimitGroup
-from recovery.linux.files import TableFiles
+from recovery.mysqld.table_files import TableFiles
 
 _PACKAGE_PARENT = Path(__file__).parent.parent.parent
 """The folder that contains this package: in another working directory Python might find a package of the same name."""

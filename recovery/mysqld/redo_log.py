@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from recovery.errors import RecoveryError
-from recovery.linux.files import TableFiles, data_extents, open_regular
+from recovery.linux.files import data_extents, open_regular
+from recovery.mysqld.table_files import TableFiles
 
 # --- Files modified after a checkpoint, found by the LSN in each of their pages
 

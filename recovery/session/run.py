@@ -41,6 +41,7 @@ from recovery.model import Build, Cache, Measurement, Run, Session, Status, Tria
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.known_lines import hide_names
 from recovery.mysqld.options import quoted_value
+from recovery.mysqld.table_files import kept_table_files
 from recovery.report.json_report import to_json
 from recovery.session.datadirs import DatadirPool, check_encryption
 from recovery.session.engine import Engine, Say, resolve_builds
@@ -502,6 +503,6 @@ def _probe_storage(request: Request, reporter: ProgressReporter, *, is_resumed: 
     if not request.probe or is_resumed:
         return NOT_PROBED.facts()
     clock = ClockGuard()
-    probe = probe_reads(request.data, effort_for(request.most_tables))
+    probe = probe_reads(request.data, effort_for(request.most_tables), kept_table_files(request.data))
     paused = clock.pause()
     return (probe if paused is None else replace(NOT_PROBED, why_not=paused)).facts()

@@ -30,7 +30,7 @@ from recovery.errors import (
     StorageFailedError,
     UsageError,
 )
-from recovery.linux.files import allocated_bytes, sync_on_exit, table_files
+from recovery.linux.files import allocated_bytes, sync_on_exit
 from recovery.linux.signals import ClockGuard, use_signal_handler
 from recovery.linux.storage import (
     SPACE_HINT,
@@ -51,6 +51,7 @@ from recovery.mysqld.options import build_settings, compressed_settings, experim
 from recovery.mysqld.own_data import copy_own_data
 from recovery.mysqld.server import Server
 from recovery.mysqld.startup import DEFAULT_STALL_S
+from recovery.mysqld.table_files import table_files
 from recovery.workload.foreign_sql import check_access
 from recovery.workload.inserts import count_rows, insert_statements, tables_of
 from recovery.workload.schema import (

@@ -24,13 +24,13 @@ from recovery.cli.main import run
 from recovery.errors import TrialVoidError
 from recovery.experiments.bench import SCRATCH_SCHEMA
 from recovery.linux import procfs
-from recovery.linux.files import table_files, template_dir
-from recovery.linux.page_cache import make_tables_cold
+from recovery.linux.files import template_dir
 from recovery.linux.procfs import Core
 from recovery.loads.metadata import METADATA
 from recovery.loads.tasks import ROW_BYTES
 from recovery.model import Layout, Run, Schema, Session, Verdict
 from recovery.mysqld.client import scalar
+from recovery.mysqld.table_files import make_tables_cold, table_files
 from recovery.storage.sessions import find_session, load_session
 from recovery.workload.build import DatadirMismatchError
 
