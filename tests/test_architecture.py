@@ -38,7 +38,7 @@ LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 # Modules and folders that calculate only: same input, same result, nothing read or written.
 PURE = (
     "model", "errors", "analysis",
-    "mysqld/options", "mysqld/phases",
+    "mysqld/options", "mysqld/phases", "mysqld/table_size",
     "loads/status_rates",
     "crash/crash_findings", "crash/ddl_history", "experiments/experiment", "loads/load_plan",
     "storage/format_1", "session/plan", "session/estimate", "session/request",

@@ -36,7 +36,6 @@ from recovery.linux.storage import (
     check_space,
     completed_reads,
     device_of,
-    estimate_space,
     find_full_folder,
     find_storage_problem,
     free_space,
@@ -44,6 +43,7 @@ from recovery.linux.storage import (
 )
 from recovery.model import Layout, Schema, parse_version
 from recovery.mysqld.table_files import kept_table_files
+from recovery.mysqld.table_size import estimate_space
 from recovery.workload.build import BuildInterruptedError
 
 # --- The device

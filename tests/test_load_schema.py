@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from recovery.errors import UsageError
 from recovery.linux.files import template_dir
-from recovery.linux.storage import estimate_space
 from recovery.model import Layout, Schema, parse_version
 from recovery.mysqld.table_files import ALL_TABLES
+from recovery.mysqld.table_size import estimate_space
 from recovery.workload import script_runner
 from recovery.workload.inserts import insert_statements, shorten, table_of, tables_of
 from recovery.workload.schema import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import HostUnfitError, UsageError
-from recovery.linux.storage import DiskSpace, estimate_space
+from recovery.linux.storage import DiskSpace
 from recovery.model import (
     Build,
     Cache,
@@ -23,6 +23,7 @@ from recovery.model import (
     Version,
     startup_specs,
 )
+from recovery.mysqld.table_size import estimate_space
 from recovery.session.plan import UNNAMED, DatadirSpec, Plan, PlannedDatadir, build_variants, datadir_specs, make_plan
 from recovery.session.prepare import check_space, plan_session
 from recovery.session.request import Request

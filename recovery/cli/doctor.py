@@ -41,9 +41,10 @@ from recovery.linux.page_cache import cachestat_works, direct_cache_dropper
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused, refuse_steps, refused_steps
 from recovery.linux.procfs import machine_facts, read_number
 from recovery.linux.read_benchmark import FULL_EFFORT, NOT_PROBED, ReadProbe, probe_reads
-from recovery.linux.storage import IN_MEMORY, can_write, device_of, estimate_space, free_space, nearest_existing
+from recovery.linux.storage import IN_MEMORY, can_write, device_of, free_space, nearest_existing
 from recovery.model import DEFAULT_TABLES, Limits, Schema, Version, parse_version
 from recovery.mysqld.table_files import kept_table_files
+from recovery.mysqld.table_size import estimate_space
 from recovery.profiling.samplers import why_unusable
 
 

@@ -16,7 +16,6 @@ from recovery.builds.executable import query_options
 from recovery.builds.option_lists import kept_options, listed_options
 from recovery.builds.resolve import Sources, check_registry, parse_version_option, resolve_server
 from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
-from recovery.linux.storage import PAGE_SIZE, configured_page_bytes
 from recovery.model import (
     QUESTION_AXIS,
     Build,
@@ -44,6 +43,7 @@ from recovery.mysqld.options import (
     needed_open_files,
 )
 from recovery.mysqld.own_data import check_server, keeps_redo_log
+from recovery.mysqld.table_size import PAGE_SIZE, configured_page_bytes
 from recovery.session.engine import Engine, Say
 from recovery.session.plan import datadir_specs, restricted_questions
 from recovery.session.request import Request

@@ -20,8 +20,9 @@ from jinja2.sandbox import SandboxedEnvironment
 from recovery.errors import RecoveryError, UsageError
 from recovery.linux.files import read_limited, template_dir
 from recovery.linux.own_limits import TooMuchCpuTimeError, limited_memory_and_time
-from recovery.linux.storage import DiskSpace, estimate_space, shares_blocks
+from recovery.linux.storage import DiskSpace, shares_blocks
 from recovery.model import DEFAULT_CHARSET, PARTITIONS, Layout, Schema, Version
+from recovery.mysqld.table_size import estimate_space
 
 # --- Rendering of templates
 
