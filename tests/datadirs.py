@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from recovery.builds.resolve import Sources, resolve_server
-from recovery.linux.storage import device_of
 from recovery.model import Build, Schema
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.datadir import DataDir, DataDirs
 from recovery.mysqld.launcher import RunDirs
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 from recovery.workload.schema import template_text
 
@@ -63,10 +62,8 @@ def built_datadir(
 
 def server_on(build: Build, datadir: Path, logs: Path, **settings: str) -> Server:
     """A server that is not started yet, with the settings of an experiment."""
-    return Server(
-        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=logs,
-        settings=experiment_settings(build.version) | settings,
-    )  # fmt: skip
+    chosen = experiment_settings(build.version) | settings
+    return Server(ServerConfig(LocalLauncher(), build, logs, chosen), datadir)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def description_of(error: Exception, *, exited: str | None = None) -> str:
         return SimpleNamespace(close=lambda: None)
 
     life = SimpleNamespace(wait=lambda _: exited)
-    server = SimpleNamespace(alive=True, stall_s=7.0, connect=connect, process=life)
+    server = SimpleNamespace(alive=True, config=SimpleNamespace(stall_s=7.0), connect=connect, process=life)
 
     def question(_: pymysql.Connection) -> str:
         raise error

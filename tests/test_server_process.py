@@ -24,7 +24,6 @@ from recovery.builds.download import program_output
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, ServerKilledError, UsageError
 from recovery.linux.cgroups import GroupUsage, LimitGroup
 from recovery.linux.procfs import ProcessActivity
-from recovery.linux.storage import Device
 from recovery.model import NO_LIMITS, Limits, parse_version
 from recovery.mysqld import log_tail, startup
 from recovery.mysqld.bootstrap import initialise
@@ -32,7 +31,7 @@ from recovery.mysqld.container import ExecBarrier
 from recovery.mysqld.launcher import Exit, Launch, open_files_limit
 from recovery.mysqld.local import LocalLauncher, LocalProcess, spawn_in_cgroup
 from recovery.mysqld.log_tail import LogLine, LogTail
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.mysqld.startup import Ready, StallDetector, describe_exit, server_failure, wait_until_ready
 
 # -- local processes
@@ -347,7 +346,7 @@ def test_a_server_that_detaches_itself_is_ended(tmp_path: Path) -> None:
     launch = script(tmp_path, text)
     launch.datadir.mkdir()
     with (
-        Server(LocalLauncher(), launch.build, launch.datadir, device=Device(), logdir=tmp_path / "logs") as server,
+        Server(ServerConfig(LocalLauncher(), launch.build, tmp_path / "logs"), launch.datadir) as server,
         pytest.raises(ServerFailedError),
     ):
         server.start()

@@ -17,7 +17,6 @@ from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import ExperimentOptions, HostCapacity, selected_parts
 from recovery.linux.privileges import RootStep
-from recovery.linux.storage import device_of
 from recovery.model import Measurement, Schema, Variant
 from recovery.mysqld.datadir import Copy, disposable_copy
 from recovery.mysqld.server import Server
@@ -33,11 +32,11 @@ def random_source(bench: Bench, variant: Variant, task: Crash | Damage) -> Rando
 @contextmanager
 def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, Measurement]]:
     """Starts the server of the bench over a copy of its data directory; yields the copy and the start."""
-    server, original, device = bench.server, bench.server.datadir, bench.server.device
+    server, original = bench.server, bench.server.datadir
     bench.on_step("copying the data directory")
     in_containers = server.build.image is not None
     with disposable_copy(original, bench.datadir.path, on_a_disk=on_a_disk, for_containers=in_containers) as copy:
-        server.datadir, server.device = copy.mysql, device_of(copy.mysql)
+        server.datadir = copy.mysql
         try:
             bench.on_step("starting the server")
             started = server.start(log_name="before.err", settings=bench.settings)
@@ -45,7 +44,7 @@ def running_on_copy(bench: Bench, *, on_a_disk: bool) -> Iterator[tuple[Copy, Me
             yield copy, started
         finally:
             server.close()
-            server.datadir, server.device = original, device
+            server.datadir = original
 
 
 def create_journal_writer(bench: Bench, rng: Random) -> JournalWriter:

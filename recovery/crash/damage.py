@@ -159,7 +159,7 @@ def _query_or_error(bench: Bench, question: Callable[[pymysql.Connection], str])
     if not server.alive:
         return "the server has ended"
     try:
-        with closing(server.connect(timeout_s=server.stall_s)) as connection:
+        with closing(server.connect(timeout_s=server.config.stall_s)) as connection:
             return question(connection)
     except ServerFailedError as error:
         return error.message
@@ -168,7 +168,7 @@ def _query_or_error(bench: Bench, question: Callable[[pymysql.Connection], str])
         if exited is not None:
             return f"the server crashes: {exited}"
         is_late = isinstance(error.__context__, TimeoutError)
-        return f"no answer within {server.stall_s:g} s" if is_late else message_of(error)
+        return f"no answer within {server.config.stall_s:g} s" if is_late else message_of(error)
 
 
 def _check_after_repair(bench: Bench, writer: Writer, killed_at_s: float) -> str:

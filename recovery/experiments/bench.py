@@ -423,7 +423,6 @@ class Bench:
         if command:
             self.on_step("running BEFORE_START")
             self.before_start_s = run_before_start(command)
-            self.server.device = device_of(self.datadir.mysql)  # it may have mounted another volume there
         return bool(command)
 
     @property

@@ -7,7 +7,7 @@ from itertools import product
 
 from recovery.errors import UsageError
 from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
-from recovery.loads.load import load_experiment
+from recovery.loads.load import LoadExperiment
 from recovery.loads.load_plan import QUICK_LOAD, TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
 from recovery.loads.poller import FILTERED_QUERY, FOREIGN_KEY_QUERY
 from recovery.loads.tasks import Poll
@@ -65,7 +65,7 @@ def _polls(requested: ExperimentOptions) -> dict[str, Poll]:
     return off | {name: Poll(requested.pollers, requested.every_s, asked) for name, asked in each.items()}
 
 
-INTERFERENCE = load_experiment(
+INTERFERENCE = LoadExperiment(
     "interference",
     "How much throughput does a load lose while another client queries foreign keys in information_schema?",
     "A load with concurrent information_schema queries",
@@ -73,7 +73,7 @@ INTERFERENCE = load_experiment(
     tables=10_000,
     rows=100,
     foreign_keys=20,
-    server=_SERVER,
+    server_options=_SERVER,
     bases={POLL: OFF},
     names=(OFF, ON, *QUERIES),
     sizes={QUICK: {"tables": 1000, **QUICK_LOAD}, STANDARD: {"seconds": 30, "warmup": 5}},
@@ -84,4 +84,4 @@ INTERFERENCE = load_experiment(
         "options": f"{_CACHE}, for the tables of the load and for all",
         "queries": "foreign keys of one table after the other",
     },
-)
+).as_experiment()

@@ -492,57 +492,69 @@ def with_poll_rates(timeline: Timeline, polled: Sequence[tuple[float, float]]) -
 # --- Experiments
 
 
-def load_experiment(
-    name: str,
-    question: str,
-    title: str,
-    plan: VariantPlanner,
-    *,
-    tables: int,
-    rows: int,
-    bases: Mapping[str, str],
-    defaults: Mapping[str, str],
-    sizes: Sizes,
-    foreign_keys: int = 0,
-    names: tuple[str, ...] = (),
-    server: Pairs = (),
-) -> Experiment:
-    """Returns an experiment that compares queries per second over sysbench tables, for the variants of `plan`, with
-    these options of the server.
+@dataclass(frozen=True)
+class LoadExperiment:
+    """What an experiment that compares queries per second over sysbench tables consists of."""
 
-    Its `variant_specs` raise UsageError if the host has too little memory or too few file descriptors for the loads."""
+    name: str
+    question: str
+    title: str
+    plan: VariantPlanner
+    tables: int
+    rows: int
+    """Number of rows of each table."""
+    bases: Mapping[str, str]
+    defaults: Mapping[str, str]
+    sizes: Sizes
+    foreign_keys: int = 0
+    names: tuple[str, ...] = ()
+    server_options: Pairs = ()
+    """Options of the server for all variants, which take precedence over those that are computed for the loads."""
 
-    def variant_specs(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
-        variants = plan(requested, schema, host)
+    def as_experiment(self) -> Experiment:
+        return Experiment(
+            self.name,
+            self.question,
+            self.title,
+            measure,
+            accept,
+            self._variant_specs,
+            metric="qps",
+            settings=self._settings,
+            schema=Schema(
+                self.tables,
+                rows=self.rows,
+                database=DATABASE,
+                foreign_keys=self.foreign_keys,
+                more_row_bytes=ROW_BYTES,
+            ),
+            template="sysbench.sql.j2",
+            programs=(SYSBENCH,),
+            names=self.names,
+            runs=3,
+            inserts=0,
+            bases={**self.bases, CHARSET: DEFAULT_CHARSET},
+            sizes=self.sizes,
+            scale=STANDARD,
+            defaults=self.defaults,
+        )
+
+    def _variant_specs(
+        self, requested: ExperimentOptions, schema: Schema, host: HostCapacity
+    ) -> tuple[VariantSpec, ...]:
+        """Returns the variants. Raises UsageError if the host has too little memory or too few file descriptors for
+        the loads."""
+        variants = self.plan(requested, schema, host)
         if charsets := requested.more.get("charset"):
             variants = with_charsets(variants, charsets)
         check_memory(variants, requested, schema, host)
         check_clients(variants, host)
         if requested.memory_ratio is None:
             return variants
-        return tuple(replace(one, fixed=tuple(dict.fromkeys((*one.fixed, *POOL_OPTIONS)))) for one in variants)
+        return tuple(
+            replace(variant, fixed=tuple(dict.fromkeys((*variant.fixed, *POOL_OPTIONS)))) for variant in variants
+        )
 
-    def settings(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
-        clients = max_simultaneous_clients(plan(requested, schema, host))
-        return {**load_settings(requested, schema, host, clients=clients), **dict(server)}
-
-    return Experiment(
-        name,
-        question,
-        title,
-        measure,
-        accept,
-        variant_specs,
-        metric="qps",
-        settings=settings,
-        schema=Schema(tables, rows=rows, database=DATABASE, foreign_keys=foreign_keys, more_row_bytes=ROW_BYTES),
-        template="sysbench.sql.j2",
-        programs=(SYSBENCH,),
-        names=names,
-        runs=3,
-        inserts=0,
-        bases={**bases, CHARSET: DEFAULT_CHARSET},
-        sizes=sizes,
-        scale=STANDARD,
-        defaults=defaults,
-    )
+    def _settings(self, requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
+        clients = max_simultaneous_clients(self.plan(requested, schema, host))
+        return {**load_settings(requested, schema, host, clients=clients), **dict(self.server_options)}

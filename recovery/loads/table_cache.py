@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
-from recovery.loads.load import load_experiment
+from recovery.loads.load import LoadExperiment
 from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
     QUICK_LOAD,
@@ -44,7 +44,7 @@ def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) 
         yield load_variant(load, axes, options)
 
 
-TABLE_CACHE = load_experiment(
+TABLE_CACHE = LoadExperiment(
     "table-cache",
     "How much throughput do several table cache instances add, by workload, tables and clients?",
     "sysbench by table cache instances",
@@ -70,4 +70,4 @@ TABLE_CACHE = load_experiment(
         "load_tables": " ".join(map(str, range(1, _MAX_TABLES + 1))),
         "options": " ".join(f"{name}={','.join(values)}" for name, values in _OPTIONS),
     },
-)
+).as_experiment()

@@ -20,7 +20,7 @@ from recovery.experiments.experiment import (
     option_combinations,
     selected_parts,
 )
-from recovery.loads.load import load_experiment
+from recovery.loads.load import LoadExperiment
 from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
     PAGES,
@@ -204,7 +204,7 @@ def _threads(part: Part, requested: ExperimentOptions, host: HostCapacity) -> tu
     return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]
 
 
-WRITE_SCALING = load_experiment(
+WRITE_SCALING = LoadExperiment(
     "write-scaling",
     "How does InnoDB scale with the number of clients, especially when they write, and what limits it?",
     "InnoDB under load",
@@ -240,4 +240,4 @@ WRITE_SCALING = load_experiment(
         "options": "by question",
         "parts": "all of them",
     },
-)
+).as_experiment()

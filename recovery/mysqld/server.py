@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pymysql
 from recovery.errors import RecoveryError, ServerFailedError
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.signals import defer_signals
-from recovery.linux.storage import Device
+from recovery.linux.storage import Device, device_of
 from recovery.model import Build, Measurement, Startup, with_read_rate
 from recovery.mysqld import client
 from recovery.mysqld.error_log import EventKind, classify
@@ -51,53 +52,63 @@ StartCompanion = Callable[[int], AbstractContextManager[object]]
 """Returns, for a pid, a context that is active from the exec of the process to its first answer."""
 
 
+@dataclass(frozen=True)
+class ServerConfig:
+    """How each process of a server is started, and where its logs go."""
+
+    launcher: Launcher
+    build: Build
+    logdir: Path
+    """The folder for the error logs of this server, one for each start."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """All options in addition to the base ones: those of the experiment and of the user."""
+    group: LimitGroup | None = None
+    """The control group that gives every process of this server the same limits; None if there are no limits."""
+    keys: Path | None = None
+    """The folder of the keys of encrypted tables; None if there are no such tables."""
+    preload: tuple[Path, ...] = ()
+    """Libraries for LD_PRELOAD."""
+    stall_s: float = DEFAULT_STALL_S
+    """Seconds without progress after which the server counts as hung."""
+    follower: PhaseFollower | None = None
+    """Called with each phase of a start."""
+    is_private: bool = False
+    """Whether it may name the user's own schemas and tables, in its log and in its answers."""
+
+
 class Server:
-    """The server of one data directory, which can be started, queried, killed or stopped, and started again.
+    """The server of one data directory, which can be started, queried, killed or stopped, and started again."""
 
-    `settings` are all options in addition to the base ones: the caller passes those of the experiment and of the
-    user."""
-
-    def __init__(
-        self,
-        launcher: Launcher,
-        build: Build,
-        datadir: Path,
-        *,
-        device: Device,
-        logdir: Path,
-        settings: Mapping[str, str] | None = None,
-        preload: tuple[Path, ...] = (),
-        stall_s: float = DEFAULT_STALL_S,
-        group: LimitGroup | None = None,
-        keys: Path | None = None,
-        follower: PhaseFollower | None = None,
-        is_private: bool = False,
-    ) -> None:
-        self.build = build
+    def __init__(self, config: ServerConfig, datadir: Path) -> None:
+        self.config = config
         self.datadir = datadir
-        self.stall_s = stall_s
-        self.settings = merge(settings or {})
         self.on_line: Callable[[LogLine], None] | None = None
         """Called with every log line of a start as it arrives."""
-        self.follower = follower
         self.shutdown_s: float | None = None
         """Seconds of the last clean shutdown, from SIGTERM to the exit of the process."""
-        self._launcher = launcher
-        self.device = device
-        """The device that holds the data directory."""
-        self.logdir = logdir
-        """The folder for the error logs of this server, one for each start."""
-        self._preload = preload
-        self.group = group
-        """The control group that gives every process of this server the same limits; None if there are no limits."""
-        self._keys = keys
-        self.is_private = is_private
-        """Whether it may name the user's own schemas and tables, in its log and in its answers."""
+        self.device = Device()
+        """The device that held the data directory at the last start."""
         self._rundirs = RunDirs()
         self._process: ServerProcess | None = None
         self._starts = 0
         self._redo: RedoSpan | None = None
         """The part of the redo log that the next start has to read, as far as known."""
+
+    @property
+    def build(self) -> Build:
+        return self.config.build
+
+    @property
+    def logdir(self) -> Path:
+        return self.config.logdir
+
+    @property
+    def group(self) -> LimitGroup | None:
+        return self.config.group
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return merge(self.config.settings)
 
     @property
     def alive(self) -> bool:
@@ -124,25 +135,27 @@ class Server:
         if self.alive:
             raise self._failed("an earlier process of this server is still running")
         self._starts += 1
+        config = self.config
+        self.device = device_of(self.datadir)
         rundir = self._rundirs.next()
-        chosen = merge(base_settings(self.build.version, rundir=rundir), self.settings, settings or {})
-        log = self.logdir / (log_name or f"start-{self._starts:03d}.log")
+        chosen = merge(base_settings(config.build.version, rundir=rundir), config.settings, settings or {})
+        log = config.logdir / (log_name or f"start-{self._starts:03d}.log")
         with defer_signals():
             launch = Launch(
-                self.build, self.datadir, chosen, log, rundir, self._preload, group=self.group, keys=self._keys,
-                oom_kills=(self.group.counted().oom_kills or 0) if self.group else 0, is_private=self.is_private,
+                config.build, self.datadir, chosen, log, rundir, config.preload, group=config.group, keys=config.keys,
+                oom_kills=(config.group.counted().oom_kills or 0) if config.group else 0, is_private=config.is_private,
             )  # fmt: skip
-            process = self._process = self._launcher.launch(launch)
+            process = self._process = config.launcher.launch(launch)
             redo, self._redo = self._redo, None
-        sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=self.group)
+        sampler = StartupSampler(process.pid, self.device, since_s=process.started_at, group=config.group)
         try:
             with companion(process.pid), sampler:
                 ready = wait_until_ready(
                     process,
-                    version=self.build.version,
-                    stall_s=self.stall_s,
+                    version=config.build.version,
+                    stall_s=config.stall_s,
                     on_line=self.on_line,
-                    follower=self.follower,
+                    follower=config.follower,
                 )
                 answered_at = self._first_answer(process)
         except BaseException:
@@ -175,13 +188,13 @@ class Server:
         accepted: some releases run an internal query between the line and the first accept."""
         stall = StallDetector(process)
         checked_at = time.monotonic()
-        while not client.try_query(process.launch.socket, timeout_s=self.stall_s):
+        while not client.try_query(process.launch.socket, timeout_s=self.config.stall_s):
             exited = process.exited()
             if exited is not None:
                 raise self._failed(f"after its ready line {describe_exit(process, exited)}")
             if time.monotonic() - checked_at >= _POLL_S:
                 checked_at = time.monotonic()
-                if (why := stall.reason_to_give_up(self.stall_s)) is not None:
+                if (why := stall.reason_to_give_up(self.config.stall_s)) is not None:
                     raise self._failed(f"the server is ready but answers nothing: {why}")
             process.wait(_RETRY_S)
         return time.monotonic()
@@ -220,8 +233,8 @@ class Server:
 
         def watch_over() -> None:
             nonlocal hung
-            while not over.wait(min(_POLL_S, self.stall_s / 4)):
-                if (why := stall.reason_to_give_up(self.stall_s)) is not None and process.exited() is None:
+            while not over.wait(min(_POLL_S, self.config.stall_s / 4)):
+                if (why := stall.reason_to_give_up(self.config.stall_s)) is not None and process.exited() is None:
                     hung = self._failed(f"the server hangs: {why}")
                     process.signal(signal.SIGKILL)
                     return
@@ -241,7 +254,7 @@ class Server:
     def message_of(self, error: BaseException) -> str:
         """Returns the message of a client's error or, if it may name the user's own tables, only its number."""
         number = error.args[0] if error.args and isinstance(error.args[0], int) else type(error).__name__
-        return f"error {number}" if self.is_private else client.message_of(error)
+        return f"error {number}" if self.config.is_private else client.message_of(error)
 
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         with self.session() as connection:
@@ -266,7 +279,7 @@ class Server:
         process = self._running_process("stopped")
         asked_at = time.monotonic()
         process.signal(signal.SIGTERM)
-        exited = wait_for_exit(process, self.stall_s)
+        exited = wait_for_exit(process, self.config.stall_s)
         if isinstance(exited, str):
             hung = self._failed(f"the shutdown hung: {exited}")
             self._end()

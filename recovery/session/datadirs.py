@@ -16,7 +16,7 @@ from recovery.linux.cleanup import kill_servers_in
 from recovery.linux.page_cache import CacheDropper, flush_caches
 from recovery.linux.procfs import memory_bytes
 from recovery.linux.signals import defer_signals
-from recovery.linux.storage import DiskSpace, device_of, free_space
+from recovery.linux.storage import DiskSpace, free_space
 from recovery.model import Layout, Limits
 from recovery.mysqld.datadir import DataDir, DataDirs, check_intact
 from recovery.mysqld.options import (
@@ -26,7 +26,7 @@ from recovery.mysqld.options import (
     first_start_settings,
     merge,
 )
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.session.engine import Engine
 from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, is_measured_over
 from recovery.session.progress import ProgressReporter
@@ -206,12 +206,10 @@ class DatadirPool:
             directories.rename(datadir, planned.key)
 
     def _server(self, planned: PlannedDatadir, datadir: DataDir) -> Server:
-        return Server(
+        config = ServerConfig(
             self.engine.launcher,
             self.plan.servers[planned.spec.version],
-            datadir.mysql,
-            device=device_of(datadir.mysql),
-            logdir=self.scratch / planned.key,
+            self.scratch / planned.key,
             settings=merge(
                 experiment_settings(planned.spec.version),
                 adapt_redo_capacity(planned.spec.version, self.request.lasting_settings),
@@ -223,6 +221,7 @@ class DatadirPool:
             follower=self.reporter.follow,
             is_private=planned.schema.own is not None,
         )
+        return Server(config, datadir.mysql)
 
     def _build(self, planned: PlannedDatadir, datadir: DataDir) -> None:
         self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, self.request.limits)}")

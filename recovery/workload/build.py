@@ -36,7 +36,6 @@ from recovery.linux.storage import (
     SPACE_HINT,
     DiskSpace,
     check_space,
-    device_of,
     free_space,
     storage_errors,
     temporary_folder,
@@ -49,7 +48,7 @@ from recovery.mysqld.datadir import DataDir, State
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.options import build_settings, compressed_settings, experiment_settings, merge
 from recovery.mysqld.own_data import copy_own_data
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.mysqld.startup import DEFAULT_STALL_S
 from recovery.mysqld.table_files import table_files
 from recovery.workload.foreign_sql import check_access
@@ -99,18 +98,17 @@ class DatadirBuilder:
 
     def server(self, settings: Mapping[str, str], preload: tuple[Path, ...] = ()) -> Server:
         """Returns a server, not yet started, on the target data directory."""
-        return Server(
+        config = ServerConfig(
             self.launcher,
             self.build,
-            self.target.mysql,
-            device=device_of(self.target.path),
-            logdir=self.logs,
-            settings=merge(settings, self.settings),
+            self.logs,
+            merge(settings, self.settings),
             preload=preload,
             stall_s=self.stall_s,
             keys=self._keys,
             is_private=self.schema.own is not None,
         )
+        return Server(config, self.target.mysql)
 
     @property
     def _keys(self) -> Path | None:

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from recovery.linux.storage import device_of
 from recovery.model import Build, Schema
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.datadir import DataDir, DataDirs
 from recovery.mysqld.launcher import Launcher, RunDirs
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.workload.build import DatadirBuilder, prepare_datadir
 
 
@@ -33,12 +32,7 @@ class Site:
     def server(self, build: Build, datadir: Path, *, launcher: Launcher | None = None) -> Server:
         logs = Path(tempfile.mkdtemp(prefix="logs-", dir=self.folder))
         return Server(
-            launcher or LocalLauncher(),
-            build,
-            datadir,
-            device=device_of(self.folder),
-            logdir=logs,
-            settings=experiment_settings(build.version),
+            ServerConfig(launcher or LocalLauncher(), build, logs, experiment_settings(build.version)), datadir
         )
 
     def empty_datadir(self, build: Build, name: str) -> Path:

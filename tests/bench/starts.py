@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -179,7 +179,8 @@ def _progress_shown(bench: Bench, terminal: TextIO) -> Iterator[None]:
         screen=screen,
         record=partial(progress.write_status_file, bench.server.logdir / "status"),
     )
-    bench.server.follower, bench.on_step = reporter.follow, reporter.doing
+    bench.server.config = replace(bench.server.config, follower=reporter.follow)
+    bench.on_step = reporter.doing
     with reporter.active():
         reporter.trial_began(Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
         yield

@@ -26,14 +26,13 @@ from recovery.linux.docker_engine import DockerCacheDropper, remove_orphaned_con
 from recovery.linux.page_cache import CacheKind, cold_method, make_cold, measure_residency
 from recovery.linux.procfs import process_id
 from recovery.linux.signals import ClockGuard
-from recovery.linux.storage import device_of
 from recovery.model import Build, Cache, Schema, startup_specs
 from recovery.mysqld.bootstrap import initialise
 from recovery.mysqld.client import scalar
 from recovery.mysqld.container import ContainerLauncher, check_same_folder
 from recovery.mysqld.launcher import Exit, RunDirs
 from recovery.mysqld.options import experiment_settings
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.session import engine as session_engine
 from recovery.session.request import Request
 
@@ -64,8 +63,8 @@ def datadir(build: Build, launcher: ContainerLauncher, tmp_path_factory: pytest.
 @pytest.fixture
 def server(build: Build, datadir: Path, launcher: ContainerLauncher, tmp_path: Path) -> Iterator[Server]:
     settings = experiment_settings(build.version)
-    with Server(launcher, build, datadir, device=device_of(datadir), logdir=tmp_path, settings=settings) as one:
-        yield one
+    with Server(ServerConfig(launcher, build, tmp_path, settings), datadir) as server:
+        yield server
 
 
 def of_this_test(client: docker.DockerClient) -> list[Container]:
@@ -187,12 +186,11 @@ from pathlib import Path
 from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.linux import docker_engine
-from recovery.linux.storage import device_of
 from recovery.mysqld.container import ContainerLauncher
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 build = resolve_image("5.7.22", Sources(offline=True), lambda _: None, docker_engine.connect())
 data, logs = map(Path, sys.argv[1:])
-Server(ContainerLauncher(docker_engine.endpoint().url), build, data, device=device_of(data), logdir=logs).start()
+Server(ServerConfig(ContainerLauncher(docker_engine.endpoint().url), build, logs), data).start()
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,7 @@ def test_throttling_by_a_cpu_limit_is_recorded(made: tuple[Build, Path], tmp_pat
         server_limits(Limits(cpus=0.05), datadir) as group,
         server_on(build, datadir, tmp_path / "logs") as server,
     ):
-        server.group = group
+        server.config = replace(server.config, group=group)
         held = server.start()
         server.kill()
     assert held.host_activity is not None

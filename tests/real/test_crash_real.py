@@ -22,12 +22,11 @@ from recovery.crash.tasks import CrashMoment
 from recovery.crash.writers import JournalWriter
 from recovery.linux.loop_device import attached_images, image_path, loop_disk, why_no_loop_disk
 from recovery.linux.privileges import RootStep, refuse_steps
-from recovery.linux.storage import device_of
 from recovery.model import Run, Session, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_copy, remove_leftover_copies
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import experiment_settings
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 from recovery.storage.sessions import find_session, load_session
 
 pytestmark = pytest.mark.real
@@ -84,9 +83,7 @@ def test_a_server_killed_at_any_moment_keeps_its_promises(
 def test_files_are_compared_with_the_views_of_a_new_server(tmp_path: Path) -> None:
     build, datadir = empty_datadir(NEW, tmp_path)
     logs, settings = tmp_path / "logs", experiment_settings(build.version)
-    with Server(
-        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=logs, settings=settings
-    ) as server:  # fmt: skip
+    with Server(ServerConfig(LocalLauncher(), build, logs, settings), datadir) as server:
         server.start()
         with server.session() as connection, connection.cursor() as cursor:
             cursor.execute("create database crashed")

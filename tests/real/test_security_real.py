@@ -19,11 +19,10 @@ from recovery.builds.executable import query_options
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError
-from recovery.linux.storage import device_of
 from recovery.mysqld.client import scalar
 from recovery.mysqld.local import LocalLauncher
 from recovery.mysqld.options import RESERVED_OPTIONS, build_settings, check_user_settings, hint_if_unknown
-from recovery.mysqld.server import Server
+from recovery.mysqld.server import Server, ServerConfig
 
 pytestmark = pytest.mark.real
 VERSIONS = ("5.6.24", "8.0.31", "mariadb-10.11.5")
@@ -50,9 +49,7 @@ def test_a_server_is_reached_by_nobody_else(
 ) -> None:
     build, datadir = shared_empty_datadir(version, tmp_path_factory)
     settings = build_settings(build.version)
-    with Server(
-        LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs", settings=settings
-    ) as server:
+    with Server(ServerConfig(LocalLauncher(), build, tmp_path / "logs", settings), datadir) as server:
         server.start()
         process = psutil.Process(server.process.pid)
         assert process.net_connections(kind="inet") == [], "it listens to the network"
@@ -137,7 +134,7 @@ def test_root_starts_no_server_over_the_data_of_another_user(
     os.chown(datadir, NOBODY, NOBODY)
     try:
         with (
-            Server(LocalLauncher(), build, datadir, device=device_of(datadir), logdir=tmp_path / "logs") as server,
+            Server(ServerConfig(LocalLauncher(), build, tmp_path / "logs"), datadir) as server,
             pytest.raises(HostUnfitError, match=f"{datadir} is not used: it belongs to nobody"),
         ):
             server.start()

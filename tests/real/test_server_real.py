@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_killed_from_outside_while_it_starts(server: Server) -> None:
 
 def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_on(*made, tmp_path) as server:
-        server.stall_s = 1.0
+        server.config = replace(server.config, stall_s=1.0)
         server.on_line = lambda _line: os.kill(server.process.pid, signal.SIGSTOP) if server.alive else None
         with pytest.raises(ServerFailedError, match="hangs"):
             server.start()
@@ -113,7 +114,7 @@ def test_a_server_that_hangs_is_given_up(made: tuple[Build, Path], tmp_path: Pat
 def test_a_server_that_hangs_during_a_query_is_given_up(made: tuple[Build, Path], tmp_path: Path) -> None:
     with server_on(*made, tmp_path) as server:
         server.start()
-        server.stall_s = 1.0
+        server.config = replace(server.config, stall_s=1.0)
         os.kill(server.process.pid, signal.SIGSTOP)
         with pytest.raises(ServerFailedError, match=r"hangs: nothing moved for \d+ s"):
             server.variables(["port"])

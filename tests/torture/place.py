@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -146,7 +146,7 @@ def torture_place(base: Path | None = None) -> Iterator[Place]:
         began_s = time.monotonic()
         site = Site(root)
         bystander = site.server(build, site.empty_datadir(build, "bystander"))
-        bystander.group = group
+        bystander.config = replace(bystander.config, group=group)
         stack.callback(bystander.close)
         bystander.start()
         names = frozenset(entry.name for entry in temporary.iterdir())
