@@ -9,8 +9,8 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -175,39 +175,33 @@ def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> Non
             )
 
 
-# --- The schema of timed table creation, and its cleanup after a killed run
+# --- Temporary schemas, and their cleanup after a killed run
 
-SCRATCH_SCHEMA = "published_build"
 _DROPPED_AT_ONCE = 1000
 """Tables in one statement: servers search all locks of a statement for each of its tables."""
 
 
-def has_scratch_schema(datadir: DataDir, schema: Schema) -> bool:
-    """Returns whether a killed run has left the scratch schema: statements about all tables would count its tables, and
-    a start would open them."""
-    return SCRATCH_SCHEMA not in schema.database_names and (datadir.mysql / SCRATCH_SCHEMA).is_dir()
-
-
-def drop_scratch_schema(cursor: Cursor) -> None:
-    """Drops the scratch schema, if there is one, in statements that do not become slower with the number of tables."""
-    cursor.execute("select table_name from information_schema.tables where table_schema = %s", (SCRATCH_SCHEMA,))
-    tables = [f"{SCRATCH_SCHEMA}.{name}" for (name,) in cursor.fetchall()]
+def drop_schema(cursor: Cursor, name: str) -> None:
+    """Drops the schema, if there is one, in statements that do not become slower with the number of tables."""
+    cursor.execute("select table_name from information_schema.tables where table_schema = %s", (name,))
+    tables = [f"{name}.{table}" for (table,) in cursor.fetchall()]
     for first in range(0, len(tables), _DROPPED_AT_ONCE):
         cursor.execute(f"drop table if exists {', '.join(tables[first : first + _DROPPED_AT_ONCE])}")
-    cursor.execute(f"drop schema if exists {SCRATCH_SCHEMA}")
+    cursor.execute(f"drop schema if exists {name}")
 
 
-def drop_left_scratch_schema(datadir: DataDir, connection: Connection[Cursor]) -> None:
-    """Drops the scratch schema of a killed run; raises RecoveryError if the server cannot."""
-    try:
-        with connection.cursor() as cursor:
-            drop_scratch_schema(cursor)
-    except pymysql.MySQLError as error:
-        raise RecoveryError(
-            f"the schema {SCRATCH_SCHEMA}, which a killed run left in {datadir.path}, cannot be dropped: "
-            f"{message_of(error)}",
-            removal_hint(datadir.path),
-        ) from error
+def drop_left_schemas(datadir: DataDir, connection: Connection[Cursor]) -> None:
+    """Drops the temporary schemas of a killed run; raises RecoveryError if the server cannot. Statements about all
+    tables would count their tables, and a start would open them."""
+    for name in datadir.state.temporary_schemas:
+        try:
+            with connection.cursor() as cursor:
+                drop_schema(cursor, name)
+        except pymysql.MySQLError as error:
+            raise RecoveryError(
+                f"the schema {name}, which a killed run left in {datadir.path}, cannot be dropped: {message_of(error)}",
+                removal_hint(datadir.path),
+            ) from error
 
 
 # --- Which table files a start opens, compared with those that were modified
@@ -580,6 +574,27 @@ class Bench:
                 raise failure from error
         self._acknowledged.update(acknowledged)
 
+    @contextmanager
+    def temporary_schema(self, name: str) -> Iterator[None]:
+        """Creates a schema for the block, and drops it with its tables afterwards.
+
+        The data directory's state names it meanwhile, so that it is dropped even if this process is killed."""
+        state = self.datadir.state
+        if name not in state.temporary_schemas and (self.datadir.mysql / name).is_dir():
+            raise UsageError(
+                f"the data directory {self.datadir.path} has a schema {name}, which this experiment would drop",
+                f"name another schema for the tables (DATABASE=); {removal_hint(self.datadir.path)}",
+            )
+        self.datadir.save(replace(state, temporary_schemas=(*state.temporary_schemas, name)))
+        with self.server.session() as connection, connection.cursor() as cursor:
+            drop_schema(cursor, name)
+            cursor.execute(f"create schema {name}")
+        yield
+        with self.server.session() as connection, connection.cursor() as cursor:
+            drop_schema(cursor, name)
+        others = tuple(other for other in self.datadir.state.temporary_schemas if other != name)
+        self.datadir.save(replace(self.datadir.state, temporary_schemas=others))
+
     def describe(self) -> None:
         """Reads the description of the running server, once for each variant."""
         if self._variant.label not in self._described:
@@ -605,7 +620,7 @@ class Bench:
         """Marks the data directory as in use; returns whether it already was, because an earlier run died.
 
         In that case the server is started, the contents are counted, and the server is stopped again. The same happens
-        if the insert script names tables that were never counted, if a killed run left the scratch schema, or if an
+        if the insert script names tables that were never counted, if a killed run left a temporary schema, or if an
         earlier version of the tool built the directory without the limited user, who is needed now. Raises
         RecoveryError if the number of tables is wrong."""
         if self.is_as_is:  # each run begins with another copy
@@ -613,7 +628,7 @@ class Bench:
         dirty = self.datadir.state.status == "in_use"
         new_tables = set(tables_of(self.conditions.statements)) - set(self.datadir.state.rows)
         self.datadir.save(replace(self.datadir.state, status="in_use"))
-        if dirty or new_tables or has_scratch_schema(self.datadir, self.schema) or self._lacks_user:
+        if dirty or new_tables or self.datadir.state.temporary_schemas or self._lacks_user:
             self._recount((*self.datadir.state.rows, *sorted(new_tables)))
         return dirty
 
@@ -647,7 +662,7 @@ class Bench:
         self.datadir.save(replace(self.datadir.state, status="whole"))
 
     def _recount(self, tables: tuple[str, ...]) -> None:
-        """Starts the server, drops the scratch schema if there is one, creates the limited user if it is needed, counts
+        """Starts the server, drops temporary schemas if there are any, creates the limited user if it is needed, counts
         tables and rows, and saves the ledger."""
         self.last_read_bytes = None
         self._acknowledged.clear()
@@ -655,9 +670,9 @@ class Bench:
         self.on_step("counting rows and tables")
         limited_user = self.datadir.state.limited_user
         with self.server.session() as connection:
-            if has_scratch_schema(self.datadir, self.schema):
+            if self.datadir.state.temporary_schemas:
                 self.on_step("dropping tables that a killed run left")
-                drop_left_scratch_schema(self.datadir, connection)
+                drop_left_schemas(self.datadir, connection)
                 self.on_step("counting rows and tables")
             if self._lacks_user:
                 create_limited_user(connection, self.schema)
@@ -678,7 +693,7 @@ class Bench:
                     "give --insert-template a script that fits the schema's template",
                 ) from error
         self.stop()
-        self.datadir.save(replace(self.datadir.state, rows=rows, limited_user=limited_user))
+        self.datadir.save(replace(self.datadir.state, rows=rows, limited_user=limited_user, temporary_schemas=()))
 
     def _write_ledger(self) -> None:
         if self._acknowledged:

@@ -20,7 +20,7 @@ import pymysql
 
 from recovery.builds.packages import DUMP, SYSBENCH
 from recovery.errors import HostUnfitError, RecoveryError, ServerFailedError, TrialVoidError
-from recovery.experiments.bench import SCRATCH_SCHEMA, Bench, drop_scratch_schema
+from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import (
     STANDARD,
     TIMED_LOG,
@@ -386,20 +386,20 @@ def run_dump(bench: Bench, task: DumpTask, watch: TaskMonitor) -> TaskResult:
     )
 
 
+_CREATED_SCHEMA = "published_build"
+
+
 def create_tables(bench: Bench, task: CreateTask, watch: TaskMonitor) -> TaskResult:
     """Times the creation of tables in a separate schema, which is dropped afterwards so that the next trial finds the
     same state."""
     bench.on_step(f"creating {task.tables:,} tables, one by one")
-    with bench.server.session() as connection, connection.cursor() as cursor:
-        drop_scratch_schema(cursor)
-        cursor.execute(f"create schema {SCRATCH_SCHEMA}")
-        with watch.measured():
+    with bench.temporary_schema(_CREATED_SCHEMA):
+        with bench.server.session() as connection, connection.cursor() as cursor, watch.measured():
             for number in range(1, task.tables + 1):
                 cursor.execute(
-                    f"create table {SCRATCH_SCHEMA}.table_{number} (id int primary key auto_increment, s1 varchar(32))"
+                    f"create table {_CREATED_SCHEMA}.table_{number} (id int primary key auto_increment, s1 varchar(32))"
                 )
         bench.on_step("dropping the tables")
-        drop_scratch_schema(cursor)
     per_s = task.tables / watch.seconds
     return TaskResult({"elapsed_s": watch.seconds, "tables_made": float(task.tables), "tables_per_s": per_s}, {})
 

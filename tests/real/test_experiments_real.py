@@ -22,7 +22,6 @@ from recovery.analysis.warnings import findings
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.cli.main import run
 from recovery.errors import TrialVoidError
-from recovery.experiments.bench import SCRATCH_SCHEMA
 from recovery.linux import procfs
 from recovery.linux.files import template_dir
 from recovery.linux.procfs import Core
@@ -80,9 +79,10 @@ def metadata(request: pytest.FixtureRequest, once: Path, data: Path) -> Path:
     build = resolve_server(request.param.split()[-1], Sources(), lambda _: None)
     with built_datadir(build, SCHEMA, data) as target, running(build, target.mysql, once / "logs") as server:
         with server.session() as connection, connection.cursor() as cursor:
-            cursor.execute(f"create schema {SCRATCH_SCHEMA}")
-            cursor.execute(f"create table {SCRATCH_SCHEMA}.table_1 (id int primary key)")
+            cursor.execute("create schema published_build")
+            cursor.execute("create table published_build.table_1 (id int primary key)")
         server.kill()
+        target.save(replace(target.state, temporary_schemas=("published_build",)))
     command = [*METADATA_COMMAND, "--version", request.param, "--published-build", "20", "--queries", str(mine)]
     where = ["--data", str(data), "--results", str(once / "results"), "--no-probe", "--runs", "1", *SMALL_LOG]
     assert run([*command, *where]) == 0
@@ -115,7 +115,7 @@ def test_queries_dumps_and_table_creation_are_measured(metadata: Path) -> None:
 
 
 def test_tables_that_a_killed_run_left_are_dropped_before_anything_is_measured(metadata: Path, data: Path) -> None:
-    assert not any(data.glob(f"*/mysql/{SCRATCH_SCHEMA}"))
+    assert not any(data.glob("*/mysql/published_build"))
     the_servers_own = 4
     assert cell(stored(metadata), NEW, question="Q1").metrics["rows"] == SCHEMAS + the_servers_own
 
