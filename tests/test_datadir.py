@@ -21,7 +21,8 @@ import pytest
 from otherusers import done_in_child
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.experiments.bench import Bench, measure_storage_floor
+from recovery.experiments.bench import Bench, Conditions, measure_storage_floor
+from recovery.experiments.bench_cache import BenchCache
 from recovery.linux import locks
 from recovery.linux.files import allocated_bytes
 from recovery.model import Build, Flavor, Layout, Schema, Version
@@ -449,8 +450,8 @@ def test_only_what_is_not_a_hole_is_read_for_a_warm_start(tmp_path: Path, monkey
         return found
 
     monkeypatch.setattr(os, "pread", counted)
-    bench = SimpleNamespace(datadir=SimpleNamespace(mysql=tmp_path), on_step=lambda _: None)
-    Bench.read_all(cast(Bench, bench))
+    bench = SimpleNamespace(datadir=SimpleNamespace(mysql=tmp_path), conditions=Conditions(()), on_step=lambda _: None)
+    BenchCache(cast(Bench, bench)).read_all()
     assert sum(read) == 5000 + 4096
 
 
@@ -501,7 +502,7 @@ def test_the_floor_reads_pages_of_the_size_that_the_server_uses(
     sizes: list[int] = []
     monkeypatch.setattr("recovery.mysqld.read_floor.measure_read_floor", lambda _, size, *__: sizes.append(size))
     bench = SimpleNamespace(
-        stopped_cleanly=True, invalidate_cache_baseline=lambda: None, files="its",
+        stopped_cleanly=True, cache=SimpleNamespace(forget_reads=lambda: None), files="its",
         datadir=SimpleNamespace(mysql=tmp_path),
         server=SimpleNamespace(group=None),
     )  # fmt: skip

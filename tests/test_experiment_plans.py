@@ -16,8 +16,8 @@ from recovery.cli import parse
 from recovery.cli.measure import request_from_arguments
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.experiments.bench import check_differs
 from recovery.experiments.experiment import ExperimentOptions, HostCapacity
+from recovery.experiments.server_description import check_differs
 from recovery.loads.load_plan import SPECIAL, UNIFORM, pool_bytes, pool_options
 from recovery.loads.tasks import CreateTask, DumpTask, Load, StatementTask, data_bytes
 from recovery.model import Cache, Layout, Schema, Variant, VariantSpec, parse_version, startup_specs

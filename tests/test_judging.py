@@ -1,6 +1,7 @@
 """What makes a trial count, and when a start is warm."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -84,27 +85,24 @@ def test_one_warm_up_is_enough_if_the_reads_are_unknown() -> None:
 class ReadingBench:
     """A bench whose starts read these numbers of bytes."""
 
-    data_bytes = 10**10
     conditions = Conditions(())
-    resident = 0.0
+    datadir = SimpleNamespace(state=SimpleNamespace(bytes=10**10))
 
     def __init__(self, *reads: int) -> None:
         self.reads = list(reads)
-        self.last_read_bytes: int | None = None
+        self.resident = 0.0
+        self.cache = SimpleNamespace(last_read_bytes=None, resident_share=lambda: self.resident)
         self.stops = 0
         self.logs: list[str] = []
 
     def timed_start(self, log_name: str) -> Measurement:
         self.logs.append(log_name)
-        self.last_read_bytes = self.reads.pop(0)
+        self.cache.last_read_bytes = self.reads.pop(0)
         self.resident = 1.0
-        return Measurement(metrics={"read_bytes": self.last_read_bytes}, startup=START)
+        return Measurement(metrics={"read_bytes": self.cache.last_read_bytes}, startup=START)
 
     def run_before_start(self) -> bool:
         return False
-
-    def resident_share(self) -> float:
-        return self.resident
 
     def stop(self) -> None:
         self.stops += 1

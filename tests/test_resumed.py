@@ -173,7 +173,7 @@ def test_a_repeated_run_that_the_report_lacks_is_read_from_its_file(tmp_path: Pa
 def test_a_full_disk_during_recovery_ends_the_session(tmp_path: Path) -> None:
     """Otherwise it would count as finished, without the remaining runs."""
     loop, bench, _ = session_of(tmp_path, [TrialVoidError("it was not cold"), GOOD])
-    bench.recount_after_failure.side_effect = DISK_FULL
+    bench.contents.recount_after_failure.side_effect = DISK_FULL
     with pytest.raises(StorageFailedError, match="a disk was full during the run"):
         loop.run()
     unfinished = find_unfinished(tmp_path / "results", None)

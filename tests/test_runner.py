@@ -73,8 +73,9 @@ class FakeBench:
         self.cpus_shared = False
         self.can_recover = True
         self.stopped_cleanly = True
-        self.invalidate_cache_baseline = Mock()
-        self.recount_after_failure = Mock(side_effect=self.stop)
+        self.cache = Mock()
+        self.contents = Mock()
+        self.contents.recount_after_failure.side_effect = self.stop
         self.floor = Mock(return_value=FloorTimes(9, 2.0, 1.0, 16, 0.5, 2))
 
     clear_logs = Bench.clear_logs
@@ -228,7 +229,7 @@ def test_a_trial_that_fails_is_stored_with_its_reason_and_the_next_one_runs(
     assert (first.verdict, first.reason, first.metrics.get("startup_s")) == (verdict, error.message, None)
     assert stored_log(tmp_path, first.log) == "the last words\n"
     assert second.verdict is Verdict.MEASURED
-    bench.recount_after_failure.assert_called_once_with()
+    bench.contents.recount_after_failure.assert_called_once_with()
 
 
 @pytest.mark.parametrize(("error", "removed"), [(GONE, True), (ServerFailedError("it crashed"), False)])
@@ -237,7 +238,7 @@ def test_a_server_that_cannot_be_recovered_loses_its_other_trials(
 ) -> None:
     """Where it did not come back, the next session does not find its directory."""
     loop, bench, pool = session_of(tmp_path, [GOOD, error, GOOD, GOOD])
-    bench.recount_after_failure.side_effect = ServerFailedError("it does not start any more")
+    bench.contents.recount_after_failure.side_effect = ServerFailedError("it does not start any more")
     loop.run()
     assert pool.remove.called == removed
     session = stored(tmp_path)
@@ -264,7 +265,7 @@ def test_a_directory_over_which_the_server_did_not_come_back_is_set_aside(
     loop.run()
     session = stored(tmp_path)
     assert verdicts(tmp_path) == expected
-    assert bench.recount_after_failure.call_count == recovered
+    assert bench.contents.recount_after_failure.call_count == recovered
     failed = next(run for run in session.runs if run.verdict is Verdict.FAILED)
     is_kept = aside is not None and GONE.message in str(failed.reason)
     assert failed.reason == (f"{GONE.message}; kept as x" if is_kept else str(failed.reason).partition(";")[0])
@@ -356,7 +357,7 @@ def test_a_ledger_is_not_trusted_if_the_rows_are_not_counted_again(
     with pytest.raises(type(error)):
         loop.run()
     assert not bench.stopped_cleanly
-    assert not bench.recount_after_failure.called
+    assert not bench.contents.recount_after_failure.called
 
 
 def test_the_floor_is_stored_with_its_variants(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> 
             bench.on_step("timed start")
             started = server.start(log_name=TIMED_LOG, settings=bench.settings)
         except ServerFailedError as error:
-            kept = None if isinstance(error, ServerKilledError) else bench.set_aside(copy.mysql)
+            kept = None if isinstance(error, ServerKilledError) else bench.contents.set_aside(copy.mysql)
             failure = f"the server does not start after the crash: {error.message}"
             return Measurement(metrics=_kill_metrics(kills), broken_promises=tuple(filter(None, (failure, kept))))
         back = _check_recovered(bench, task, writer, server.process.launch.log, flush=flush, killed_at_s=kills[0].at_s)

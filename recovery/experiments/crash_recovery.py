@@ -48,16 +48,16 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> Measuremen
     The starts before it are warm-ups; first queries need at least one, because they read more than a start. The choice
     depends on bytes only, never on seconds. Raises TrialVoidError if the bytes read do not become stable."""
     for warmups in range(MAX_WARMUPS + 1):
-        before = bench.last_read_bytes
+        before = bench.cache.last_read_bytes
         ended = end_previous()
         bench.run_before_start()
-        resident = bench.resident_share()
+        resident = bench.cache.resident_share()
         measured = bench.timed_start(f"timed-{warmups}.err")
         is_stable = reads_are_stable(
-            measured.metrics.get("read_bytes"), before=before, data_bytes=bench.data_bytes, warmups=warmups
+            measured.metrics.get("read_bytes"), before=before, data_bytes=bench.datadir.state.bytes, warmups=warmups
         )
         if is_stable and (warmups or not bench.conditions.first_queries):
-            warm = WarmProof(warmups, resident, bench.resident_share())
+            warm = WarmProof(warmups, resident, bench.cache.resident_share())
             return replace(measured, previous_exit=ended, warm=warm)
         bench.stop()
     raise TrialVoidError(
@@ -72,7 +72,7 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> Measuremen
 def end_after_inserts(bench: Bench, end_server: Callable[[], str]) -> str:
     """Starts the server, runs the insert script, ends the server at once, and returns how it ended."""
     bench.start()
-    bench.run_inserts()
+    bench.contents.run_inserts()
     return end_server()
 
 
@@ -86,8 +86,8 @@ def measure_restart(
     if variant.cache is Cache.WARM:
         return end_trial(bench, time_warm_start(bench, lambda: end_after_inserts(bench, end_server)))
     bench.start()
-    flushed = ColdProof(bench.flush()) if flush else ColdProof()
-    bench.run_inserts()
+    flushed = ColdProof(bench.cache.flush()) if flush else ColdProof()
+    bench.contents.run_inserts()
     ended = end_server()
     if flush and bench.conditions.as_published:
         bench.run_before_start()
@@ -99,15 +99,15 @@ def measure_restart(
 
 def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
     """Times the recovery that is ahead of a copy of the user's own data directory. Nothing was started there before."""
-    bench.restore()
+    bench.contents.restore()
     if variant.cache is Cache.COLD:
         measured = time_cold_start(bench)
     else:
         bench.run_before_start()
-        bench.read_all()
-        resident = bench.resident_share()
+        bench.cache.read_all()
+        resident = bench.cache.resident_share()
         measured = bench.timed_start(TIMED_LOG)
-        measured = replace(measured, warm=WarmProof(0, resident, bench.resident_share()))
+        measured = replace(measured, warm=WarmProof(0, resident, bench.cache.resident_share()))
     measured, startup = end_trial(bench, measured), measured.startup
     if startup.crash_proof is None and has_hidden_phases(phase.name for phase in startup.phases):
         raise TrialVoidError("the log does not show whether there was a crash", "set log_error_verbosity=3")
@@ -120,15 +120,15 @@ def measure_as_is(bench: Bench, variant: Variant) -> Measurement:
 
 def time_cold_start(bench: Bench) -> Measurement:
     """Empties the cache and times the next start."""
-    cold = bench.make_cold()
+    cold = bench.cache.make_cold()
     if bench.run_before_start():
-        cold = bench.prove_still_cold(cold)
+        cold = bench.cache.prove_still_cold(cold)
     return replace(bench.timed_start(TIMED_LOG), cold=cold)
 
 
 def end_trial(bench: Bench, measured: Measurement) -> Measurement:
     """Counts what is there after the timed start, and shuts the server down."""
-    stacks, contents = bench.stacks(), bench.count_contents()
+    stacks, contents = bench.stacks(), bench.contents.count()
     bench.stop()
     metrics, opened = measured.metrics | bench.metrics, bench.opened_files()
     return replace(measured, metrics=metrics, contents=contents, opened_files=opened, stacks=stacks)

@@ -393,7 +393,7 @@ def create_tables(bench: Bench, task: CreateTask, watch: TaskMonitor) -> TaskRes
     """Times the creation of tables in a separate schema, which is dropped afterwards so that the next trial finds the
     same state."""
     bench.on_step(f"creating {task.tables:,} tables, one by one")
-    with bench.temporary_schema(_CREATED_SCHEMA):
+    with bench.contents.temporary_schema(_CREATED_SCHEMA):
         with bench.server.session() as connection, connection.cursor() as cursor, watch.measured():
             for number in range(1, task.tables + 1):
                 cursor.execute(
@@ -422,7 +422,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     task = variant.task
     assert task is not None, "this variant has nothing to do"
     bench.start(TIMED_LOG)
-    cold = bench.make_tables_cold() if variant.cache is Cache.COLD else ColdProof()
+    cold = bench.cache.make_tables_cold() if variant.cache is Cache.COLD else ColdProof()
     watch = TaskMonitor(bench)
     with watch.sampler:
         done = _TASK_RUNNERS[type(task)](bench, task, watch)

@@ -102,7 +102,7 @@ class DatadirPool:
         if not all(need.fits(free_space(self.request.data)) for need in (planned.size, *estimate)):
             bench.add_note(f"{spec.version}: no room to keep the data directory on which it did not come back.")
             return None
-        text = bench.set_aside()
+        text = bench.contents.set_aside()
         if text is not None:
             self._aside.add(planned.key)
             self._built.discard(planned.key)
@@ -171,7 +171,7 @@ class DatadirPool:
             server = undo.enter_context(self._server(planned, datadir))
             conditions = self._conditions(planned)
             bench = Bench(server, datadir, planned.schema, conditions=conditions, on_step=self.reporter.doing)
-            if bench.claim_and_recount():
+            if bench.contents.claim_and_recount():
                 self.reporter.say(
                     f"{planned.spec.version}: an earlier session was interrupted; the rows were counted again"
                 )
@@ -305,6 +305,6 @@ def _close_bench(bench: Bench) -> None:
         if bench.is_as_is:
             shutil.rmtree(bench.datadir.mysql, ignore_errors=True)
         elif bench.stopped_cleanly:
-            bench.mark_whole()
+            bench.contents.mark_whole()
     finally:
         bench.datadir.release()

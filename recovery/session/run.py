@@ -216,7 +216,7 @@ class TrialLoop:
     def _run_trial(self, trial: Trial, spec: DatadirSpec) -> None:
         bench = self.pool.bench(spec)
         if spec != self._last_spec:
-            bench.invalidate_cache_baseline()
+            bench.cache.forget_reads()
         self._last_spec = spec
         bench.configure(trial.variant, extra=trial.extra, repeat=trial.repeat)
         if not self._has_started:
@@ -329,7 +329,7 @@ class TrialLoop:
         If the server does not come back, its remaining trials are skipped. Raises StorageFailedError if the storage
         fails: this skips all remaining trials, which are measured when the session is resumed."""
         try:
-            bench.recount_after_failure()
+            bench.contents.recount_after_failure()
         except RecoveryError as error:
             bench.server.close()
             folder = bench.datadir.writable_folder

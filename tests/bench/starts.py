@@ -74,7 +74,7 @@ def compare(
         for pair in range(count + 1):
             for way in ways if pair % 2 else reversed(ways):
                 if cache is Cache.COLD:
-                    benches[way].make_cold()
+                    benches[way].cache.make_cold()
                 start = partial(Start, way, pair, str(build.version), tables, cache.value)
                 found = _bare(benches[way], start) if way == BARE else _watched(benches[way], start, terminal)
                 if pair:
@@ -101,7 +101,7 @@ def _watched(bench: Bench, start: partial[Start], terminal: TextIO) -> Start:
         used_s = time.process_time()
         startup = bench.timed_start(f"{time.monotonic_ns()}.err")
         used_s = time.process_time() - used_s
-    bench.run_inserts()
+    bench.contents.run_inserts()
     bench.kill()
     assert startup.startup.crash_proof is not None
     assert startup.startup.ready_lag_s is not None, "this server does not stamp microseconds"
