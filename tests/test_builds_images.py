@@ -24,7 +24,7 @@ from fakes import FakeLauncher, shell_script
 
 from recovery.builds import image_build, image_inspect, image_list, image_resolve
 from recovery.builds.executable import SHARE_FOLDERS, VERSION_OPTIONS, basedir_of, messages_in
-from recovery.builds.image_build import library_path, place_inside, write_build_context
+from recovery.builds.image_build import library_path, place_inside, write_server_archive
 from recovery.builds.image_inspect import ImageInspection, inspect_image, parse_inspection
 from recovery.builds.image_pull import RETRY_ELSEWHERE, NotPulledError, PullFailure, classify_pull_error, pull_image
 from recovery.builds.resolve import (
@@ -295,7 +295,7 @@ def server_tree(base: Path, mysqld: str = "bin/mysqld", *folders: Path) -> Build
 
 def members(build: Build, *, with_hosts: bool = False) -> dict[str, tarfile.TarInfo]:
     file = io.BytesIO()
-    write_build_context(build, file, with_hosts=with_hosts)
+    write_server_archive(build, file, with_hosts=with_hosts)
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
         return {member.name: member for member in tar}
@@ -308,7 +308,7 @@ def test_an_image_holds_the_whole_tree_of_a_server_for_any_user(tmp_path: Path) 
     (host_folder / "libaio.so.1").symlink_to("libaio.so.1.0.1")
     build = server_tree(tmp_path / "tree", "bin/mysqld", tmp_path / "tree" / "libs", host_folder)
     found = members(build)
-    assert {"mysqld.Dockerfile", "opt/mysqld/bin/mysqld", "opt/mysqld/lib/plugin/a.so"} <= set(found)
+    assert {"opt/mysqld", "opt/mysqld/bin/mysqld", "opt/mysqld/lib/plugin/a.so"} <= set(found)
     assert not [name for name in found if name.startswith("opt/libraries")]
     assert library_path(build, with_hosts=False) == "/opt/mysqld/libs"
     assert found["opt/mysqld/bin/mysqld"].mode & 0o777 == 0o755
@@ -329,13 +329,14 @@ def test_an_image_holds_only_the_server_of_a_distribution(tmp_path: Path, monkey
     found = members(build)
     assert "opt/mysqld/share/mysql/english/errmsg.sys" in found
     assert "opt/mysqld/sbin/mysqld" in found
+    assert {found[folder].mode for folder in ("opt/mysqld", "opt/mysqld/sbin", "opt/mysqld/share")} == {0o755}
     assert not [name for name in found if "everything-else" in name]
     assert str(place_inside(build, build.mysqld)) == "/opt/mysqld/sbin/mysqld"
 
 
 def test_an_executable_without_messages_goes_alone(tmp_path: Path) -> None:
     found = members(replace(server_tree(tmp_path / "sql", "mysqld"), messages=None))
-    assert set(found) == {"mysqld.Dockerfile", "opt/mysqld/mysqld"}
+    assert set(found) == {"opt/mysqld", "opt/mysqld/mysqld"}
 
 
 # -- inspecting an image: the script runs in a shell of the host

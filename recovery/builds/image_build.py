@@ -12,18 +12,19 @@ import subprocess
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 import docker
 from docker.errors import APIError
+from docker.models.containers import Container
 
 from recovery.builds import download, packages
 from recovery.builds.download import Say
-from recovery.builds.image_inspect import inspect_image, run_inspection, version_of
+from recovery.builds.image_inspect import LOG_CONFIG, inspect_image, run_inspection, version_of
 from recovery.builds.image_list import build_labels, debian_image_name, image_id
 from recovery.builds.image_pull import NotPulledError, pull_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, DEBIAN_SUITE, Sources, check_registry, own_image_name
@@ -31,7 +32,7 @@ from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import docker_engine
 from recovery.linux.cleanup import part_folder
 from recovery.linux.docker_engine import IMAGE_NAME, OWNER, PURPOSE
-from recovery.linux.files import create_readable_folder, docker_dir, images_dir, read_limited
+from recovery.linux.files import create_readable_folder, images_dir, read_limited
 from recovery.linux.locks import wait_for_lock
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.model import Build
@@ -72,25 +73,56 @@ def _remove_parts(client: docker.DockerClient, name: str) -> None:
             client.images.remove(image)
 
 
-def build_image(client: docker.DockerClient, dockerfile: str, context: IO[bytes], arguments: Mapping[str, str]) -> str:
-    """Runs a Dockerfile and returns the id of the new image, which has no name yet and is labeled as a part."""
-    context.seek(0)
-    events = client.api.build(
-        fileobj=context, custom_context=True, dockerfile=dockerfile, buildargs=dict(arguments), decode=True,
-        rm=True, forcerm=True, timeout=None, network_mode="host",
-    )  # fmt: skip
-    last, image = "", ""
-    for event in events:
-        if "error" in event:
-            raise HostUnfitError(f"the image could not be built: {event['error'].strip()} ({last})", _BUILD_HINT)
-        last = str(event.get("stream", "")).strip() or last
-        image = str((event.get("aux") or {}).get("ID", image))
-    if not image:
-        raise HostUnfitError(f"the engine built no image: {last}", _BUILD_HINT)
-    return image
-
-
 _BUILD_HINT = "see the engine's log and its space (`docker system df`)"
+
+
+def make_part(
+    client: docker.DockerClient,
+    base: str,
+    name: str,
+    *,
+    files: IO[bytes] | None = None,
+    command: Sequence[str] = (),
+    changes: Sequence[str] = (),
+) -> str:
+    """Returns the id of a new image, which has no name yet and is labeled as a part of the image `name`.
+
+    It is the image `base` with the files of a tar archive, after a command that was run in it by root with the host's
+    network. `changes` are instructions of a Dockerfile, such as `ENV`."""
+    changes = (f'LABEL {PURPOSE}=part {IMAGE_NAME}={name} {OWNER}=""', *changes)
+    with (
+        _without_timeout(client),
+        docker_engine.temporary_container(
+            client, base, "look", command=[*command] or ["/bin/sh"], network_mode="host" if command else "none",
+            log_config=LOG_CONFIG,
+        ) as container,
+    ):  # fmt: skip
+        if files is not None:
+            files.seek(0)
+            container.put_archive("/", files)
+        if command:
+            _run_to_end(container)
+        answer = client.api.commit(str(container.id), changes="\n".join(changes))
+    return str(answer["Id"])
+
+
+@contextmanager
+def _without_timeout(client: docker.DockerClient) -> Iterator[None]:
+    """Waits for the engine's answers as long as they take: to copy and to commit a large server may take minutes."""
+    api: Any = client.api  # its types know no None
+    before, api.timeout = api.timeout, None
+    try:
+        yield
+    finally:
+        api.timeout = before
+
+
+def _run_to_end(container: Container) -> None:
+    container.start()
+    code = int(container.wait()["StatusCode"])
+    if code != 0:
+        last = container.logs(tail=1).decode(errors="replace").strip()[:200]
+        raise HostUnfitError(f"the image could not be built: {last or f'code {code}'}", _BUILD_HINT)
 
 
 def commit_image(client: docker.DockerClient, image: str, name: str, labels: Mapping[str, str]) -> str:
@@ -117,7 +149,6 @@ def scratch_file() -> IO[bytes]:
 
 SERVER_ROOT = PurePosixPath("/opt/mysqld")
 EXTRA_LIBRARIES = PurePosixPath("/opt/libraries")
-MYSQLD_FILE = "mysqld.Dockerfile"
 
 # A server that a distribution has installed into one of these shared folders: only these patterns belong to it.
 _SHARED_BASEDIRS = tuple(map(Path, ("/", "/usr", "/usr/local")))
@@ -134,17 +165,30 @@ def library_path(build: Build, *, with_hosts: bool) -> str:
     return ":".join([*own, *([str(EXTRA_LIBRARIES)] if with_hosts else [])])
 
 
-def write_build_context(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
-    """Writes a tar of the Dockerfile and the files that it copies. If `with_hosts` is set, it also contains the
+def write_server_archive(build: Build, file: IO[bytes], *, with_hosts: bool) -> None:
+    """Writes a tar of the server's files under their names in the image. If `with_hosts` is set, it also contains the
     libraries that this host fetched for the server."""
+    folders: set[PurePosixPath] = set()
     with tarfile.open(fileobj=file, mode="w") as tar:
-        tar.add(docker_dir() / MYSQLD_FILE, MYSQLD_FILE)
         for path in _server_paths(build):
-            tar.add(path, _member_name(place_inside(build, path)), filter=_owned_by_root)
+            place = place_inside(build, path)
+            _add_parents(tar, place, folders)
+            tar.add(path, _member_name(place), filter=_owned_by_root)
         for folder in build.library_dirs if with_hosts else ():
             if not folder.is_relative_to(build.basedir):
                 for path in (path for path in folder.iterdir() if ".so" in path.name and path.is_file()):
+                    _add_parents(tar, EXTRA_LIBRARIES / path.name, folders)
                     _add_file(tar, path, _member_name(EXTRA_LIBRARIES / path.name))
+
+
+def _add_parents(tar: tarfile.TarFile, place: PurePosixPath, folders: set[PurePosixPath]) -> None:
+    """Adds the folders above a file that the archive does not have yet. Some engines would make them for root only."""
+    for folder in reversed(place.parents[:-2]):  # /opt is there
+        if folder not in folders:
+            folders.add(folder)
+            member = tarfile.TarInfo(_member_name(folder))
+            member.type, member.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(member)
 
 
 def _server_paths(build: Build) -> Iterator[Path]:
@@ -179,7 +223,6 @@ def _owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 # --- Images of a Debian suite: from Debian's own image or, if that cannot be pulled, by debootstrap
 
-_DEBIAN_DOCKERFILE = "debian.Dockerfile"
 _HINT = "name a registry that has it (REGISTRY=), or run as root where debootstrap is installed, or take ENGINE=local"
 
 
@@ -204,24 +247,33 @@ def build_debian_part(client: docker.DockerClient, recipe: DebianRecipe, sources
             say(f"{name} is not pinned: its registry may give another image by that name later")
         say(f"installing {recipe.packages[-1]} and what it needs into {name}")
         return _install_packages(client, recipe, name), f"built from {name}"
-    except (NotPulledError, HostUnfitError) as error:  # for example no network inside the build
+    except (NotPulledError, HostUnfitError) as error:  # for example no network inside the container
         why = error.message
     say(f"{why}: making {recipe.name} by debootstrap, which takes a minute or two")
     return _build_by_debootstrap(client, recipe, why), f"built from Debian {recipe.suite} by debootstrap"
 
 
-def _install_packages(client: docker.DockerClient, recipe: DebianRecipe, origin: str) -> str:
+# Arguments: the mirror that the host's own apt uses, or nothing; packages. apt checks the signatures.
+_INSTALL_SCRIPT = r"""
+set -e
+sources=/etc/apt/sources.list.d/debian.sources
+if [ -n "$1" ] && [ -f "$sources" ]; then sed -i -E "s#^(URIs: ).*/debian/?\$#\1$1#" "$sources"; fi
+shift
+apt-get update -q
+DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb
+"""
+
+
+def _install_packages(client: docker.DockerClient, recipe: DebianRecipe, base: str) -> str:
     mirror = packages.debian_mirror(recipe.suite) or ""
-    arguments = {
-        "FROM": origin, "NAME": recipe.name, "PACKAGES": " ".join(recipe.packages),
-        # HTTPS would need certificates, which the image lacks.
-        "MIRROR": mirror if mirror.startswith("http://") else "",
-        **packages.apt_proxies(),
-    }  # fmt: skip
-    with scratch_file() as context:
-        with tarfile.open(fileobj=context, mode="w") as tar:
-            tar.add(docker_dir() / _DEBIAN_DOCKERFILE, _DEBIAN_DOCKERFILE)
-        return build_image(client, _DEBIAN_DOCKERFILE, context, arguments)
+    if not mirror.startswith("http://"):  # HTTPS would need certificates, which the image lacks
+        mirror = ""
+    # The proxies are those of the command alone: in the container's environment they would become the image's.
+    proxies = (f"{name}={value}" for name, value in packages.apt_proxies().items())
+    command = ["env", *proxies, "/bin/sh", "-c", _INSTALL_SCRIPT, "install", mirror, *recipe.packages]
+    with docker_engine.engine_errors():
+        return make_part(client, base, recipe.name, command=command)
 
 
 def _build_by_debootstrap(client: docker.DockerClient, recipe: DebianRecipe, why: str) -> str:
@@ -318,10 +370,11 @@ def build_server_part(client: docker.DockerClient, server: Build, name: str, bel
     of this host are added only if those are not enough."""
     mysqld = str(place_inside(server, server.mysqld))
     for with_hosts in (False, True):
-        arguments = {"BASE": below, "NAME": name, "LIBRARIES": library_path(server, with_hosts=with_hosts)}
-        with scratch_file() as context:
-            write_build_context(server, context, with_hosts=with_hosts)
-            image = build_image(client, MYSQLD_FILE, context, arguments)
+        libraries = library_path(server, with_hosts=with_hosts)
+        changes = (f'ENV LD_LIBRARY_PATH="{_escaped(libraries)}"',) if libraries else ()
+        with scratch_file() as archive:
+            write_server_archive(server, archive, with_hosts=with_hosts)
+            image = make_part(client, below, name, files=archive, changes=changes)
         try:
             run_inspection(client, image, mysqld)
         except RecoveryError as error:

@@ -31,7 +31,7 @@ from recovery.linux.files import create_readable_folder, images_dir, read_memo, 
 from recovery.model import Build, Version, can
 
 _RUN_TIMEOUT_S = 120
-_LOG_CONFIG = LogConfig(type=LogConfig.types.JSON, config={"max-size": "256m"})
+LOG_CONFIG = LogConfig(type=LogConfig.types.JSON, config={"max-size": "256m"})
 """The output is read from the container's log, which the engine's own settings could limit or turn off."""
 _MAX_OUTPUT_BYTES = 64 << 20
 _IMAGE_HINT = "take an image of this host's CPU that holds a MySQL, MariaDB or Percona server"
@@ -45,7 +45,7 @@ def run_in_image(
     """Runs a command in a temporary container, in place of the image's entrypoint, which would begin by creating a data
     directory. Returns its exit code and what it printed: its output, cut off after `longest` bytes, and its errors."""
     with temporary_container(
-        client, image, "look", entrypoint=command, command=[], user="0", log_config=_LOG_CONFIG,
+        client, image, "look", entrypoint=command, command=[], user="0", log_config=LOG_CONFIG,
         cap_drop=["ALL"], security_opt=["no-new-privileges"], **more,
     ) as container:  # fmt: skip
         container.start()

@@ -30,7 +30,8 @@ from recovery.linux.signals import defer_signals
 LABEL = "recovery-tester."
 PURPOSE = LABEL + "made"
 """What an image or a container is for. Images: `image`; `part` for one that is not finished; `tool` for the image of
-this tool itself. Containers: `look` to inspect an image, `server` to run a server, `drop` to drop the host's caches."""
+this tool itself. Containers: `look` to inspect or make an image, `server` to run a server, `drop` to drop the host's
+caches."""
 IMAGE_NAME = LABEL + "name"
 """The name of an image, which an unfinished one will get later."""
 SERVER_VERSION = LABEL + "version"
@@ -177,7 +178,7 @@ def temporary_container(client: docker.DockerClient, image: str, purpose: str, *
     labels = {PURPOSE: purpose, OWNER: process_id()}
     with ExitStack() as undo:
         with defer_signals():  # an interrupt during the creation would leave the container behind
-            container = client.containers.create(image, network_mode="none", labels=labels, **options)
+            container = client.containers.create(image, labels=labels, **{"network_mode": "none", **options})
             undo.callback(_remove_container, container)
         yield container
 

@@ -419,7 +419,7 @@ def template_dir() -> Path:
 
 
 def docker_dir() -> Path:
-    return _tool_folder("docker", "mysqld.Dockerfile")
+    return _tool_folder("docker", "recovery.Dockerfile")
 
 
 def doc_pages() -> dict[str, Path]:

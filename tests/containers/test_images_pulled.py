@@ -23,19 +23,14 @@ from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import BASE_IMAGE_NAME, DEBIAN_SUITE, Sources, own_image_name, resolve_server
 from recovery.cli.main import run
 from recovery.errors import HostUnfitError, UsageError
+from recovery.linux.docker_engine import PURPOSE
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(900)]
 
 # A release that never was, in the place where the official images have theirs, behind a link as in MariaDB's.
 VERSION = "5.7.99"
 SERVER = b'#!/bin/sh\necho "mysqld  Ver 5.7.99-log for Linux on x86_64 (MySQL Community Server (GPL))"\n'
-DOCKERFILE = """
-FROM {base}
-COPY mysqld /usr/sbin/real-mysqld
-RUN chmod 755 /usr/sbin/real-mysqld && ln -s real-mysqld /usr/sbin/mysqld
-VOLUME /var/lib/mysql
-ENTRYPOINT ["/bin/false"]
-"""
+AS_OFFICIAL = ("VOLUME /var/lib/mysql", 'ENTRYPOINT ["/bin/false"]', f'LABEL {PURPOSE}=""')
 SCHEMA_1 = "application/vnd.docker.distribution.manifest.v1+prettyjws"
 
 
@@ -46,9 +41,15 @@ class Publish(Protocol):
 @pytest.fixture(scope="module")
 def image(client: docker.DockerClient) -> Iterator[str]:
     base = image_build.ensure_base_image(client, ALONE, quiet)
-    context = context_of(mysqld=SERVER, Dockerfile=DOCKERFILE.format(base=base).encode())
-    built = image_build.build_image(client, "Dockerfile", context, {})
-    client.images.get(built).tag("recovery-test/server", "1")
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo("usr/sbin/real-mysqld")
+        member.size, member.mode = len(SERVER), 0o755
+        tar.addfile(member, io.BytesIO(SERVER))
+    link = ["ln", "-s", "real-mysqld", "/usr/sbin/mysqld"]
+    name = "recovery-test/server:1"
+    built = image_build.make_part(client, base, name, files=archive, command=link, changes=AS_OFFICIAL)
+    client.images.get(built).tag(name)
     yield built
     client.images.remove("recovery-test/server:1", force=True)
 
@@ -84,16 +85,6 @@ def own_name(version: str) -> str:
     return own_image_name(here.version, here.fingerprint)
 
 
-def context_of(**files: bytes) -> io.BytesIO:
-    context = io.BytesIO()
-    with tarfile.open(fileobj=context, mode="w") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return context
-
-
 def volumes(client: docker.DockerClient) -> int:
     return len(client.volumes.list())
 
@@ -119,18 +110,6 @@ def test_a_pulled_image_is_inspected(client: docker.DockerClient, registry: str,
     assert lines == [f"{VERSION}: the image {name} is on this host"]
 
 
-AS_SHIPPED = """
-FROM {server} AS ours
-FROM {base}
-COPY --from=ours {messages}/ /usr/share/mysql-5.7/
-COPY --from=ours {mysqld} /usr/sbin/mysqld
-RUN rm -rf /usr/lib/*/libeatmydata*
-LABEL {labels}
-VOLUME /var/lib/mysql
-ENTRYPOINT ["/bin/false"]
-"""
-
-
 def test_a_server_in_the_places_of_its_vendor_is_pulled_and_measured(
     client: docker.DockerClient,
     registry: str,
@@ -142,10 +121,16 @@ def test_a_server_in_the_places_of_its_vendor_is_pulled_and_measured(
     """A real one: no labels of ours, messages named by the series, nothing that we would have put into the image."""
     ours = resolve_image("5.7.22", ALONE, quiet, client)
     labels = " ".join(f'{name}=""' for name in client.images.get(str(ours.image)).labels)
-    text = AS_SHIPPED.format(
-        server=ours.image, base=BASE_IMAGE_NAME, messages=ours.messages, mysqld=ours.mysqld, labels=labels
+    here = resolve_server("5.7.22", Sources(), quiet)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(here.mysqld, "usr/sbin/mysqld")
+        tar.add(str(here.messages), "usr/share/mysql-5.7")
+    without = ["sh", "-c", "rm -rf /usr/lib/*/libeatmydata*"]
+    changes = (*AS_OFFICIAL, f"LABEL {labels}")
+    shipped = image_build.make_part(
+        client, BASE_IMAGE_NAME, "recovery-test/shipped:1", files=archive, command=without, changes=changes
     )
-    shipped = image_build.build_image(client, "Dockerfile", context_of(Dockerfile=text.encode()), {})
     name, mirror = publish("vendor/mysql:5.7.22", shipped), f"{registry}/vendor"
     where = ["--data", str(tmp_path / "data"), "--results", str(tmp_path / "results"), "--tables", "10", "--runs", "1"]
     try:
