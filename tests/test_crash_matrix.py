@@ -229,7 +229,7 @@ def test_a_server_that_drops_table_by_table_may_have_dropped_some(
 ) -> None:
     """As MariaDB does: each is gone as a whole."""
     found = compare([], step, tables)
-    back = replace(FINE, moment=CrashMoment.DEFINITIONS, found=found, all_or_none=all_or_none)
+    back = replace(FINE, moment=CrashMoment.DEFINITIONS, violations=found, all_or_none=all_or_none)
     assert bool(broken_promises(back)) == is_broken
 
 
@@ -281,7 +281,7 @@ def test_kept_promises_are_not_reported() -> None:
 
 
 def test_losses_are_allowed_without_a_promise() -> None:
-    lost = replace(FINE, found=Violations(10, lost=3, lost_window_s=0.5))
+    lost = replace(FINE, violations=Violations(10, lost=3, lost_window_s=0.5))
     assert broken_promises(lost)
     assert broken_promises(replace(lost, promised=False)) == ()
     assert crash_metrics(lost)["lost_window_s"] == 0.5
@@ -289,7 +289,7 @@ def test_losses_are_allowed_without_a_promise() -> None:
 
 @pytest.mark.parametrize("found", [Violations(10, ghosts=1), Violations(10, torn=1), Violations(10, holes=1)])
 def test_ghosts_torn_transactions_and_holes_are_never_allowed(found: Violations) -> None:
-    assert broken_promises(replace(FINE, found=found, promised=False, atomic=False))
+    assert broken_promises(replace(FINE, violations=found, promised=False, atomic=False))
 
 
 def test_half_changed_tables_break_a_promise_only_with_atomic_ddl() -> None:
@@ -297,7 +297,7 @@ def test_half_changed_tables_break_a_promise_only_with_atomic_ddl() -> None:
     ill = replace(
         FINE,
         moment=CrashMoment.DEFINITIONS,
-        found=found,
+        violations=found,
         orphans=(f"{DDL_DATABASE}/a.ibd", f"{DDL_DATABASE}.#sql-9"),
         missing=(f"{DDL_DATABASE}/b.frm",),
         failing=(f"{DDL_DATABASE}.b: Table is not there",),
@@ -311,7 +311,9 @@ def test_half_changed_tables_break_a_promise_only_with_atomic_ddl() -> None:
 def test_tables_that_were_not_being_changed_must_be_intact_without_atomic_ddl(schema: str) -> None:
     """Nor may a table of the same name in another schema be damaged."""
     settled = "a" if schema == "discovery" else "c"
-    fine = replace(FINE, moment=CrashMoment.DEFINITIONS, found=Violations(10, under_way=frozenset({"a"})), atomic=False)
+    fine = replace(
+        FINE, moment=CrashMoment.DEFINITIONS, violations=Violations(10, under_way=frozenset({"a"})), atomic=False
+    )
     assert broken_promises(replace(fine, orphans=(f"{schema}/{settled}.ibd",)))
     assert broken_promises(replace(fine, missing=(f"{schema}/{settled}.frm",)))
     assert broken_promises(replace(fine, failing=(f"{schema}.{settled}: Corrupt",)))
@@ -340,7 +342,7 @@ def test_a_server_without_atomic_ddl_may_log_damage_of_a_half_changed_table(
     complaint: str, atomic: bool, changed: str, is_broken: bool
 ) -> None:
     found = Violations(10, half_done=0 if changed == "table_1" else 1, under_way=frozenset({changed}))
-    ill = replace(FINE, moment=CrashMoment.DEFINITIONS, found=found, atomic=atomic, complaints=(complaint,))
+    ill = replace(FINE, moment=CrashMoment.DEFINITIONS, violations=found, atomic=atomic, complaints=(complaint,))
     assert bool(broken_promises(ill)) == is_broken
 
 

@@ -181,8 +181,8 @@ def test_a_report_of_polls_includes_those_of_the_warm_up_in_its_series_only() ->
     polls = parse_polls(recorded("poll"), warmup_s=2, whole=True)
     assert polls is not None
     assert (polls.per_s, polls.mean_ms) == (28 / 3.0452, 16.94)
-    assert [at_s for at_s, _ in polls.seen] == [-1, 0, 1]
-    assert sum(per_s for _, per_s in polls.seen) == pytest.approx(28, abs=1.5)
+    assert [at_s for at_s, _ in polls.rates] == [-1, 0, 1]
+    assert sum(per_s for _, per_s in polls.rates) == pytest.approx(28, abs=1.5)
 
 
 def test_a_poller_that_was_ended_has_a_report_of_each_second() -> None:

@@ -28,9 +28,10 @@ class Curve:
     fit: LineFit | None
 
     @property
-    def memory_fit(self) -> LineFit | None:
-        """The fit of the peak memory, with bytes in place of seconds; None if there are too few values."""
-        return _fit_of(self.points, "peak_memory_bytes")
+    def memory_fit(self) -> MemoryFit | None:
+        """The fit of the peak memory; None if there are too few values."""
+        line = _fit_of(self.points, "peak_memory_bytes")  # in bytes
+        return None if line is None else MemoryFit(line.fixed_s, line.per_table_s, line.per_table_error_s, line.form)
 
     @property
     def held_out(self) -> PredictionTest | None:
@@ -45,6 +46,18 @@ class Curve:
         smaller ones. None if that cannot be tested."""
         found = self.held_out
         return None if found is None else found.off is not None and abs(found.off) <= MAX_PREDICTION_ERROR
+
+
+@dataclass(frozen=True)
+class MemoryFit:
+    """A straight line of the peak memory: a fixed part and one for each table."""
+
+    fixed_bytes: float
+    per_table_bytes: float
+    per_table_error_bytes: float
+    """Half of its 95 % interval, if the straight line fits."""
+    form: str
+    """The form that fits: `straight line` or `piecewise`."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +134,13 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def _stored_memory(found: LineFit | None) -> dict[str, Any]:
-    if found is None:
+def _stored_memory(fit: MemoryFit | None) -> dict[str, Any]:
+    if fit is None:
         return {}
     return {
-        "memory_fixed_bytes": found.fixed_s,
-        "memory_per_table_bytes": found.per_table_s,
-        "memory_per_table_error_bytes": found.per_table_error_s,
+        "memory_fixed_bytes": fit.fixed_bytes,
+        "memory_per_table_bytes": fit.per_table_bytes,
+        "memory_per_table_error_bytes": fit.per_table_error_bytes,
     }
 
 

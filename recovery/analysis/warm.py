@@ -100,9 +100,11 @@ def rename_second_starts(session: Session) -> Session:
     return replace(
         session,
         runs=tuple(runs),
-        variants=tuple(name for each in planned_names for name in (each, second.get(each)) if name is not None),
+        variants=tuple(
+            name for planned in planned_names for name in (planned, second.get(planned)) if name is not None
+        ),
         cells=cells
-        | {name: {**cells.get(each, {}), CACHE_AXIS: SECOND_START} for each, name in sorted(second.items())},
+        | {name: {**cells.get(planned, {}), CACHE_AXIS: SECOND_START} for planned, name in sorted(second.items())},
     )
 
 

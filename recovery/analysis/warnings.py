@@ -145,14 +145,14 @@ def measured_cells(session: Session) -> Iterator[MeasuredCell]:
 def merge_similar(found: Iterable[Finding]) -> Iterator[Finding]:
     """Merges findings of the same kind and hint that concern many cells into one: the first, with the other cells."""
     kinds: dict[tuple[str, str], list[Finding]] = {}
-    for one in found:
-        kinds.setdefault((one.kind, one.hint), []).append(one)
+    for finding in found:
+        kinds.setdefault((finding.kind, finding.hint), []).append(finding)
     for group in kinds.values():
         if len(group) <= _MAX_SEPARATE_FINDINGS:
             yield from group
             continue
         first, *others = group
-        also = "; ".join(one.about for one in others[:_MAX_NAMED_CELLS])
+        also = "; ".join(finding.about for finding in others[:_MAX_NAMED_CELLS])
         more = f"; {len(others) - _MAX_NAMED_CELLS} more" if len(others) > _MAX_NAMED_CELLS else ""
         text = f"{first.about}: {first.text} Also: {also}{more}."
         yield Finding(f"{len(group)} cells", text, first.hint, first.kind)
@@ -387,15 +387,15 @@ def _available_client_cpus(session: Session, runs: Sequence[Run]) -> float | Non
     cell = session.cells.get(runs[0].variant, {})
     threads = stored_number(cell.get("threads")) or stored_number(session.settings.get("threads"))
     pinned = _pinned_cpus(session.settings.get("client_cpus"))
-    return min((one for one in (threads, pinned) if one), default=None)
+    return min(filter(None, (threads, pinned)), default=None)
 
 
-def _pinned_cpus(told: str | float | bool | None) -> float | None:
+def _pinned_cpus(setting: str | float | bool | None) -> float | None:
     """Returns how many CPUs a setting names, either as a number or as a list: `2-3,6`."""
-    if not isinstance(told, str):
-        return stored_number(told)
-    ends = [part.split("-") for part in told.split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,9}", one) for part in ends for one in part):
+    if not isinstance(setting, str):
+        return stored_number(setting)
+    ends = [part.split("-") for part in setting.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", end) for part in ends for end in part):
         return None
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ends)
 
@@ -760,18 +760,18 @@ def _requested_precision(session: Session) -> float | None:
 
 def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, float]]:
     """Yields the cells whose half interval is above this share of the mean, with that share."""
-    for one in summarise(session):
-        if one.interval is not None and one.mean and one.interval / one.mean > limit:
-            yield f"{one.version} {cell_words(session, one.variant)}", one.interval / one.mean
+    for cell in summarise(session):
+        if cell.interval is not None and cell.mean and cell.interval / cell.mean > limit:
+            yield f"{cell.version} {cell_words(session, cell.variant)}", cell.interval / cell.mean
 
 
 def kendall(values: Sequence[float]) -> tuple[int, float]:
     """Returns Kendall's S, how consistently each run is above (or below) the runs before it, and its variance."""
     rising = 0
     before: list[float] = []
-    for one in values:
-        rising += bisect_left(before, one) - (len(before) - bisect_right(before, one))
-        insort(before, one)
+    for value in values:
+        rising += bisect_left(before, value) - (len(before) - bisect_right(before, value))
+        insort(before, value)
     count = len(values)
     return rising, count * (count - 1) * (2 * count + 5) / 18
 

@@ -73,7 +73,7 @@ def _percona_paths(version: Version, machine: str) -> tuple[str, ...]:
     rel = "rel" if can(version, "percona_rel_names") else ""
     if not rel:  # Packages and images have a further number, as in 8.0.36-28.1; tarballs do not.
         number = number.partition(".")[0]
-    places = [f"{one}/Percona-Server-{release}-{number}/binary/tarball" for one in _percona_products(version)]
+    places = [f"{product}/Percona-Server-{release}-{number}/binary/tarball" for product in _percona_products(version)]
     name = f"Percona-Server-{release}-{rel}{number}-Linux.{machine}"
     return tuple(f"{place}/{name}.{form}.tar.gz" for form in _PERCONA_FORMS for place in places)
 
@@ -99,14 +99,14 @@ def release_lists(like: Version, mirror: str | None) -> tuple[tuple[str, str | N
     products = _percona_products(like)
     if mirror is None:
         return tuple((PERCONA_LIST_URL, f"version={product}") for product in products)
-    return tuple((f"{mirror.rstrip('/')}/{folder}", None) for folder in (*(f"{one}/" for one in products), ""))
+    return tuple((f"{mirror.rstrip('/')}/{folder}", None) for folder in (*(f"{product}/" for product in products), ""))
 
 
 def listed_releases(page: str, flavor: Flavor) -> tuple[Version, ...]:
     """Returns the releases named on a page that lists folders or files of the archive, the oldest first."""
     product = "mariadb" if flavor is Flavor.MARIADB else "Percona-Server"
-    found = re.findall(rf"(?<![\w-]){product}-(\d+\.\d+\.\d+)(?:-(?:rel)?(\d+(?:\.\d+)?))?(?![\d.]*\d)", page)
-    names = {f"{flavor}-{release}" + (f"-{number}" if number else "") for release, number in found}
+    releases = re.findall(rf"(?<![\w-]){product}-(\d+\.\d+\.\d+)(?:-(?:rel)?(\d+(?:\.\d+)?))?(?![\d.]*\d)", page)
+    names = {f"{flavor}-{release}" + (f"-{number}" if number else "") for release, number in releases}
     return tuple(sorted(map(parse_version, names), key=_age))
 
 

@@ -70,8 +70,8 @@ def locate_image(version: str | None, sources: Sources, say: Say, client: docker
 def image_on_host(request: ServerRequest, sources: Sources, client: docker.DockerClient) -> str | None:
     """Returns the id of the image on this host that has the requested server; None if there is none."""
     for name in registry_names(request, sources.registry):
-        if (found := image_id(client, name)) is not None:
-            return found
+        if (image := image_id(client, name)) is not None:
+            return image
     own = image_list.find_own_image(client, request)
     return None if own is None else str(own.id)
 

@@ -109,9 +109,9 @@ def is_release(version: Version, release: Version) -> bool:
         has_prefix = release.text.lower().startswith(("percona", "mysql"))
         if has_prefix or Flavor.MARIADB in (release.flavor, version.flavor):
             return False
-    wanted, found = release.percona_number, version.percona_number
+    wanted, own = release.percona_number, version.percona_number
     # Packages and images have a further number, as in percona-8.0.36-28.1; servers do not print it.
-    same_number = not wanted or not found or f"{wanted}.".startswith(f"{found}.")
+    same_number = not wanted or not own or f"{wanted}.".startswith(f"{own}.")
     numbers = release.numbers if version.says_update else release.numbers[:3]
     return version.numbers[: len(numbers)] == numbers and same_number
 
@@ -122,8 +122,8 @@ def find_listed(like: Version, mirror: str | None) -> tuple[Version, ...]:
     for url, form in catalog.release_lists(like, mirror):
         page = download.fetch_text(url, limit_bytes=_MAX_LIST_BYTES, form=form) or ""
         listed = catalog.listed_releases(page, like.flavor)
-        if found := tuple(one for one in listed if one.numbers[:2] == like.numbers[:2]):
-            return found
+        if releases := tuple(release for release in listed if release.numbers[:2] == like.numbers[:2]):
+            return releases
     return ()
 
 
@@ -135,10 +135,10 @@ def _with_percona_number(version: Version, mirror: str | None) -> Version:
     is the newest that the archive lists."""
     if version.flavor is not Flavor.PERCONA or version.percona_number:
         return version
-    found = [one for one in find_listed(version, mirror) if one == version]
-    if not found:
+    releases = [release for release in find_listed(version, mirror) if release == version]
+    if not releases:
         raise NotInArchiveError(f"{version} is not in {mirror or 'the archive of the vendor'}", "take another version")
-    return found[-1]
+    return releases[-1]
 
 
 def _locate_at_vendor(version: Version, mirror: str | None) -> str:

@@ -50,7 +50,7 @@ class CrashFindings:
     """Everything that was checked after the crash."""
 
     moment: CrashMoment
-    found: Violations
+    violations: Violations
     promised: bool
     """Whether the server promises to keep every acknowledged write."""
     atomic: bool
@@ -67,52 +67,53 @@ class CrashFindings:
     """Lines of the error log that report damage."""
 
 
-def crash_metrics(back: CrashFindings) -> dict[str, float]:
-    found = back.found
+def crash_metrics(findings: CrashFindings) -> dict[str, float]:
+    violations = findings.violations
     counts = {
-        "acknowledged": found.acknowledged,
-        "lost": found.lost,
-        "ghosts": found.ghosts,
-        "torn": found.torn,
-        "holes": found.holes,
-        "half_done": found.half_done,
-        "orphans": len(back.orphans),
-        "missing": len(back.missing),
-        "failing": len(back.failing),
-        "complaints": len(back.complaints),
+        "acknowledged": violations.acknowledged,
+        "lost": violations.lost,
+        "ghosts": violations.ghosts,
+        "torn": violations.torn,
+        "holes": violations.holes,
+        "half_done": violations.half_done,
+        "orphans": len(findings.orphans),
+        "missing": len(findings.missing),
+        "failing": len(findings.failing),
+        "complaints": len(findings.complaints),
     }
-    window = {} if found.lost_window_s is None else {"lost_window_s": found.lost_window_s}
+    window = {} if violations.lost_window_s is None else {"lost_window_s": violations.lost_window_s}
     return {name: float(count) for name, count in counts.items()} | window
 
 
-def broken_promises(back: CrashFindings) -> tuple[str, ...]:
+def broken_promises(findings: CrashFindings) -> tuple[str, ...]:
     """Describes the broken promises, followed by examples; empty if all were kept."""
-    broken = (*_broken_writes(back), *_broken_tables(back))
-    return (*broken, *back.found.examples) if broken else ()
+    broken = (*_broken_writes(findings), *_broken_tables(findings))
+    return (*broken, *findings.violations.examples) if broken else ()
 
 
-def _broken_writes(back: CrashFindings) -> Iterator[str]:
-    found, what = back.found, "statement" if back.moment is CrashMoment.DEFINITIONS else "transaction"
-    if found.lost and back.promised:
-        yield f"{found.lost:,} of {count_text(found.acknowledged, f'acknowledged {what}')} lost"
-    if found.ghosts:
-        yield f"{count_text(found.ghosts, what)} present without a commit"
-    if found.torn:
-        yield f"{count_text(found.torn, what)} present in part"
-    if found.holes:
-        yield f"{count_text(found.holes, what)} lost although later ones are present"
+def _broken_writes(findings: CrashFindings) -> Iterator[str]:
+    violations, what = findings.violations, "statement" if findings.moment is CrashMoment.DEFINITIONS else "transaction"
+    if violations.lost and findings.promised:
+        yield f"{violations.lost:,} of {count_text(violations.acknowledged, f'acknowledged {what}')} lost"
+    if violations.ghosts:
+        yield f"{count_text(violations.ghosts, what)} present without a commit"
+    if violations.torn:
+        yield f"{count_text(violations.torn, what)} present in part"
+    if violations.holes:
+        yield f"{count_text(violations.holes, what)} lost although later ones are present"
 
 
-def _broken_tables(back: CrashFindings) -> Iterator[str]:
-    is_known_weakness = _known_weakness(back)
+def _broken_tables(findings: CrashFindings) -> Iterator[str]:
+    is_known_weakness = _known_weakness(findings)
     complaints, failing, missing, orphans = (
-        tuple(one for one in found if not is_known_weakness(one))
-        for found in (back.complaints, back.failing, back.missing, back.orphans)
+        tuple(finding for finding in of_kind if not is_known_weakness(finding))
+        for of_kind in (findings.complaints, findings.failing, findings.missing, findings.orphans)
     )
     if complaints:
         yield f"the error log reports damage: {complaints[0][:160]}"
-    if back.found.half_done and back.atomic and (back.all_or_none or not back.found.some_dropped):
-        yield f"{count_text(back.found.half_done, 'definition')} changed in part"
+    half_done = findings.violations.half_done
+    if half_done and findings.atomic and (findings.all_or_none or not findings.violations.some_dropped):
+        yield f"{count_text(half_done, 'definition')} changed in part"
     if failing:
         yield f"CHECK TABLE fails: {'; '.join(first_examples(failing))}"
     if missing:
@@ -121,18 +122,20 @@ def _broken_tables(back: CrashFindings) -> Iterator[str]:
         yield f"files are left behind: {', '.join(first_examples(orphans))}"
 
 
-def _known_weakness(back: CrashFindings) -> Callable[[str], bool]:
+def _known_weakness(findings: CrashFindings) -> Callable[[str], bool]:
     """Returns a function that recognises a finding as the known weakness of servers without atomic DDL.
 
     These servers change a definition in one place after the other. Such findings are counted, but break no promise.
     They may only concern tables that were being changed; where acknowledged writes may be lost, also tables changed
     before."""
-    if back.moment is not CrashMoment.DEFINITIONS or back.atomic:
+    if findings.moment is not CrashMoment.DEFINITIONS or findings.atomic:
         return lambda _: False
 
     def is_known_weakness(finding: str) -> bool:
         tables = _DDL_TABLE.findall(finding)
-        return any(one in back.found.under_way or one.startswith("#") or not back.promised for one in tables)
+        return any(
+            table in findings.violations.under_way or table.startswith("#") or not findings.promised for table in tables
+        )
 
     return is_known_weakness
 

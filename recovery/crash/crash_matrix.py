@@ -134,16 +134,20 @@ def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> 
             kept = None if isinstance(error, ServerKilledError) else bench.contents.set_aside(copy.mysql)
             failure = f"the server does not start after the crash: {error.message}"
             return Measurement(metrics=_kill_metrics(kills), broken_promises=tuple(filter(None, (failure, kept))))
-        back = _check_recovered(bench, task, writer, server.process.launch.log, flush=flush, killed_at_s=kills[0].at_s)
+        findings = _check_recovered(
+            bench, task, writer, server.process.launch.log, flush=flush, killed_at_s=kills[0].at_s
+        )
         server.stop()
-    own = {RECOVERY_METRIC: started.metrics["startup_s"], **_kill_metrics(kills), **crash_metrics(back)}
+    own = {RECOVERY_METRIC: started.metrics["startup_s"], **_kill_metrics(kills), **crash_metrics(findings)}
     return replace(
         started,
         metrics=own | started.metrics,
-        broken_promises=broken_promises(back),
+        broken_promises=broken_promises(findings),
         # Killed during a shutdown, the server may have been done with its files. Its log may have been empty if it was
         # not flushed, or before the first acknowledged write.
-        may_be_clean=task.moment is CrashMoment.SHUTDOWN or not back.promised or not back.found.acknowledged,
+        may_be_clean=task.moment is CrashMoment.SHUTDOWN
+        or not findings.promised
+        or not findings.violations.acknowledged,
     )
 
 
@@ -156,11 +160,11 @@ def _check_recovered(
     server, version = bench.server, bench.server.build.version
     with server.session() as connection:
         databases = (*bench.schema.database_names, *writer.databases)
-        found = writer.compare(server, killed_at_s=killed_at_s)
+        violations = writer.compare(server, killed_at_s=killed_at_s)
         orphans, missing = compare_dictionary(connection, version, server.datadir, databases)
         return CrashFindings(
             moment=task.moment,
-            found=found,
+            violations=violations,
             promised=flush in _DURABLE_FLUSH_VALUES[task.moment is CrashMoment.POWER],
             atomic=can(version, "atomic_definitions"),
             all_or_none=can(version, "drops_all_or_none"),

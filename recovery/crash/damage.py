@@ -177,11 +177,11 @@ def _check_after_repair(bench: Bench, writer: Writer, killed_at_s: float) -> str
     if startup is None:
         return how
     try:
-        found = writer.compare(bench.server, killed_at_s=killed_at_s)
+        violations = writer.compare(bench.server, killed_at_s=killed_at_s)
     except ServerFailedError as error:
         return f"{how}; {error.message}"
-    wrong = [f"{many:,} {name}" for name, many in (("lost", found.lost), ("torn", found.torn)) if many]
-    of_all = count_text(found.acknowledged, "transaction")
+    wrong = [f"{many:,} {name}" for name, many in (("lost", violations.lost), ("torn", violations.torn)) if many]
+    of_all = count_text(violations.acknowledged, "transaction")
     return f"{how}; {' and '.join(wrong)} of {of_all}" if wrong else f"{how}; all {of_all} there"
 
 

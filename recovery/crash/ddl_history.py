@@ -137,17 +137,17 @@ def compare_catalogues(
     touched = under_way.touched if under_way else frozenset()
     now = answered[-1][0].after if answered else (under_way.before if under_way else {})
     allowed = (now, under_way.after) if under_way else (now,)
-    found = Violations(len(answered), under_way=touched)
-    if any(there == one for one in allowed):
-        return found
+    violations = Violations(len(answered), under_way=touched)
+    if there in allowed:
+        return violations
     names = sorted({*now, *there, *(under_way.after if under_way else ())})
-    odd = [name for name in names if there.get(name) not in tuple(one.get(name) for one in allowed)]
+    odd = [name for name in names if there.get(name) not in tuple(catalogue.get(name) for catalogue in allowed)]
     half = [name for name in odd if name in touched]
     others = [name for name in odd if name not in touched]
     back = _lost_step_count(answered, there)
     if back and (others or atomic):
         return replace(
-            found,
+            violations,
             lost=back,
             lost_window_s=max(0.0, killed_at_s - answered[-back][1]),
             examples=first_examples(f"lost: {step.statement[:80]}" for step, _ in answered[-back:]),
@@ -159,7 +159,7 @@ def compare_catalogues(
         f"{name} is {_describe_table(there.get(name))}, and was {_describe_table(now.get(name))}" for name in others
     ]
     return replace(
-        found,
+        violations,
         lost=len(others),
         half_done=len(half) or mixed,
         some_dropped=bool(mixed and under_way and under_way.drops_several),

@@ -107,11 +107,13 @@ def read_journal(client: int, text: str) -> Journal:
 def compare_journals(journals: Sequence[Journal], held: Sequence[ServerContents], *, killed_at_s: float) -> Violations:
     """Compares each journal with what the server has of the same client; both sequences are in the same order."""
     pairs = tuple(zip(journals, held, strict=True))
-    lost = [(journal.client, one) for journal, there in pairs for one in _lost(journal, there)]
-    ghosts = [(journal.client, one) for journal, there in pairs for one in there.partly - journal.may_be_there]
-    torn = [(journal.client, one) for journal, there in pairs for one in _torn(there)]
-    holes = sum(one.number < max(there.whole, default=0) for journal, there in pairs for one in _lost(journal, there))
-    oldest_s = min((one.at_s for _, one in lost), default=None)
+    lost = [(journal.client, answer) for journal, there in pairs for answer in _lost(journal, there)]
+    ghosts = [(journal.client, number) for journal, there in pairs for number in there.partly - journal.may_be_there]
+    torn = [(journal.client, number) for journal, there in pairs for number in _torn(there)]
+    holes = sum(
+        answer.number < max(there.whole, default=0) for journal, there in pairs for answer in _lost(journal, there)
+    )
+    oldest_s = min((answer.at_s for _, answer in lost), default=None)
     return Violations(
         acknowledged=sum(len(journal.committed) for journal in journals),
         lost=len(lost),
@@ -120,7 +122,7 @@ def compare_journals(journals: Sequence[Journal], held: Sequence[ServerContents]
         torn=len(torn),
         holes=holes,
         examples=(
-            *first_examples(_describe_transactions(((client, one.number) for client, one in lost), "lost")),
+            *first_examples(_describe_transactions(((client, answer.number) for client, answer in lost), "lost")),
             *first_examples(_describe_transactions(ghosts, "unexpected")),
             *first_examples(_describe_transactions(torn, "torn")),
         ),
@@ -320,15 +322,15 @@ def _read_contents(server: Server) -> list[ServerContents]:
     with server.session() as connection, connection.cursor() as cursor:
         tables = []
         for number in range(1, _TABLES + 1):
-            found: dict[int, set[int]] = {client: set() for client in range(CLIENTS)}
+            transactions: dict[int, set[int]] = {client: set() for client in range(CLIENTS)}
             cursor.execute(f"select client, number from {LOAD_DATABASE}.ledger_{number}")  # noqa: S608 - names of ours
             for client, transaction in cursor.fetchall():
-                found[client].add(transaction)
-            tables.append(found)
+                transactions[client].add(transaction)
+            tables.append(transactions)
         cursor.execute(f"select client, number from {LOAD_DATABASE}.balance")  # noqa: S608 - a name of ours
         balances = dict(cursor.fetchall())
     return [
-        ServerContents(tuple(frozenset(found[client]) for found in tables), balances.get(client, 0))
+        ServerContents(tuple(frozenset(transactions[client]) for transactions in tables), balances.get(client, 0))
         for client in range(CLIENTS)
     ]
 

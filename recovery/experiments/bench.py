@@ -228,8 +228,8 @@ class Bench:
     @property
     def metrics(self) -> dict[str, float]:
         """The seconds of the user's command before the last timed start, and of the last clean shutdown."""
-        found = {"before_start_s": self.before_start_s, "shutdown_s": self.server.shutdown_s}
-        return {name: value for name, value in found.items() if value is not None}
+        metrics = {"before_start_s": self.before_start_s, "shutdown_s": self.server.shutdown_s}
+        return {name: value for name, value in metrics.items() if value is not None}
 
     def stacks(self) -> StackSamples:
         """Returns the stack samples of the last timed start, if any were taken; the server must still run."""

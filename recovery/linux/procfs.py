@@ -184,8 +184,8 @@ def process_resident_bytes(pid: int) -> int | None:
 
 def process_peak_memory_bytes(pid: int) -> int | None:
     """Returns the largest resident memory that the process has had since its exec."""
-    found = re.search(r"^VmHWM:\s*(\d+) kB$", read_text(Path(f"/proc/{pid}/status")) or "", re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^VmHWM:\s*(\d+) kB$", read_text(Path(f"/proc/{pid}/status")) or "", re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def processes_named(names: Set[str]) -> list[int]:
@@ -223,8 +223,8 @@ def process_age_s(pid: int) -> float | None:
 
 def ids_in_namespaces(pid: int) -> tuple[int, ...]:
     """Returns the ids of the process, from this namespace to that of its innermost container."""
-    found = re.search(r"^NSpid:\s*([\d\s]+)$", read_text(Path(f"/proc/{pid}/status")) or "", re.MULTILINE)
-    return tuple(map(int, found[1].split())) if found else (pid,)
+    match = re.search(r"^NSpid:\s*([\d\s]+)$", read_text(Path(f"/proc/{pid}/status")) or "", re.MULTILINE)
+    return tuple(map(int, match[1].split())) if match else (pid,)
 
 
 @dataclass(frozen=True)
@@ -337,11 +337,11 @@ def group_into_cores(may: Set[int], siblings: Mapping[int, Set[int]], nodes: Map
     """Returns the cores that the usable CPUs belong to. `siblings` gives for each CPU the CPUs on the same core,
     `nodes` its NUMA node. A CPU without that information counts as a separate core on node 0."""
     cores: list[Core] = []
-    seen: set[int] = set()
+    assigned: set[int] = set()
     for cpu in sorted(may):
-        if cpu not in seen:
-            own = frozenset(({cpu} | siblings.get(cpu, set())) & may) - seen
-            seen |= own
+        if cpu not in assigned:
+            own = frozenset(({cpu} | siblings.get(cpu, set())) & may) - assigned
+            assigned |= own
             cores.append(Core(own, nodes.get(cpu, 0)))
     return tuple(cores)
 

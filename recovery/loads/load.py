@@ -125,7 +125,7 @@ def _used_file_bytes(bench: Bench, task: Load, tables: tuple[str, ...]) -> float
 
 # --- One task: its result, and the samples of the server meanwhile
 
-SAMPLES_FILE = "looks.csv.gz"
+SAMPLES_FILE = "samples.csv.gz"
 _SAMPLE_TIMEOUT_S = 30.0
 """Timeout of a sample's query: a server may be very busy with the work it was given."""
 
@@ -141,7 +141,7 @@ class TaskResult:
     """Number of queries answered to the clients of the load in the measured interval."""
     commits: int = 0
     """Number of commits of writing transactions."""
-    seen: tuple[tuple[float, float], ...] = ()
+    client_rates: tuple[tuple[float, float], ...] = ()
     """Queries per second as counted by the clients, each with the end of its second since the end of the warm-up."""
     polled: tuple[tuple[float, float], ...] = ()
     """Answers per second to the pollers in the same format, from the start of the warm-up to the end of the load."""
@@ -230,11 +230,11 @@ class TaskMonitor:
         return self._server.logdir / SAMPLES_FILE
 
 
-def _without_clients(around: HostActivity, clients_s: float) -> HostActivity:
+def _without_clients(activity: HostActivity, clients_s: float) -> HostActivity:
     """Subtracts the clients' CPU time from that of other processes: the host counts the clients among these, but for a
     reader they are part of the measurement."""
-    others = around.others_cpu_s
-    return around if others is None else replace(around, others_cpu_s=round(max(0.0, others - clients_s), 2))
+    others = activity.others_cpu_s
+    return activity if others is None else replace(activity, others_cpu_s=round(max(0.0, others - clients_s), 2))
 
 
 # --- sysbench loads, with optional pollers
@@ -279,8 +279,8 @@ def run_load(bench: Bench, task: Load, watch: TaskMonitor) -> TaskResult:
         clients={program.name: program.version} | {name: shlex.join(command) for name, command in commands.items()},
         queries=report.queries,
         commits=0 if task.script in _READERS else report.transactions,
-        seen=tuple((interval.at_s, interval.qps) for interval in report.intervals),
-        polled=polls.seen if polls else (),
+        client_rates=tuple((interval.at_s, interval.qps) for interval in report.intervals),
+        polled=polls.rates if polls else (),
         poller_counters=None if task.poll is None else PollerCounters(task.poll.clients, over_s, counters),
     )
 
@@ -442,14 +442,15 @@ def _evaluate(watch: TaskMonitor, done: TaskResult) -> Measurement:
     rates = averages(samples, queries=done.queries if whole else 0, commits=done.commits if whole else 0, load_s=load_s)
     # Clients count from the end of the warm-up, the sampler from when this tool saw it.
     late_s = max(0.0, load_s - watch.seconds)
-    seen, polled = ([(at_s - late_s, rate) for at_s, rate in counted] for counted in (done.seen, done.polled))
+    counted = (done.client_rates, done.polled)
+    client_rates, polled = ([(at_s - late_s, rate) for at_s, rate in rates] for rates in counted)
     return Measurement(
         metrics={
             **rates, **_total_usage(watch, done), **done.metrics, **with_read_rate(watch.usage, watch.seconds),
         },
         load=LoadRecord(clients=dict(done.clients), waits=watch.sampler.waits, raw=str(watch.raw)),
         host_activity=watch.host_activity,
-        timeline=with_poll_rates(with_client_rates(sample_series(samples), seen), polled),
+        timeline=with_poll_rates(with_client_rates(sample_series(samples), client_rates), polled),
     )  # fmt: skip
 
 
@@ -461,14 +462,14 @@ def _total_usage(watch: TaskMonitor, done: TaskResult) -> dict[str, float]:
     return {} if "cpu_s" not in watch.usage else {"server_cpu_s": watch.usage["cpu_s"]}
 
 
-def with_client_rates(timeline: Timeline, seen: Sequence[tuple[float, float]]) -> Timeline:
+def with_client_rates(timeline: Timeline, client_rates: Sequence[tuple[float, float]]) -> Timeline:
     """Adds the queries per second that the clients counted, each second at the nearest sample.
 
     A sample that is more than half a second away gets no value; a second without a sample near it is dropped."""
-    if not seen:
+    if not client_rates:
         return timeline
     rates: dict[float, float] = {}
-    for second, qps in seen:
+    for second, qps in client_rates:
         nearest = min(timeline.at_s, key=lambda at_s: abs(at_s - second), default=None)
         if nearest is not None and abs(nearest - second) <= _MAX_SAMPLE_DISTANCE_S:
             rates[nearest] = qps

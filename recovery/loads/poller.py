@@ -114,20 +114,20 @@ def _load_counter(total: Sequence[Point], counters: PollerCounters, number: int)
     minus those of all pollers, is exact except for queries that other pollers are executing. The load's count is
     interpolated between these moments. The pollers' counts are not interpolated to the samples, because they grow in
     jumps; their values before and after a sample limit the result. After the end of the load its count is constant."""
-    reports = sorted(counters.reports, key=lambda one: one.at_s)
-    if {one.poller for one in reports} != set(range(counters.pollers)):
+    reports = sorted(counters.reports, key=lambda report: report.at_s)
+    if {report.poller for report in reports} != set(range(counters.pollers)):
         return
     parts = {
-        poller: [(one.at_s, float(one.own[number])) for one in reports if one.poller == poller]
+        poller: [(report.at_s, float(report.own[number])) for report in reports if report.poller == poller]
         for poller in range(counters.pollers)
     }
-    is_whole = sum(one.is_last for one in reports) == counters.pollers
+    is_whole = sum(report.is_last for report in reports) == counters.pollers
     known_s = math.inf if is_whole else min(points[-1][0] for points in parts.values())
     requested = sum(points[-1][1] for points in parts.values())
     points = _running_maximum([
         *(point for point in total if point[0] < reports[0].at_s),
-        *((one.at_s, one.all[number] - sum(_interpolate(part, one.at_s) for part in parts.values())) for one in reports
-          if one.at_s <= known_s),
+        *((report.at_s, report.all[number] - sum(_interpolate(part, report.at_s) for part in parts.values()))
+          for report in reports if report.at_s <= known_s),
         *((at_s, value - requested) for at_s, value in total if is_whole and at_s > reports[-1].at_s),
     ])  # fmt: skip
     for at_s, value in total:
@@ -149,14 +149,14 @@ def _running_maximum(points: Sequence[Point]) -> list[Point]:
 
 def _values_around(points: Sequence[Point], at_s: float) -> tuple[float, float]:
     """Returns the values of the points before and after a time."""
-    after = bisect_right(points, at_s, key=lambda one: one[0])
+    after = bisect_right(points, at_s, key=lambda point: point[0])
     last = len(points) - 1
     return points[max(0, after - 1)][1], points[min(after, last)][1]
 
 
 def _interpolate(points: Sequence[Point], at_s: float) -> float:
     """Returns the value at a time by linear interpolation; outside the points, the value of the nearest one."""
-    after = bisect_right(points, at_s, key=lambda one: one[0])
+    after = bisect_right(points, at_s, key=lambda point: point[0])
     if after in (0, len(points)):
         return points[min(after, len(points) - 1)][1]
     (began_s, began), (ended_s, ended) = points[after - 1], points[after]
@@ -244,7 +244,7 @@ class PollResult:
     """Answers per second."""
     mean_ms: float | None
     """Mean latency; None if there were no answers or no final report."""
-    seen: tuple[tuple[float, float], ...] = ()
+    rates: tuple[tuple[float, float], ...] = ()
     """For each second, including the warm-up: its end in seconds since the start of the measurement, and the answers
     per second."""
 
@@ -254,9 +254,9 @@ def parse_polls(text: str, *, warmup_s: int, whole: bool) -> PollResult | None:
 
     Pollers that had to be stopped (`whole` is false) print no final report. Then the rate is the mean of the lines that
     sysbench printed every second."""
-    seen = tuple((one.at_s, one.tps) for one in parse_intervals(text, warmup_s))
+    rates = tuple((interval.at_s, interval.tps) for interval in parse_intervals(text, warmup_s))
     if whole:
         report = parse_report(text)
-        return PollResult(report.tps, report.latency_mean_ms, seen)
-    rates = [per_s for at_s, per_s in seen if at_s > 0]
-    return PollResult(fmean(rates), None, seen) if rates else None
+        return PollResult(report.tps, report.latency_mean_ms, rates)
+    counted = [per_s for at_s, per_s in rates if at_s > 0]
+    return PollResult(fmean(counted), None, rates) if counted else None

@@ -191,15 +191,15 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int, load_s: f
     `queries` and `commits` are the numbers counted by the load's clients, in `load_s` seconds; they are 0 if a sample
     at one end is missing. Values that this server does not provide are left out."""
     began = first_measured_sample(tuple(samples))
-    measured = [one for one in samples if began is not None and one.at_s >= began.at_s]
+    measured = [sample for sample in samples if began is not None and sample.at_s >= began.at_s]
     if began is None or measured[-1].at_s <= began.at_s:
         return {}
     ended = measured[-1]
     seconds = ended.at_s - began.at_s
     # A busy server answers the first sample with a delay, and a busy host may leave this tool no CPU time when the
     # warm-up ends. Queries that clients executed until then are not covered.
-    seen = min(1.0, seconds / max(ended.at_s, load_s))
-    if seen < _MIN_COVERAGE:
+    covered = min(1.0, seconds / max(ended.at_s, load_s))
+    if covered < _MIN_COVERAGE:
         return {}
 
     results: dict[str, float | None] = {}
@@ -207,12 +207,13 @@ def averages(samples: Sequence[Sample], *, queries: int, commits: int, load_s: f
         results[name] = _divide(_maintained_growth(name, sums, (began, ended)), seconds)
     for name, sums in GAUGE_SUMS.items():
         # The last sample is left out, because the load has ended by then.
-        values = [value for one in measured[:-1] if (value := first_available_sum(sums, one)) is not None]
+        sampled = (first_available_sum(sums, sample) for sample in measured[:-1])
+        values = [value for value in sampled if value is not None]
         results[name] = fmean(values) if values else None
     for name, (sums, factor) in _PER_QUERY.items():
-        results[name] = _divide(_maintained_growth(name, sums, (began, ended)), queries * seen / factor)
+        results[name] = _divide(_maintained_growth(name, sums, (began, ended)), queries * covered / factor)
     for name, sums in _PER_COMMIT.items():
-        results[name] = _divide(growth(sums, began, ended), commits * seen)
+        results[name] = _divide(growth(sums, began, ended), commits * covered)
     for name, (what, of) in _RATIOS.items():
         results[name] = _divide(growth(what, began, ended), growth(of, began, ended))
     return {name: round_significant(value) for name, value in results.items() if value is not None}

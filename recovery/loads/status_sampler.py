@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -55,8 +56,9 @@ def first_measured_sample(samples: tuple[Sample, ...]) -> Sample | None:
 
     This is the first sample at or after 0. A sample before 0 may be closer, but it shows the preparation. If there is
     no sample at or after 0, the last one before it is returned."""
-    since = (one for one in samples if one.at_s >= 0)
-    return min(since, key=lambda one: one.at_s, default=None) or max(samples, key=lambda one: one.at_s, default=None)
+    since = (sample for sample in samples if sample.at_s >= 0)
+    at_s = attrgetter("at_s")
+    return min(since, key=at_s, default=None) or max(samples, key=at_s, default=None)
 
 
 # --- Waits of server threads, from the counters that each server version provides
@@ -145,9 +147,9 @@ def waits_between(before: WaitCounts, after: WaitCounts) -> tuple[ThreadWait, ..
         if now.waits > then.waits:
             waited_s = None if now.wait_s is None else max(0.0, round(now.wait_s - (then.wait_s or 0.0), 6))
             grown.append(ThreadWait(source, name, now.waits - then.waits, waited_s))
-    grown.sort(key=lambda one: (one.wait_s or 0.0, one.count), reverse=True)
-    by_source = {source: [one for one in grown if one.source == source] for source in (MUTEX, EVENT, STATUS)}
-    return tuple(one for of_one in by_source.values() for one in of_one[:MAX_WAITS])
+    grown.sort(key=lambda wait: (wait.wait_s or 0.0, wait.count), reverse=True)
+    by_source = {source: [wait for wait in grown if wait.source == source] for source in (MUTEX, EVENT, STATUS)}
+    return tuple(wait for waits in by_source.values() for wait in waits[:MAX_WAITS])
 
 
 # --- The server's own counters: two statements per sample, over a separate connection

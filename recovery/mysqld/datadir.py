@@ -425,14 +425,14 @@ class DataDirs:
         """Returns a directory of this version and contents: a complete one if there is one, else one whose build can
         be continued. Which build of the server made it is not compared: before a server is fetched, that is not
         known."""
-        found = []
+        infos = []
         for info in self.list():
             if info.key.startswith(f"{version.release}-"):
                 with suppress(RecoveryError, OSError):
                     made_by = Build(version, Path(), Path(), load_state(self._path(info.key)).fingerprint, "")
                     if self.key_for(made_by, schema, template_text=template_text, options=options) == info.key:
-                        found.append(info)
-        return max(found, key=lambda info: (info.is_complete, info.bytes or 0), default=None)
+                        infos.append(info)
+        return max(infos, key=lambda info: (info.is_complete, info.bytes or 0), default=None)
 
     def remove(self, key: str) -> None:
         """Removes a data directory, also a damaged or half-built one, but never one that is in use."""

@@ -128,13 +128,13 @@ class _Reader:
             self._include(path, depth + 1)
             return
         try:
-            found = sorted(path.iterdir(), key=os.fsencode)
+            files = sorted(path.iterdir(), key=os.fsencode)
         except PermissionError as error:  # the server's user may read it
             self.skipped.append(f"{path.name} ({error.strerror})")
             return
         except (OSError, ValueError) as error:
             raise _RefusedLineError(f"{where} names {path}: {getattr(error, 'strerror', error)}") from None
-        for file in found:
+        for file in files:
             if file.name.endswith(_ENDING):
                 self._include(file, depth + 1)
 
@@ -258,16 +258,16 @@ def _checked(option: FileOption) -> Settings:
 
 def _all_read(file: DefaultsFile, group: str, servers: Sequence[ServerKind]) -> bool:
     """Returns whether the servers read a group. Raises UsageError where they differ, or if it is unknown."""
-    found = {server.name: server.reads(group) for server in servers}
-    if unknown := [name for name, is_read in found.items() if is_read is None]:
+    reads = {server.name: server.reads(group) for server in servers}
+    if unknown := [name for name, is_read in reads.items() if is_read is None]:
         raise UsageError(
             f"{file.path.name} has the group [{group}], and the version of {unknown[0]} is not known yet",
             "name its release or series with VERSION=",
         )
-    if len(set(found.values())) > 1:
-        readers = " and ".join(name for name, is_read in found.items() if is_read)
+    if len(set(reads.values())) > 1:
+        readers = " and ".join(name for name, is_read in reads.items() if is_read)
         raise UsageError(
             f"{file.path.name} has the group [{group}], which only {readers} reads: options would differ, too",
             "measure one version at a time, or give a file without this group",
         )
-    return all(found.values())
+    return all(reads.values())

@@ -290,7 +290,9 @@ _MILESTONE_HINTS = (
     "MY-012350", "path validation", "rewrite ", "created",
     "Server upgrade", "Recovering after", "uffer pool(s)", "ib_buffer_pool", "Rollback of", "ready for conn",
 )  # fmt: skip
-_ANY_MILESTONE = re.compile("|".join(f"(?P<{one.name}>{spelling})" for one, spelling in _MILESTONE_PATTERNS))
+_ANY_MILESTONE = re.compile(
+    "|".join(f"(?P<{milestone.name}>{spelling})" for milestone, spelling in _MILESTONE_PATTERNS)
+)
 
 
 def milestone_of(line: str) -> Milestone | None:

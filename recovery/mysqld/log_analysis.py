@@ -280,9 +280,9 @@ class StartParser:
         if self._open is None:
             begins = headless or milestone in _START_MILESTONES or milestone in _EARLY
         else:
-            seen = self._open.tracker.seen
-            begins = milestone in _START_MILESTONES and (milestone in seen or not seen <= _BEFORE)
-            begins = begins or (milestone is Milestone.POOL and milestone in seen)
+            known = self._open.tracker.milestones
+            begins = milestone in _START_MILESTONES and (milestone in known or not known <= _BEFORE)
+            begins = begins or (milestone is Milestone.POOL and milestone in known)
         if not begins:
             return []
         if self._open is not None:
@@ -364,7 +364,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
     first, end = start.first, start.end or start.last
     startup_s = None if first is None or end is None or start.headless else max(0.0, end.at_s - first.at_s)
     where = None if ready else tracker.last_phase
-    initialised = Milestone.INITIALIZING in tracker.seen and start.outcome == "cut"
+    initialised = Milestone.INITIALIZING in tracker.milestones and start.outcome == "cut"
     return LoggedStart(
         line=start.line,
         at=None if first is None else first.text,
@@ -388,15 +388,15 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
 
 
 def _kind(start: _OpenStart) -> str:
-    seen = start.tracker.seen
-    if Milestone.INITIALIZING in seen:
+    milestones = start.tracker.milestones
+    if Milestone.INITIALIZING in milestones:
         return "initialize"
     if start.tracker.crashed:
         return "crash"
     # The kind is unknown until the redo log has been read, and if the server does not log what it finds there.
-    has_read_redo = seen & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
+    has_read_redo = milestones & {Milestone.APPLIED, Milestone.SEGMENTS, Milestone.UNDO, Milestone.STARTED}
     is_dictionary = start.tracker.context.file_access is FileAccess.SCAN_AND_VALIDATE
-    is_quiet = is_dictionary and not seen & {Milestone.SCAN, Milestone.POOL}
+    is_quiet = is_dictionary and not milestones & {Milestone.SCAN, Milestone.POOL}
     return "clean" if has_read_redo and not is_quiet and not start.headless else "not told"
 
 

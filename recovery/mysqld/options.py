@@ -161,7 +161,8 @@ def adapt_redo_capacity(version: Version, settings: Mapping[str, str]) -> Settin
     is set without `loose_` and the version knows it. Without a capacity 8.0.31 makes its log as large as the options of
     the files specify; with one it ignores them."""
     name = REDO_CAPACITY if REDO_CAPACITY in settings else _LOOSE + REDO_CAPACITY
-    knows, rest = can(version, "redo_log_capacity"), {one: settings[one] for one in settings if one != name}
+    knows = can(version, "redo_log_capacity")
+    rest = {option: value for option, value in settings.items() if option != name}
     if REDO_FILE_OPTIONS & set(map(base_name, rest)):
         return dict(settings) if knows and name == REDO_CAPACITY else rest
     capacity = parse_size(settings.get(name, ""))
@@ -328,8 +329,8 @@ def render_cnf(settings: Mapping[str, str], template_text: str) -> str:
 def quoted_value(name: str, value: str, hint: str = "leave it out") -> str:
     """Returns the value as it is written in an options file. Quotes protect blanks and #. Raises UsageError for a value
     with double quotes, control characters, or bytes that are not UTF-8, which an options file cannot contain."""
-    if found := re.search(r"(\")|([\x00-\x1f])|[\ud800-\udfff]", value):
-        what = "a double quote" if found[1] else "a control character" if found[2] else "bytes that are not UTF-8"
+    if match := re.search(r"(\")|([\x00-\x1f])|[\ud800-\udfff]", value):
+        what = "a double quote" if match[1] else "a control character" if match[2] else "bytes that are not UTF-8"
         raise UsageError(f"the value of '{name}' contains {what}, which an options file cannot have", hint)
     if re.fullmatch(r"[\w./,:=+@%-]*", value, re.ASCII):
         return value

@@ -128,10 +128,10 @@ def _walk(path: Path, name: str) -> Iterator[_File]:
 
 def _digest(files: Iterable[_File]) -> str:
     """Returns a digest of the names, sizes and times of the files: it changes if anybody writes to one."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(f"{file.name} {file.status.st_size} {file.status.st_mtime_ns}\n".encode(errors="surrogateescape"))
-    return found.hexdigest()
+        digest.update(f"{file.name} {file.status.st_size} {file.status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 # --- What is in the files

@@ -184,10 +184,10 @@ def file_access_of(version: Version | None, milestones: Iterable[Milestone] = ()
     """Returns how a version accesses the files or, if the version is unknown, what the milestones of its log show.
     Without a version UNLOGGED_AFTER_REDO is never returned."""
     if version is None:
-        seen = set(milestones)
-        if seen & (_OF_DICTIONARY | _SCAN | _PROGRESS_OF.keys() | {Milestone.INNODB}):
+        known = set(milestones)
+        if known & (_OF_DICTIONARY | _SCAN | _PROGRESS_OF.keys() | {Milestone.INNODB}):
             return FileAccess.SCAN_AND_VALIDATE
-        return FileAccess.BEFORE_REDO if Milestone.DISCOVER in seen else FileAccess.NAMED_IN_REDO
+        return FileAccess.BEFORE_REDO if Milestone.DISCOVER in known else FileAccess.NAMED_IN_REDO
     if not can(version, "redo_names_files"):
         return FileAccess.BEFORE_REDO
     if can(version, "data_dictionary"):
@@ -380,7 +380,7 @@ class PhaseTracker:
         """Whether the log has shown a crash recovery so far."""
         self.latest = ""
         """The last line, complete or not, for callers in other threads."""
-        self.seen: set[Milestone] = set()
+        self.milestones: set[Milestone] = set()
         self.has_notes = False
         """Whether a line of the severity Note was seen."""
         self.counts: dict[str, int] = {}
@@ -400,7 +400,7 @@ class PhaseTracker:
         self.has_notes = self.has_notes or is_note(text)
         if milestone is None:
             return
-        self.seen.add(milestone)
+        self.milestones.add(milestone)
         last = self._sightings[-1] if self._sightings else None
         is_repeated = last is not None and last.milestone is milestone and last.at_s is not None
         if milestone is not Milestone.READY and not is_repeated and len(self._sightings) < _MAX_SIGHTINGS:
@@ -412,7 +412,7 @@ class PhaseTracker:
 
     @property
     def context(self) -> StartContext:
-        return StartContext(file_access_of(self.version, self.seen), self.crashed, self.has_notes)
+        return StartContext(file_access_of(self.version, self.milestones), self.crashed, self.has_notes)
 
     @property
     def held_s(self) -> float | None:
@@ -447,8 +447,13 @@ class PhaseTracker:
         lines back."""
         held = self.held_s is not None
         return [
-            replace(one, at_s=None if one.at_s is None else one.at_s - self.started_s - (one.late_s if held else 0.0))
-            for one in self._sightings
+            replace(
+                sighting,
+                at_s=None
+                if sighting.at_s is None
+                else sighting.at_s - self.started_s - (sighting.late_s if held else 0.0),
+            )
+            for sighting in self._sightings
         ]
 
     @property
@@ -460,7 +465,9 @@ class PhaseTracker:
         by the work that is known to happen then. Another thread may call this while lines arrive, without delaying
         them."""
         sightings = [
-            replace(one, at_s=one.at_s - self.started_s) for one in tuple(self._sightings) if one.at_s is not None
+            replace(sighting, at_s=sighting.at_s - self.started_s)
+            for sighting in tuple(self._sightings)
+            if sighting.at_s is not None
         ]
         if not sightings:
             return CurrentPhase(None, self.started_s)

@@ -288,8 +288,8 @@ def _end_of_blocks(checkpoint_lsn: int, limit_lsn: int, header: Callable[[int], 
     block."""
 
     def has_number(block: int) -> bool:
-        found = header(block * _BLOCK_BYTES)
-        return found is not None and found[0] == (block & _NUMBER_BITS) + 1
+        fields = header(block * _BLOCK_BYTES)
+        return fields is not None and fields[0] == (block & _NUMBER_BITS) + 1
 
     first, after = checkpoint_lsn // _BLOCK_BYTES, limit_lsn // _BLOCK_BYTES
     if not has_number(first):
@@ -324,8 +324,8 @@ def _end_without_blocks(file: _RedoFile, checkpoint_lsn: int) -> int | None:
         def read(lsn: int, length: int) -> bytes:
             """Returns the bytes from an LSN on. The log continues at the beginning of the file."""
             at, length = (lsn - file.start_lsn) % room, min(length, room)
-            found = os.pread(opened, min(length, room - at), _HEADER_BYTES + at)
-            return found + os.pread(opened, length - len(found), _HEADER_BYTES) if len(found) < length else found
+            end = os.pread(opened, min(length, room - at), _HEADER_BYTES + at)
+            return end + os.pread(opened, length - len(end), _HEADER_BYTES) if len(end) < length else end
 
         return _MiniTransactions(file.start_lsn, room, read).end_lsn(checkpoint_lsn)
 

@@ -120,7 +120,7 @@ class DownsampledSeries(Generic[_Sample]):
     def add(self, sample: _Sample) -> None:
         self.kept.append(sample)
         if len(self.kept) >= self.max_samples:
-            self.kept = [one for number, one in enumerate(self.kept) if number % 2 or one is self.pinned]
+            self.kept = [sample for number, sample in enumerate(self.kept) if number % 2 or sample is self.pinned]
             self.every_s *= 2
 
     def next_due_s(self, due_s: float, now_s: float) -> float:

@@ -95,9 +95,9 @@ def _may_be_collected(first: re.Match[str], line: str) -> bool:
 def parse_stamp(line: str) -> Stamp | None:
     """Returns the server's own time stamp of a line, or else that of a collector. None: it has none with a year, or not
     a valid date."""
-    found = split_line(line)
-    return found.own or (
-        found.collected if found.collected is not None and found.collected.text[:1].isdigit() else None
+    parts = split_line(line)
+    return parts.own or (
+        parts.collected if parts.collected is not None and parts.collected.text[:1].isdigit() else None
     )
 
 

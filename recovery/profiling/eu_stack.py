@@ -22,7 +22,9 @@ def command(pid: int) -> list[str]:
 def resolve_stacks(pid: int, printed: Sequence[str]) -> list[tuple[Stack, ...]]:
     """Returns the stack traces of each sample, given the outputs of eu-stack. The process must still exist."""
     samples = [_threads(text) for text in printed]
-    names = resolve_addresses(pid, {one for threads in samples for frames in threads.values() for one in frames})
+    names = resolve_addresses(
+        pid, {address for threads in samples for frames in threads.values() for address in frames}
+    )
     return [
         tuple(
             Stack(number == pid, tuple(names.get(address, unknown_function("")) for address in reversed(frames)))

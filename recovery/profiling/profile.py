@@ -52,15 +52,15 @@ def top_chains(snapshots: Sequence[Snapshot], phases: Sequence[Phase]) -> tuple[
     """Returns the most frequent call chains of each phase, in the order of the phases."""
     snapshot_counts = Counter(_phase_at(snapshot.at_s, phases) for snapshot in snapshots)
     # Several threads with the same call chain count once per sample.
-    seen = Counter(names for snapshot in snapshots for names in fold_stacks((snapshot,), phases))
+    chains = Counter(names for snapshot in snapshots for names in fold_stacks((snapshot,), phases))
     by_thread: dict[tuple[str, str], list[CallChain]] = {
         (phase.name, who): [] for phase in phases for who in (MAIN_THREAD, OTHER_THREADS)
     }
-    for (phase, who, *frames), count in seen.most_common():
+    for (phase, who, *frames), count in chains.most_common():
         by_thread.setdefault((phase, who), []).append(
             CallChain(phase, who, tuple(frames), count, snapshot_counts[phase], waits=is_waiting(frames))
         )
-    return tuple(chain for chains in by_thread.values() for chain in chains[:MAX_CHAINS])
+    return tuple(chain for of_thread in by_thread.values() for chain in of_thread[:MAX_CHAINS])
 
 
 def _phase_at(at_s: float, phases: Sequence[Phase]) -> str:
@@ -231,7 +231,7 @@ class StackSampler:
     def _eu_stack_snapshots(self, pid: int, since: float) -> tuple[Snapshot, ...]:
         stacks = eu_stack.resolve_stacks(pid, [text for _, text in self._samples])
         times = (at - since for at, _ in self._samples)
-        return tuple(Snapshot(at_s, seen) for at_s, seen in zip(times, stacks, strict=True) if seen)
+        return tuple(Snapshot(at_s, threads) for at_s, threads in zip(times, stacks, strict=True) if threads)
 
     def _perf_snapshots(self, pid: int, since: float) -> tuple[Snapshot, ...]:
         if not perf.recording_path(self._folder).exists():

@@ -155,11 +155,11 @@ def resolve_addresses(pid: int, addresses: Iterable[int]) -> dict[int, str]:
     """Returns the function name of each address that lies in a mapped file. The process must still exist."""
     mapped = mapped_files(pid)
     first: dict[str, MappedFile] = {}
-    for one in mapped:
-        first.setdefault(one.file, one)
+    for mapping in mapped:
+        first.setdefault(mapping.file, mapping)
     inside: dict[str, list[int]] = {}
     for address in sorted(set(addresses)):
-        file = next((one.file for one in mapped if one.start <= address < one.end), None)
+        file = next((mapping.file for mapping in mapped if mapping.start <= address < mapping.end), None)
         if file is not None:
             inside.setdefault(file, []).append(address)
     functions: dict[int, str] = {}

@@ -441,7 +441,7 @@ def _memory(drawn: tuple[Curve, ...]) -> Iterator[Table]:
     rows = [row for curve in drawn for row in _memory_rows(curve)]
     if not rows:
         return
-    fits = [(curve, found) for curve in drawn if (found := curve.memory_fit) is not None]
+    fits = [(curve, fit) for curve in drawn if (fit := curve.memory_fit) is not None]
     yield Table(
         title="Peak memory of the start against the number of tables",
         headers=("version", "variant", "tables", "mean", "B added"),
@@ -451,10 +451,10 @@ def _memory(drawn: tuple[Curve, ...]) -> Iterator[Table]:
             "mean: largest resident memory until the first answered query; B added: bytes by each further table since "
             "the point before.",
             *(
-                f"{curve.version} {curve.variant}, {found.form}: {fmt.size(round(found.fixed_s))} and "
-                f"{found.per_table_s:,.0f} B +- {found.per_table_error_s:,.0f} for each table."
-                for curve, found in fits
-                if found.form == LINE
+                f"{curve.version} {curve.variant}, {fit.form}: {fmt.size(round(fit.fixed_bytes))} and "
+                f"{fit.per_table_bytes:,.0f} B +- {fit.per_table_error_bytes:,.0f} for each table."
+                for curve, fit in fits
+                if fit.form == LINE
             ),
         ),
         keys=3,

@@ -170,19 +170,19 @@ class DatadirBuilder:
         """Raises UsageError if two settings have the same effect, because they would be measured as if they differed.
 
         Also reports values that the server lowered, for options in which the settings differ."""
-        for one, other in combinations(effective, 2):
-            if alike := same_effective_options(one, other):
+        for first, second in combinations(effective, 2):
+            if alike := same_effective_options(first, second):
                 self.target.wipe()
                 values = " and ".join(map(str, alike))
                 raise UsageError(
                     f"{self.build.version} makes no difference between two of the requested settings: {values} in both",
-                    f"give values that it does not change; the server may open {one['@open_files_limit']} files "
+                    f"give values that it does not change; the server may open {first['@open_files_limit']} files "
                     "(OPEN_FILES=)",
                 )
         vary = {
             name
-            for one, other in combinations(map(given_options, effective), 2)
-            for name, _ in one.items() ^ other.items()
+            for first, second in combinations(map(given_options, effective), 2)
+            for name, _ in first.items() ^ second.items()
         }
         lowered = (change for settings in effective for change in changed_options(settings) if change.option in vary)
         for change in dict.fromkeys(lowered):

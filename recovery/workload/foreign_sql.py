@@ -23,12 +23,12 @@ _WRITES = re.compile(r"\b(?:outfile|dumpfile|load_file|update|delete)\b", re.IGN
 
 def check_access(statement: str, version: Version) -> str:
     """Returns the statement. Raises UsageError if it could reach files or servers outside of the test."""
-    found = _READ_BY_CLIENT.search(statement)
-    if found is None and not can(version, "directory_needs_right"):
-        found = _PLACES.search(statement)
-    if found is not None:
+    match = _READ_BY_CLIENT.search(statement)
+    if match is None and not can(version, "directory_needs_right"):
+        match = _PLACES.search(statement)
+    if match is not None:
         raise UsageError(
-            f"'{found[0]}' in '{shorten(statement)}' may reach files or servers outside of the test, and {version} has "
+            f"'{match[0]}' in '{shorten(statement)}' may reach files or servers outside of the test, and {version} has "
             "no right that prevents it",
             "leave the word out of templates and query files, also in names, strings and comments",
         )
