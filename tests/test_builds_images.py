@@ -384,7 +384,7 @@ def test_the_server_of_an_image_is_found_as_on_a_host(place: str, share: str | N
     assert found.messages == str(messages_in(basedir_of(mysqld)) or "")
     assert (found.messages != "") is (share is not None)
     assert found.fingerprint == sha256(mysqld.read_bytes()).hexdigest()
-    assert found.said == "mysqld  Ver 5.6.24 for Linux on x86_64"
+    assert found.version_output == "mysqld  Ver 5.6.24 for Linux on x86_64"
     assert scripts == {}
 
 
@@ -477,7 +477,7 @@ def block(name: str, content: str) -> bytes:
     return f"{name}\n".encode() + b64encode(content.encode()) + b"\n\n"
 
 
-WHOLE = block("mysqld", "/m") + block("sha256", "a" * 64 + "  /m") + block("said", "mysqld  Ver 8.0.31")
+WHOLE = block("mysqld", "/m") + block("sha256", "a" * 64 + "  /m") + block("version_output", "mysqld  Ver 8.0.31")
 
 
 @pytest.mark.parametrize("name", ["../x.sql", "a/x.sql", "..", ".sql", "/etc/x.sql", "x.sh", "x.sql\0"])

@@ -99,7 +99,7 @@ printf %s "$mysqld" | block mysqld
 printf %s "${basedir:-/}" | block basedir
 printf %s "$messages" | block messages
 sha256sum "$mysqld" | block sha256
-"$mysqld" --no-defaults --loose-version-with-update --version 2>&1 | block said
+"$mysqld" --no-defaults --loose-version-with-update --version 2>&1 | block version_output
 for file in /usr/lib/*-linux-gnu*/libeatmydata.so /usr/lib64/libeatmydata.so /usr/lib/libeatmydata.so; do
     [ ! -f "$file" ] || { printf %s "$file" | block eatmydata; break; }
 done
@@ -123,16 +123,16 @@ class ImageInspection:
     messages: str
     """The folder of the error messages; empty if there is none."""
     fingerprint: str
-    said: str
+    version_output: str
     """The output of mysqld --version."""
     eatmydata: str
     """Path of libeatmydata in the image; empty if it has none."""
 
 
 def version_of(inspection: ImageInspection) -> Version:
-    version = parse_version_output(inspection.said)
+    version = parse_version_output(inspection.version_output)
     if version is None:
-        last = inspection.said.splitlines()[-1][:200] if inspection.said else "nothing"
+        last = inspection.version_output.splitlines()[-1][:200] if inspection.version_output else "nothing"
         raise HostUnfitError(f"{inspection.mysqld} of the image, asked for its version, says: {last}", _IMAGE_HINT)
     return version
 
@@ -206,7 +206,7 @@ def parse_inspection(output: bytes, image: str) -> tuple[ImageInspection, dict[s
     fingerprint = text.get("sha256", "").partition(" ")[0]
     if not re.fullmatch(r"[0-9a-f]{64}", fingerprint):
         raise HostUnfitError("the image lacks sha256sum, base64 or readlink, which inspect the server", _IMAGE_HINT)
-    others = {name: text.get(name, "") for name in ("mysqld", "basedir", "messages", "said", "eatmydata")}
+    others = {name: text.get(name, "") for name in ("mysqld", "basedir", "messages", "version_output", "eatmydata")}
     inspection = ImageInspection(fingerprint=fingerprint, **others)
     version_of(inspection)
     # The output is the image's word: no name of it may lead out of the folder that the files are written to.

@@ -54,7 +54,7 @@ class Origin:
     kind: str
     """`catalog`, `archive`, `file` or `url`."""
     version: str
-    """The version that was asked for; empty if none was."""
+    """The requested version; empty if none was requested."""
     source: str
     """Description for the report."""
     where: str

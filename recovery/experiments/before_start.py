@@ -26,7 +26,7 @@ _OUTPUT_END_BYTES = 4096
 def run_before_start(command: Sequence[str], *, limit_s: float = _LIMIT_S) -> float:
     """Runs the command as the user who called the tool, and returns its seconds.
 
-    Raises TrialVoidError unless it exits with code 0: the start would not be the one that was asked for. Its process
+    Raises TrialVoidError unless it exits with code 0: the start would not be the requested one. Its process
     group is killed if it takes longer than `limit_s`, or if the tool is interrupted; what it leaves running otherwise,
     such as the process of a mount, stays."""
     shown = f"BEFORE_START={shlex.join(command)}"

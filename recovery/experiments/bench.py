@@ -114,7 +114,7 @@ class Bench:
         self._collect_stacks: Callable[[], StackSamples] | None = None
         """Returns the stack samples of the last timed start; None if it was not sampled."""
         self._described: dict[str, dict[str, str]] = {}
-        """Server descriptions by the label of the variant, each asked for once."""
+        """Server descriptions by the label of the variant, each read once."""
         self.cpus_shared = False
         """Whether server and clients share all CPUs because pinning the server was refused."""
         self.stopped_cleanly = datadir.state.status == "whole"
@@ -144,7 +144,7 @@ class Bench:
         return self.schema.own is not None and self.schema.own.as_is
 
     def user_session(self) -> AbstractContextManager[Connection[Cursor]]:
-        """Returns a connection for statements that may be somebody else's, or that read the tables of these."""
+        """Returns a connection for untrusted statements, or for those that read the tables of these."""
         return self.server.session(limited=self.conditions.foreign_statements)
 
     @property

@@ -318,7 +318,7 @@ class ControllerSettings:
 
 def controller_settings(limits: Limits, data: Path, *, mounts: Path = MOUNTS) -> tuple[ControllerSettings, ...]:
     """Returns the settings for these limits. Raises HostUnfitError if this host cannot set one of them: a run that
-    ignores a limit would not measure what was asked for."""
+    ignores a limit would not measure what was requested."""
     available, settings = hierarchies(mounts), []
     reads = [name for name, value in (("--read-iops", limits.read_iops), ("--read-bps", limits.read_bps)) if value]
     if reads:

@@ -1,4 +1,4 @@
-"""Limits memory and CPU time of this process for a while, for work whose size somebody else decides."""
+"""Limits memory and CPU time of this process while it works on untrusted input."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class State:
     rows: dict[str, int] = field(default_factory=dict)
     """Number of acknowledged rows for each table of the insert script, over all trials."""
     limited_user: bool = False
-    """Whether the server has the user for statements that may be somebody else's."""
+    """Whether the server has the user for untrusted statements."""
     temporary_schemas: tuple[str, ...] = ()
     """Schemas that an experiment has created and not dropped yet; the next run drops them if this one is killed."""
     created_at: str = ""

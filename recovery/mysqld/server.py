@@ -202,7 +202,7 @@ class Server:
     def connect(
         self, *, limited: bool = False, multi: bool = False, timeout_s: float | None = None
     ) -> Connection[Cursor]:
-        """Opens a connection as root, or as the `limited` user for statements that may be somebody else's."""
+        """Opens a connection as root, or as the `limited` user for untrusted statements."""
         user = client.LIMITED if limited else client.ADMIN
         try:
             return client.connect(self.socket, user=user, multi=multi, timeout_s=timeout_s)

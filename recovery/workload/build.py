@@ -1,4 +1,4 @@
-"""Builds the data directory that the experiments start servers on, and checks that it holds what was asked for.
+"""Builds the data directory that the experiments start servers on, and checks that it holds what was requested.
 
 Ctrl-C interrupts a build, and the next call resumes it."""
 
@@ -220,11 +220,11 @@ class BuildInterruptedError(InterruptedByUserError):
 
 
 class DatadirMismatchError(UsageError):
-    """The built data directory is not what was asked for."""
+    """The built data directory is not what was requested."""
 
 
 class TablesTooLargeError(HostUnfitError):
-    """The disk has no room for as many tables as were asked for."""
+    """The disk has no room for the requested number of tables."""
 
 
 def prepare_datadir(builder: DatadirBuilder, *, progress: Callable[[int, int], None]) -> None:
@@ -492,7 +492,7 @@ def _check_compressed(schema: Schema, connection: Connection[Cursor]) -> None:
 
 
 def _check_counts(schema: Schema, *, tables: int, files: int) -> None:
-    """Raises DatadirMismatchError if the number of tables or .ibd files differs from what was asked for."""
+    """Raises DatadirMismatchError if the number of tables or .ibd files differs from what was requested."""
     requested = schema.total_tables
     where = ", ".join(schema.database_names[:3]) + (" …" if schema.databases > 3 else "")
     if tables != requested:

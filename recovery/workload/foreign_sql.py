@@ -1,6 +1,6 @@
 """Refuses statements of templates and query files that rights cannot stop.
 
-A template or query file may be somebody else's. Its statements run as a database user who may write to the schemas of
+A template or query file is not trusted. Its statements run as a database user who may write to the schemas of
 the test and nowhere else (`create_limited_user`). Some ways to other files need no right, or no database user."""
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ class ScriptSize:
 
 
 def has_own_template(schema: Schema) -> bool:
-    """Returns whether the tables come from a template of the user's, who may have it from somebody else."""
+    """Returns whether the tables come from a template of the user's, which is not trusted."""
     return schema.template is not None and schema.template.parent != template_dir()
 
 
@@ -348,8 +348,8 @@ def sysbench_tables(schema: Schema) -> tuple[str, ...]:
 
 
 def measure_by_rendering(schema: Schema) -> ScriptSize:
-    """Returns the size of the script. Raises UsageError if rendering it takes too much memory or time: the template may
-    be somebody else's. It is rendered again later, with the same result."""
+    """Returns the size of the script. Raises UsageError if rendering it takes too much memory or time: the template is
+    not trusted. It is rendered again later, with the same result."""
     with bounded_rendering(template_path(schema), schema.total_tables):
         return _measure_by_rendering(schema)
 

@@ -108,7 +108,7 @@ def test_libraries_that_the_base_lacks_come_from_this_host(client: docker.Docker
     with image_build.image_lock(client, name, quiet):
         part = image_build.build_server_part(client, here, name, below)
         found, _, _ = run_inspection(client, part, "/opt/mysqld/bin/mysqld")
-        assert "Ver 5.7.22" in found.said
+        assert "Ver 5.7.22" in found.version_output
         assert "LD_LIBRARY_PATH=/opt/libraries" in client.images.get(part).attrs["Config"]["Env"]
 
 
