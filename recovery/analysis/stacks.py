@@ -65,5 +65,5 @@ def hottest_functions(folded: Folded) -> tuple[HotFunction, ...]:
             on_top[frames[-1]] += count
             within.update(dict.fromkeys(frames, count))
     of = on_top.total()
-    ranked = sorted(on_top.items(), key=lambda one: (-one[1], one[0]))
+    ranked = sorted(on_top.items(), key=lambda counted: (-counted[1], counted[0]))
     return tuple(HotFunction(name, count, within[name], of) for name, count in ranked[:MAX_HOT_FUNCTIONS])

@@ -312,7 +312,7 @@ def _own_volume_hint(session: Session, _: Runs) -> Mapping[str, object]:
 def throttled(session: Session) -> Iterator[Facts]:
     """Finds runs that a control group throttled, unless the user limited the CPUs."""
     if not session.settings.get("cpus"):
-        yield from in_runs(_cpu_share(lambda around: around.throttled_s), _MAX_THROTTLED_SHARE)(session)
+        yield from in_runs(_cpu_share(lambda activity: activity.throttled_s), _MAX_THROTTLED_SHARE)(session)
 
 
 def _cpu_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run], float | None]:
@@ -325,8 +325,10 @@ def _cpu_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run
     return share
 
 
-def _time_share(around: HostActivity | None, seconds: Callable[[HostActivity], float | None]) -> float:
-    return 0.0 if around is None or around.seconds <= 0 else (seconds(around) or 0.0) / around.seconds
+def _time_share(activity: HostActivity | None, seconds: Callable[[HostActivity], float | None]) -> float:
+    if activity is None or activity.seconds <= 0:
+        return 0.0
+    return (seconds(activity) or 0.0) / activity.seconds
 
 
 def program_on_other_device(session: Session, runs: Runs) -> Mapping[str, object] | None:
@@ -823,7 +825,7 @@ CHECKS: tuple[Check, ...] = (
         "A control group throttled its processes for {percent:.0f} % of the time of {runs}.",
         "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
         "limit."),
-    Check("steal", in_runs(_cpu_share(lambda around: around.steal_s), _MAX_STEAL_SHARE),
+    Check("steal", in_runs(_cpu_share(lambda activity: activity.steal_s), _MAX_STEAL_SHARE),
         "The hypervisor gave {percent:.0f} % of a CPU to other machines during {runs}.",
         "Measure on a host that does not share its CPUs (a larger or dedicated instance)."),
     Check("other-cpu-load", in_runs(_others_cpus, _MAX_OTHERS_CPUS),
@@ -885,7 +887,7 @@ CHECKS: tuple[Check, ...] = (
         "{largest:,.0f} MB{of}, in {runs}: the cost of writing with a full log was not measured.",
         "Measure longer (SECONDS=), after a longer warm-up (WARMUP=), or with a smaller log: "
         "SET=innodb_redo_log_capacity=128M, which is translated for older servers."),
-    Check("busy-client", in_runs(_cpu_share(lambda around: around.tool_cpu_s), _TOOL_BUSY_CPUS, _busy_tool_hint),
+    Check("busy-client", in_runs(_cpu_share(lambda activity: activity.tool_cpu_s), _TOOL_BUSY_CPUS, _busy_tool_hint),
         "This tool used more than half a CPU during {runs}.",
         "It may have slowed the server down: {hint}."),
     Check("late-measurement", in_runs(_late_s, 0.0),
