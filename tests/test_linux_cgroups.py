@@ -418,7 +418,9 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
 
 
 def store_session(folder: Path, measured: str = "5.7.22", **settings: str | int | float | None) -> None:
-    session = Session("cold-recovery", "", "", "", {}, settings, (measured,), ("cold",), 1)
+    session = Session(
+        "cold-recovery", "", "", "", {}, settings, (measured,), ("cold",), 1, cells={"cold": {"cache": "cold"}}
+    )
     SessionStore.create(folder / "results", session)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter
@@ -142,6 +143,7 @@ _STORED_CLASSES = (
 )
 
 
+@cache
 def schema() -> dict[str, Any]:
     """Returns the JSON schema of report.json, with a description of every key."""
     made: dict[str, Any] = TypeAdapter(Report).json_schema()
