@@ -20,6 +20,7 @@ from runs import with_parts
 from sessions import FIXTURES, with_metrics
 
 from recovery.analysis.growth import growth_curves, stored_fits
+from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, text
@@ -29,7 +30,6 @@ from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.stack_tables import chain_tables, hottest_tables
 from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
-from recovery.report.summary_text import FAILS, HOLDS, OPENS_ONLY
 from recovery.report.tables import SECTIONS, all_tables
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore

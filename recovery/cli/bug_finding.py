@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recovery.analysis.opened_files import FAILS, OPENS_ONLY, claim_verdict
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary, measured_runs_by_cell, summarise, variant_ratios
 from recovery.cli.mask import split_words
@@ -13,9 +14,6 @@ from recovery.cli.values import parse_variants
 from recovery.errors import UsageError
 from recovery.model import TABLES_AXIS, Run, Session, can, parse_version
 from recovery.report.summary_text import (
-    FAILS,
-    OPENS_ONLY,
-    claim_verdict,
     compare_ends,
     effect_size,
     seconds_with_digits,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from recovery.analysis.opened_files import CLAIM, MANUAL
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.analysis.summary import (
     Summary,
@@ -26,8 +27,6 @@ from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
-    CLAIM,
-    MANUAL,
     answers,
     cell_without_base,
     compare_ends,

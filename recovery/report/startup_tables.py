@@ -17,6 +17,7 @@ from recovery.analysis.growth import (
     growth_curves,
     requested_prediction,
 )
+from recovery.analysis.opened_files import CLAIM, claim_verdict
 from recovery.analysis.phase_names import (
     JOIN,
     UNNAMED,
@@ -40,7 +41,6 @@ from recovery.analysis.warm import WarmEvidence, warm_evidence
 from recovery.model import Cache, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import percent_range
-from recovery.report.summary_text import CLAIM, claim_verdict
 
 # --- Floor: cold starts compared with plain reads of the same files
 

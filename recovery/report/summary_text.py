@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from recovery.analysis import phase_names
 from recovery.analysis.contrasts import Contrast, contrasts
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves, requested_prediction
+from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict
 from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
@@ -639,25 +640,6 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
     if claim_verdict(runs) == OPENS_ONLY and read is not None:
         counts.append(f"{read:,.0f} read")
     yield ", ".join(counts)
-
-
-# --- The documentation's claim about the files that a recovery touches
-
-CLAIM = '"only tablespace *.ibd files modified since the last checkpoint are accessed"'
-MANUAL = "https://dev.mysql.com/doc/refman/5.7/en/innodb-recovery.html"
-"""The page of the manual with this claim, under Tablespace Discovery During Crash Recovery. From 8.0 on the manual says
-there that the directories of `innodb_directories` are scanned."""
-HOLDS, OPENS_ONLY, FAILS = "holds", "opened, not read", "does not hold"
-
-
-def claim_verdict(runs: Sequence[Run]) -> str:
-    """Returns whether the claim holds. A single start that read an unmodified file refutes it; a clean start proves
-    nothing about recovery."""
-    if not any(run.startup.crash_proof for run in runs):
-        return fmt.ABSENT
-    if any(run.opened_files.read_unmodified for run in runs):
-        return FAILS
-    return OPENS_ONLY if any(run.opened_files.opened_unmodified for run in runs) else HOLDS
 
 
 # --- Growth

@@ -17,6 +17,7 @@ from hashlib import sha256
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.summary import is_compared
 from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checked
@@ -40,7 +41,7 @@ from recovery.report.html.parts import (
 )
 from recovery.report.html.session_charts import is_phase
 from recovery.report.settings_tables import findings_by_hint
-from recovery.report.summary_text import FAILS, HOLDS, MORE_VERSIONS, OPENS_ONLY, advice_of, answers
+from recovery.report.summary_text import MORE_VERSIONS, advice_of, answers
 from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
 
 # --- Sections
