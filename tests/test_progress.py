@@ -143,7 +143,7 @@ def test_results_by_version_and_variant() -> None:
     cold, warm, *others = progress.cells
     assert (cold.version, cold.variant, cold.ended, cold.planned) == ("5.7.22", "cold", 2, 2)
     assert (cold.mean, cold.last) == (7.5, 10.0)
-    assert (warm.ended, warm.void, warm.mean) == (2, 1, 3.0), "a void run is counted, and in no mean"
+    assert (warm.ended, warm.void, warm.mean) == (2, 1, 3.0), "a void run is counted, and not averaged"
     assert [one.version for one in others] == ["8.0.31", "8.0.31"]
 
 

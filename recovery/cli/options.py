@@ -332,7 +332,7 @@ OPTIONS = (
         field="trace", stored="trace",
     ),
     Option(
-        "stacks", "One more run of every variant, in no mean, with stack samples of the server by eu-stack or perf: "
+        "stacks", "One more run of every variant, not averaged, with stack samples of the server by eu-stack or perf: "
         "the first that is installed, or the one named.", "[PROGRAM]", values=(AUTO, "eu-stack", "perf"), alone=AUTO,
         common=False,
         field="stacks", stored="stacks",
@@ -476,12 +476,12 @@ OPTIONS = (
         field="experiment_options.every_s", convert=values.decimal(0, 3600), stored="every_s",
     ),
     Option(
-        "profile", "One more run of every variant, in no mean, with a profile of the server by perf.", kind=Kind.FLAG,
+        "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
         field="stacks", convert=lambda *_: "perf",
     ),
     Option(
-        "waits", "One more run of every variant, in no mean, in which the server counts waits for mutexes and locks.",
+        "waits", "One more run of every variant, not averaged, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
         field="waits", stored="waits",
     ),

@@ -140,7 +140,7 @@ def _source_notes(runs: Sequence[Run]) -> Iterator[str]:
     counted = len([run for run in runs if run.counted_waits])
     if counted:
         yield (
-            "From the run of each cell in which all waits were counted (WAITS=1). It is in no mean, because counting "
+            "From the run of each cell in which all waits were counted (WAITS=1). It is not averaged, because counting "
             "makes the server slower."
         )
     if counted < len(runs):

@@ -410,9 +410,9 @@ def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Ite
     yield from _container_notes(runs)
     yield from _rows_found_notes(runs)
     for program, numbers in runs_by_value((run.stacks.program, run.number) for run in runs).items():
-        yield f"Stacks sampled by {program}, in no mean: {numbers}."
+        yield f"Stacks sampled by {program}, not averaged: {numbers}."
     for numbers in runs_by_value((run.counted_waits, run.number) for run in runs).values():
-        yield f"Waits counted, in no mean: {numbers}."
+        yield f"Waits counted, not averaged: {numbers}."
 
 
 def _container_notes(runs: Sequence[Run]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Stacks by each program are those of the server, and the sampled run is in no mean."""
+"""Stacks by each program are those of the server, and the sampled run is not averaged."""
 
 from __future__ import annotations
 
