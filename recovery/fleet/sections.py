@@ -24,7 +24,7 @@ from recovery.report import fmt, markdown, text
 from recovery.report.html import page
 from recovery.report.html.parts import PageSection
 from recovery.report.settings_tables import warnings_tables
-from recovery.report.tables import SECTIONS, Document, Section, section_tables
+from recovery.report.tables import SECTIONS, Document, Section
 
 FLEET_QUESTION = "How do the versions compare on each host, and the hosts with each other?"
 _MAX_NAMED = 3
@@ -248,7 +248,7 @@ def fleet_tables(report: FleetReport) -> tuple[Table, ...]:
             replace(table, title=_of_workload(report, workload, table.title))
             for workload in report.fleet.workloads
             for section in _shown_sections(workload)
-            for table in section_tables(section, workload.session)
+            for table in section.tables(workload.session)
         ),
         *(table for _, _, tables in _host_sections(report) for table in tables),
     )

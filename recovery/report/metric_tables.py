@@ -33,7 +33,6 @@ from recovery.model import SETTINGS_AXIS, Axis, Limits, Metric, Run, Session, Ta
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
-from recovery.report.tables import Source
 
 # --- Ratios between pairs of versions, one column for each pair
 
@@ -309,7 +308,10 @@ def _summary_notes(session: Session) -> Iterator[str]:
     yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
     if session.settings.get("trace"):
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
-    yield from Source("startup_tables:warm_notes", lambda session: session.has_caches).of(session)
+    if session.has_caches:
+        from recovery.report.startup_tables import warm_notes
+
+        yield from warm_notes(session)
     yield from fmt.server_spelling_notes(session)
 
 

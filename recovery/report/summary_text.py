@@ -41,7 +41,6 @@ from recovery.analysis.warnings import cells_missing_precision
 from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
 from recovery.report import fmt
 from recovery.report.metric_tables import OFF_VALUES, lost_share
-from recovery.report.tables import Source
 
 _MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 3, 1, 1
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -89,7 +88,9 @@ def _missed_precision(session: Session) -> Iterator[str]:
 
 def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str, ...]:
     if not is_compared(session):
-        return Source("crash_tables:crash_answers").of(session)
+        from recovery.report.crash_tables import crash_answers
+
+        return tuple(crash_answers(session))
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
     if session.has_caches and not curves:

@@ -1,114 +1,39 @@
-"""Declares the sections of every report, in their order: their tables and charts, and what they need.
+"""Declares the sections of every report, in their order, with the functions that make their tables and charts.
 
-The results come first, then every run and the warnings, then the settings, the host and the servers. A function is
-named by its module, and imported only if the session has something for it to show.
+The results come first, then every run and the warnings, then the settings, the host and the servers. A module that only
+some sessions need is imported by a section of such a session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
-from recovery.model import Run, Session, Table, metric
+from recovery.model import Session, Table, metric
+from recovery.report.metric_tables import axis_tables, runs_table, summary_tables, version_tables
+from recovery.report.settings_tables import (
+    findings_tables,
+    not_counted,
+    server_option_tables,
+    settings_and_host_tables,
+)
+
+if TYPE_CHECKING:
+    from recovery.report.html.parts import Part
 
 _MAX_TERMINAL_RUNS = 24
 """A terminal shows the table of runs up to this number."""
 PUBLISHED = ("crash-recovery", "metadata", "interference", "table-cache", "write-scaling")
 """Experiments that repeat a publication, in the order of published.toml."""
-Needs = Callable[[Session], bool]
+_Tables = Callable[[Session], Iterable[Table]]
+_Made = TypeVar("_Made")
 
 
-def _always(_: Session) -> bool:
-    return True
-
-
-def _never(_: Session) -> bool:
-    return False
-
-
-def _unlike(needs: Needs) -> Needs:
-    return lambda session: not needs(session)
-
-
-def _any_run(value: Callable[[Run], object]) -> Needs:
-    """Needs a run that has this value."""
-    return lambda session: any(value(run) not in (None, (), {}) for run in session.runs)
-
-
-def _phases(run: Run) -> object:
-    return run.startup.phases
-
-
-def _observations(run: Run) -> object:
-    return run.observations
-
-
-def _tables(run: Run) -> object:
-    return run.contents.tables_found
-
-
-def _opened_files(run: Run) -> object:
-    return run.opened_files.tablespaces_opened
-
-
-def _measured(*names: str) -> Needs:
-    """Needs a run that has one of these metrics."""
-    return lambda session: any(name in run.metrics for run in session.runs for name in names)
-
-
-def _is_about(name: str) -> Needs:
-    """Needs a session with this main metric."""
-    return lambda session: session.figure == name
-
-
-def _was_published(session: Session) -> bool:
-    return session.scenario in PUBLISHED
-
-
-def _has_curves(session: Session) -> bool:
-    return bool(growth_curves(session))
-
-
-def _both(*needs: Needs) -> Needs:
-    return lambda session: all(each(session) for each in needs)
-
-
-def _has_more_metrics(session: Session) -> bool:
-    """Returns whether the session has metrics that its main tables do not show."""
-    shown = [{name, *metric(name).related} for name in main_metrics(session)]
-    return not set.intersection(*shown).issuperset(metric_names(session))
-
-
-def _has_few_runs(session: Session) -> bool:
-    return len(session.runs) <= _MAX_TERMINAL_RUNS
-
-
-@dataclass(frozen=True)
-class Source:
-    """A function of this package that makes tables or charts of a session."""
-
-    function: str
-    """Its module in `recovery.report`, and its name."""
-    needs: Needs = _always
-    """What a session must have, so that there is something to show."""
-    in_terminal: Needs = _always
-    """Whether a terminal shows its tables. The server's internal metrics would fill many screens."""
-    only_on_page: bool = False
-    """Whether only the HTML page shows its tables."""
-
-    def of(self, session: Session) -> tuple[Any, ...]:
-        """Returns the tables or charts."""
-        if not self.needs(session):
-            return ()
-        module, name = self.function.split(":")
-        found = getattr(import_module(f"recovery.report.{module}"), name)(session)
-        if found is None:
-            return ()
-        return tuple(found) if isinstance(found, Iterable) else (found,)
+def _nothing(_: Session) -> tuple[()]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -118,9 +43,13 @@ class Section:
     key: str
     title: str
     """Empty: the title of the session."""
-    tables: tuple[Source, ...] = ()
-    charts: tuple[Source, ...] = ()
+    tables: _Tables = _nothing
+    charts: Callable[[Session], Iterable[Part]] = _nothing
     lead: str = ""
+    on_page: _Tables | None = None
+    """The tables on the HTML page, if those are others."""
+    in_terminal: _Tables | None = None
+    """The tables in a terminal, if those are others: the server's internal metrics would fill many screens."""
 
 
 @dataclass(frozen=True)
@@ -135,119 +64,226 @@ class Document:
     """Those that repeat it."""
 
 
+def _present(*made: _Made | None) -> Iterator[_Made]:
+    """Yields what there was something to show in."""
+    yield from (part for part in made if part is not None)
+
+
+def _has_measured(session: Session, name: str) -> bool:
+    return any(name in run.metrics for run in session.runs)
+
+
+# --- What each section shows
+
+
+def _figures(session: Session) -> Iterator[Table]:
+    is_observed = any(run.observations for run in session.runs)
+    if session.figure == "elapsed_s":
+        from recovery.report.load_tables import durations_table
+
+        yield from _present(durations_table(session))
+    if is_compared(session):
+        yield from summary_tables(session)
+    elif not is_observed:
+        from recovery.report.crash_tables import crash_tables
+
+        yield from crash_tables(session)
+    if is_observed:
+        from recovery.report.crash_tables import damage_table
+
+        yield damage_table(session)
+
+
+def _figure_charts(session: Session) -> Iterator[Part]:
+    from recovery.report.html.session_charts import group_charts, growth_charts
+
+    yield from growth_charts(session) if growth_curves(session) else group_charts(session)
+
+
+def _device_reads(session: Session) -> Iterator[Table]:
+    if _has_measured(session, "device_reads_per_s"):
+        from recovery.report.load_tables import device_read_tables
+
+        yield from device_read_tables(session)
+
+
+def _device_read_charts(session: Session) -> Iterator[Part]:
+    if _has_measured(session, "device_reads_per_s"):
+        from recovery.report.html.session_charts import page_size_charts
+
+        yield from page_size_charts(session)
+
+
+def _versions(session: Session) -> Iterator[Table]:
+    if is_compared(session):
+        yield from version_tables(session)
+
+
+def _axes(session: Session) -> Iterator[Table]:
+    if is_compared(session):
+        yield from axis_tables(session)
+
+
+def _published(session: Session) -> Iterator[Table]:
+    if session.scenario in PUBLISHED:
+        from recovery.report.published import published_tables
+
+        yield from published_tables(session)
+
+
+def _growth(session: Session) -> Iterator[Table]:
+    if growth_curves(session):
+        from recovery.report.startup_tables import scale_tables
+
+        yield from scale_tables(session)
+
+
+def _phases(session: Session) -> Iterator[Table]:
+    if is_compared(session):
+        yield from _phases_on_page(session)
+
+
+def _phases_on_page(session: Session) -> Iterator[Table]:
+    if any(run.startup.phases for run in session.runs):
+        from recovery.report.startup_tables import phase_table
+
+        yield from _present(phase_table(session))
+
+
+def _phase_charts(session: Session) -> Iterator[Part]:
+    if any(run.startup.phases for run in session.runs):
+        from recovery.report.html.session_charts import phases_chart
+
+        yield from _present(phases_chart(session))
+
+
+def _read_charts(session: Session) -> Iterator[Part]:
+    if _has_measured(session, "read_bytes") and any(run.contents.tables_found is not None for run in session.runs):
+        from recovery.report.html.session_charts import reads_chart
+
+        yield from _present(reads_chart(session))
+
+
+def _touched(session: Session) -> Iterator[Table]:
+    if any(run.opened_files.tablespaces_opened is not None for run in session.runs):
+        from recovery.report.startup_tables import touched_table
+
+        yield from _present(touched_table(session))
+
+
+def _floor(session: Session) -> Iterator[Table]:
+    if session.floors:
+        from recovery.report.startup_tables import floor_table
+
+        yield from _present(floor_table(session))
+
+
+def _floor_charts(session: Session) -> Iterator[Part]:
+    if session.floors:
+        from recovery.report.html.session_charts import floor_chart
+
+        yield from _present(floor_chart(session))
+
+
+def _creation(session: Session) -> Iterator[Table]:
+    if session.figure == "elapsed_s":
+        from recovery.report.load_tables import creation_table
+
+        yield from _present(creation_table(session))
+
+
+def _timelines(session: Session) -> Iterator[Part]:
+    if any(run.timeline is not None for run in session.runs):
+        from recovery.report.html.timelines import timelines
+
+        yield from timelines(session)
+
+
+def _inside(session: Session) -> Iterator[Table]:
+    if _has_more_metrics(session):
+        from recovery.report.load_tables import internal_metric_tables
+
+        yield from internal_metric_tables(session)
+    if any(run.load.waits for run in session.runs):
+        from recovery.report.load_tables import waits_table
+
+        yield from _present(waits_table(session))
+
+
+def _has_more_metrics(session: Session) -> bool:
+    """Returns whether the session has metrics that its main tables do not show."""
+    shown = [{name, *metric(name).related} for name in main_metrics(session)]
+    return not set.intersection(*shown).issuperset(metric_names(session))
+
+
+def _stacks(session: Session) -> Iterator[Table]:
+    if any(run.stacks.hottest or run.stacks.chains for run in session.runs):
+        from recovery.report.stack_tables import chain_tables, hottest_tables
+
+        yield from hottest_tables(session)
+        yield from chain_tables(session)
+
+
+def _runs(session: Session) -> Iterator[Table]:
+    yield runs_table(session)
+    yield from not_counted(session)
+
+
+def _runs_in_terminal(session: Session) -> Iterable[Table]:
+    return _runs(session) if len(session.runs) <= _MAX_TERMINAL_RUNS else not_counted(session)
+
+
+def _measured_on(session: Session) -> Iterator[Table]:
+    yield from settings_and_host_tables(session)
+    if any(run.load.clients for run in session.runs):
+        from recovery.report.load_tables import clients_table
+
+        yield from _present(clients_table(session))
+    yield from server_option_tables(session)
+
+
 SECTIONS = (
+    Section("figures", "", _figures, _figure_charts),
+    Section("device-reads", "Reads of the device", _device_reads, _device_read_charts),
+    Section("versions", "Versions compared", _versions),
+    Section("axes", "Effects of the settings", _axes, on_page=axis_tables),
+    Section("published", "Published and here", _published),
+    Section("growth", "Growth", _growth),
+    Section("phases", "Phases of the start", _phases, _phase_charts, on_page=_phases_on_page),
+    Section("reads", "Reads", charts=_read_charts),
+    Section("touched", "Files touched", _touched),
+    Section("floor", "Storage floor", _floor, _floor_charts),
+    Section("creation", "Creating the tables", _creation),
     Section(
-        "figures", "",
-        tables=(
-            Source("load_tables:durations_table", _is_about("elapsed_s")),
-            Source("metric_tables:summary_tables", is_compared),
-            Source("crash_tables:crash_tables", _both(_unlike(is_compared), _unlike(_any_run(_observations)))),
-            Source("crash_tables:damage_table", _any_run(_observations)),
-        ),
-        charts=(
-            Source("html.session_charts:growth_charts", _has_curves),
-            Source("html.session_charts:group_charts", _unlike(_has_curves)),
-        ),
+        "over-time", "Over time", charts=_timelines, lead="The median run of each cell, sample by sample."
     ),
-    Section(
-        "device-reads", "Reads of the device",
-        tables=(Source("load_tables:device_read_tables", _measured("device_reads_per_s")),),
-        charts=(Source("html.session_charts:page_size_charts", _measured("device_reads_per_s")),),
-    ),
-    Section("versions", "Versions compared", tables=(Source("metric_tables:version_tables", is_compared),)),
-    Section(
-        "axes", "Effects of the settings",
-        tables=(
-            Source("metric_tables:axis_tables", is_compared),
-            Source("metric_tables:axis_tables", _unlike(is_compared), only_on_page=True),
-        ),
-    ),
-    Section("published", "Published and here", tables=(Source("published:published_tables", _was_published),)),
-    Section("growth", "Growth", tables=(Source("startup_tables:scale_tables", _has_curves),)),
-    Section(
-        "phases", "Phases of the start",
-        tables=(
-            Source("startup_tables:phase_table", _both(is_compared, _any_run(_phases))),
-            Source("startup_tables:phase_table", _both(_unlike(is_compared), _any_run(_phases)), only_on_page=True),
-        ),
-        charts=(Source("html.session_charts:phases_chart", _any_run(_phases)),),
-    ),
-    Section(
-        "reads", "Reads",
-        charts=(Source("html.session_charts:reads_chart", _both(_measured("read_bytes"), _any_run(_tables))),),
-    ),
-    Section(
-        "touched", "Files touched", tables=(Source("startup_tables:touched_table", _any_run(_opened_files)),)
-    ),
-    Section(
-        "floor", "Storage floor",
-        tables=(Source("startup_tables:floor_table", lambda session: bool(session.floors)),),
-        charts=(Source("html.session_charts:floor_chart", lambda session: bool(session.floors)),),
-    ),
-    Section("creation", "Creating the tables", tables=(Source("load_tables:creation_table", _is_about("elapsed_s")),)),
-    Section(
-        "over-time", "Over time", charts=(Source("html.timelines:timelines", _any_run(lambda run: run.timeline)),),
-        lead="The median run of each cell, sample by sample.",
-    ),
-    Section(
-        "inside", "Inside the server",
-        tables=(
-            Source("load_tables:internal_metric_tables", _has_more_metrics, in_terminal=_never),
-            Source("load_tables:waits_table", _any_run(lambda run: run.load.waits), in_terminal=_never),
-        ),
-    ),
-    Section(
-        "stacks", "Stacks",
-        tables=(
-            Source("stack_tables:hottest_tables", _any_run(lambda run: run.stacks.hottest), in_terminal=_never),
-            Source("stack_tables:chain_tables", _any_run(lambda run: run.stacks.chains), in_terminal=_never),
-        ),
-    ),
-    Section(
-        "runs", "Every run",
-        tables=(
-            Source("metric_tables:runs_table", in_terminal=_has_few_runs),
-            Source("settings_tables:not_counted"),
-        ),
-    ),
-    Section("warnings", "Warnings", tables=(Source("settings_tables:findings_tables"),)),
-    Section(
-        "measured-on", "Measured on",
-        tables=(
-            Source("settings_tables:settings_and_host_tables", in_terminal=_never),
-            Source("load_tables:clients_table", _any_run(lambda run: run.load.clients), in_terminal=_never),
-            Source("settings_tables:server_option_tables", in_terminal=_never),
-        ),
-    ),
+    Section("inside", "Inside the server", _inside, in_terminal=_nothing),
+    Section("stacks", "Stacks", _stacks, in_terminal=_nothing),
+    Section("runs", "Every run", _runs, in_terminal=_runs_in_terminal),
+    Section("warnings", "Warnings", findings_tables),
+    Section("measured-on", "Measured on", _measured_on, in_terminal=_nothing),
 )  # fmt: skip
 """The sections in reading order; a report leaves out those with nothing to show."""
 
 
 def all_tables(session: Session) -> tuple[Table, ...]:
     """Returns all tables of a session, in reading order."""
-    return tuple(table for section in SECTIONS for table in section_tables(section, session))
+    return tuple(table for section in SECTIONS for table in section.tables(session))
 
 
-def section_tables(section: Section, session: Session, *, on_page: bool = False) -> Iterator[Table]:
-    for source in section.tables:
-        if on_page or not source.only_on_page:
-            yield from source.of(session)
+def page_tables(section: Section, session: Session) -> tuple[Table, ...]:
+    """Returns the tables of a section of the HTML page."""
+    return tuple((section.on_page or section.tables)(session))
 
 
 def setup_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables of the settings, the host, the clients and the servers."""
-    return tuple(section_tables(SECTIONS[-1], session))
+    return tuple(_measured_on(session))
 
 
 def terminal_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables that are shown in a terminal."""
-    shown = (
-        source
-        for section in SECTIONS
-        for source in section.tables
-        if source.in_terminal(session) and not source.only_on_page
-    )
-    return tuple(table for source in shown for table in source.of(session))
+    return tuple(table for section in SECTIONS for table in (section.in_terminal or section.tables)(session))
 
 
 def heading(session: Session) -> str:

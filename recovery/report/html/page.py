@@ -42,7 +42,7 @@ from recovery.report.html.parts import (
 from recovery.report.html.session_charts import is_phase
 from recovery.report.settings_tables import findings_by_hint
 from recovery.report.summary_text import MORE_VERSIONS, advice_of, answers
-from recovery.report.tables import SECTIONS, Section, heading, section_tables, status_line
+from recovery.report.tables import SECTIONS, Section, heading, page_tables, status_line
 
 # --- Sections
 
@@ -115,8 +115,7 @@ def _without_entries(part: Part, entries: Collection[LegendEntry]) -> Part:
 
 def page_section(about: Section, session: Session, flames: Mapping[int, str], *, number: int = 1) -> PageSection:
     """Returns a section with its headings. If a page has several sessions, `number` is that of this one."""
-    charts = tuple(chart for source in about.charts for chart in source.of(session))
-    tables = tuple(section_tables(about, session, on_page=True))
+    charts, tables = tuple(about.charts(session)), page_tables(about, session)
     if about.key == "stacks":
         parts: tuple[Part, ...] = stack_parts(session, flames, tables)
     elif about.key == "measured-on":
