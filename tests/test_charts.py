@@ -205,7 +205,7 @@ def test_a_new_experiment_has_lines_along_a_numeric_axis_else_bars(values: tuple
         means = [point for drawn_series in series for point in drawn_series.points if point.kind == "mean"]
         assert [(point.x, point.interval is not None) for point in means] == [(5, True), (10, True), (20, True)] * 2
     assert "95 % interval of the mean" in names(chart)
-    assert "inserts per s" in chart.svg
+    assert "inserts/s" in chart.svg
 
 
 def test_a_curve_of_growth_has_its_runs_its_means_and_a_near_prediction() -> None:

@@ -326,7 +326,8 @@ def test_a_session_without_a_trial_leaves_no_folder(
 def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
     at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It gets the command, the plan, summaries, the comparison along its axis, and all formats of the report."""
+    """It gets the command, the plan, summaries, the comparison along its axis, an answer, and all formats of the
+    report."""
     entry = Entry("new_experiment:INSERTS", "Insert rows one by one.", ("option",))
     monkeypatch.setitem(EXPERIMENTS, "single-inserts", entry)
     assert run(["single-inserts", *at, "--dry-run"]) == 0
@@ -338,11 +339,17 @@ def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
     assert all(one["measures"]["inserts_per_s"] > 0 for one in report["runs"])
     (compared,) = {(one["axis"], one["variant"], one["base_variant"]) for one in report["contrasts"]}
     assert compared == ("rows", "10-rows", "5-rows")
-    assert "5.7.22" in printed
+    interval = r"[\d,.]+ to [\d,.]+"
+    answer = (
+        rf"5\.7\.22: [\d,.]+ inserts/s \((runs of )?{interval}\); "
+        rf"rows 10 instead of 5: [\d.]+ \({interval}\) times the inserts/s, (not )?significant\."
+    )
+    assert re.search(answer, " ".join(printed.split()))
     latest = tmp_path / "results" / "latest"
     for name in ("report.txt", "report.md", "report.html"):
-        assert "inserts per s" in (latest / name).read_text()
-    assert '<title id="bars-1-title">Single inserts: inserts per s</title>' in (latest / "report.html").read_text()
+        text = " ".join(re.sub("<[^>]*>", "", (latest / name).read_text()).split())
+        assert re.search(answer, text.replace("\u200b", "").replace("\xa0", " ")), name
+    assert '<title id="bars-1-title">Single inserts: inserts/s</title>' in (latest / "report.html").read_text()
 
 
 @pytest.mark.parametrize(("limit", "code"), [("60", 0), ("0.001", 4)])

@@ -501,5 +501,5 @@ def test_a_missing_sample_is_a_gap_in_the_curve() -> None:
     more = fold.parts[0]
     assert isinstance(more, Chart)
     assert chart.svg.count('class="series s0"') == more.svg.count('class="series s0"') == 2
-    assert ">mine per s<" in more.svg
+    assert ">mine/s<" in more.svg
     assert timelines(session, Timeline((0.0, 1.0), {"qps": (1.0, 1.0)})) == (), "too short"

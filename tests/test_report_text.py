@@ -211,7 +211,7 @@ def test_a_run_ends_with_at_most_twelve_lines(name: str, kept_sessions: Path) ->
         assert max(map(len, printed.splitlines())) <= width
         assert "report: results/latest/report.html" in printed
         for first in findings(session)[:1]:
-            shown = f" about {first.about}: {first.text[:20]}"
+            shown = f" about {first.about}: {first.text[:12]}"
             assert (shown if width == 120 else shown[:15]) in " ".join(printed.split())
 
 
@@ -290,18 +290,132 @@ def with_measures(session: Session, **measures: float) -> Session:
 
 
 def test_a_mean_of_zero_is_compared_by_the_difference() -> None:
-    old, _ = answers(with_measures(interference(caches=("400",)), qps=0.0))
-    assert old.startswith("5.7.22 changes by -46,289 +- 808 by poll=on")
+    old, *_ = answers(with_measures(interference(caches=("400",)), qps=0.0))
+    assert old.endswith("; poll=on instead of off: -46,289 +- 808 queries/s, significant.")
     assert "times" not in old
 
 
-def test_the_answer_has_some_of_very_many_cells() -> None:
-    assert all(
-        one.endswith("more in the tables.") for one in answers(replace(write_scaling(), figure="latency_p95_ms"))
+VALUE = "5.7.22: 46,289 queries/s (45,481 to 47,097)"
+
+
+def without_version(session: Session, version: str) -> Session:
+    kept = tuple(name for name in session.versions if name != version)
+    return replace(session, versions=kept, runs=tuple(run for run in session.runs if run.version in kept))
+
+
+def in_one_cell(session: Session, seconds: Mapping[str, Sequence[float]], figure: str = "qps") -> Session:
+    """One version in the cells with these names, each with these values of the figure."""
+    alone = without_version(session, "8.0.31")
+    runs = [
+        with_metrics(replace(run, metrics={}), **{figure: seconds[run.variant][run.repeat - 1]})
+        for run in alone.runs
+        if run.variant in seconds and run.repeat <= len(seconds[run.variant])
+    ]
+    return replace(alone, figure=figure, runs=tuple(runs), planned_runs=len(runs))
+
+
+def test_a_load_is_answered_by_its_value_at_the_base_and_the_largest_effect() -> None:
+    assert answers(interference()) == (
+        f"{VALUE} for table_open_cache=400; poll=on instead of off: 0.83 (0.82 to 0.84) times the queries/s, "
+        "largest significant effect of 3 compared.",
+        "8.0.31: 43,071 queries/s (42,319 to 43,823) for table_open_cache=400; no significant effect of poll "
+        "(3 compared).",
+        "8.0.31 instead of 5.7.22: 1.12 (1.10 to 1.14) times the queries/s for table_open_cache=400, poll=on, "
+        "largest significant difference of 6 compared.",
     )
-    plain = write_scaling()
-    unscaled = replace(plain, axes=tuple(axis for axis in plain.axes if axis.name != "threads"))
-    assert answers(unscaled)[0].startswith("5.7.22 does up to 32,536 queries/s with scaling, point-select; ")
+
+
+def test_the_cell_of_an_effect_is_named_if_it_is_another_one() -> None:
+    first, *_ = answers(table_cache())
+    assert first == (
+        "5.7.22: 33,940 queries/s (33,347 to 34,532) for point-select, threads 8; table_open_cache_instances=16 "
+        "instead of 1: 1.45 (1.42 to 1.47) times the queries/s for read-write, threads 8, "
+        "largest significant effect of 144 compared."
+    )
+
+
+def test_many_axes_without_an_effect_are_counted() -> None:
+    session = write_scaling()
+    values = dict.fromkeys(session.variants, (1000.0, 1010.0, 990.0))
+    line = answers(replace(in_one_cell(session, values), figures={}))[0]
+    assert line.endswith("; no significant effect of 5 axes (30 compared).")
+
+
+def test_without_a_base_the_first_values_are_listed() -> None:
+    assert answers(metadata()) == (
+        "5.7.22: 58.26 s (57.24 to 59.28) for Q1; 0.610 s (0.599 to 0.620) for Q2; 14.09 s (13.84 to 14.34) for Q3; "
+        "and 2 more in the tables.",
+        "8.0.31: 1.92 s (1.89 to 1.95) for Q1; 0.0420 s (0.0412 to 0.0427) for Q2; 0.0480 s (0.0471 to 0.0488) for Q3; "
+        "and 2 more in the tables.",
+        "8.0.31 instead of 5.7.22: 0.0034 (0.0034 to 0.0035) times as long for Q3, "
+        "largest significant difference of 5 compared.",
+    )
+
+
+def test_the_largest_values_come_first_if_more_is_better() -> None:
+    """Of seconds and latencies, the values are in the order of the report."""
+    values = {"off": (10.0, 10.1, 9.9), "on": (20.0, 20.1, 19.9)}
+    session = interference(caches=("400",))
+    session = replace(session, axes=(Axis("poll", ("off", "on")),), cells={name: {"poll": name} for name in values})
+    session = replace(session, variants=tuple(values), runs=tuple(
+        replace(run, variant=run.variant.removeprefix("400-")) for run in session.runs
+    ))  # fmt: skip
+    assert answers(in_one_cell(session, values)) == (
+        "5.7.22: 20 queries/s (19.8 to 20.2) for poll=on; 10 queries/s (9.75 to 10.2) for poll=off.",
+    )
+    assert answers(in_one_cell(session, values, "latency_p95_ms")) == (
+        "5.7.22: 10 ms (9.75 to 10.2) for poll=off; 20 ms (19.8 to 20.2) for poll=on.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "result"),
+    [
+        ((500.0, 501.0, 499.0), "poll=on instead of off: 0.50 (0.49 to 0.51) times the queries/s, significant."),
+        (
+            (1001.0, 1011.0, 980.0),
+            "poll=on instead of off: 1.00 (0.97 to 1.03) times the queries/s, not significant.",
+        ),
+        ((500.0, 501.0), "no interval, so no effect is claimed: 3 runs of each are needed."),
+    ],
+)
+def test_a_single_effect_is_given_with_its_interval_or_not_at_all(on: Sequence[float], result: str) -> None:
+    session = in_one_cell(interference(caches=("400",)), {"400-off": (1000.0, 1010.0, 990.0), "400-on": on})
+    (line,) = answers(session)
+    assert line == f"5.7.22: 1,000 queries/s (975 to 1,025); {result}"
+
+
+def test_values_of_few_runs_have_no_interval() -> None:
+    (line,) = answers(without_version(metadata(), "8.0.31"))
+    assert "no interval" not in line
+    few = replace(metadata(), runs=tuple(run for run in metadata().runs if run.repeat == 1))
+    assert answers(few)[0].endswith("; and 2 more in the tables; no interval: 3 runs of each are needed.")
+    assert len(answers(few)) == 2, "versions are not compared"
+
+
+def test_a_load_that_varies_by_more_than_its_mean_has_a_range() -> None:
+    values = {"400-off": (900.0, 1200.0, 3700.0), "400-on": (900.0, 1200.0, 3700.0)}
+    (line,) = answers(in_one_cell(interference(caches=("400",)), values))
+    assert line.startswith("5.7.22: 1,933 queries/s (runs of 900 to 3,700); poll=on instead of off: 1.00 (")
+
+
+def test_of_many_versions_under_load_some_have_a_line() -> None:
+    session = interference(caches=("400",))
+    versions = tuple(f"5.7.{number}" for number in range(1, 7))
+    runs = tuple(
+        replace(run, version=version) for version in versions for run in session.runs if run.version == "5.7.22"
+    )
+    lines = answers(replace(session, versions=versions, runs=runs))
+    assert [line.partition(":")[0] for line in lines] == [
+        "5.7.1", "5.7.2", "5.7.6", "and 3 more versions in the tables.",
+        "No significant difference from 5.7.1 (10 compared).",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEPT_SESSIONS)
+def test_the_answer_in_the_text_has_at_most_twelve_lines(name: str, kept_sessions: Path) -> None:
+    lines = [line for answer in answers(load_session(kept_sessions / name)) for line in text.paragraph(answer)]
+    assert len(lines) <= 12
 
 
 # --- Texts of any session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from recovery.analysis import phase_names
 from recovery.analysis.contrasts import Contrast, contrasts
@@ -20,11 +21,11 @@ from recovery.analysis.summary import (
     Cell,
     Summary,
     VariantRatio,
+    all_variant_ratios,
     baseline_of,
     cell_words,
-    groups,
+    compared_with_baseline,
     is_compared,
-    is_switch,
     key_of,
     main_samples,
     mean,
@@ -40,10 +41,13 @@ from recovery.analysis.summary import (
 from recovery.analysis.warnings import cells_missing_precision
 from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
 from recovery.report import fmt
-from recovery.report.metric_tables import OFF_VALUES, lost_share
 
-_MAX_CLAUSES, _MAX_GROUPS, _MAX_AXES = 3, 1, 1
+_MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
+_MAX_VERSIONS = 4
+"""Most versions that all have a line of their own; of more, the first three have one."""
+MORE_VERSIONS = "more versions in the tables."
+"""How the line ends that counts the versions without one."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,8 @@ class _Context:
     phases: dict[Cell, dict[str, float]]
     """Mean seconds of each phase of a start."""
 
-    @property
-    def less_is_better(self) -> bool:
-        return metric(self.session.figure).more_is_better is False
-
     def of(self, version: str) -> list[Summary]:
         return [one for one in self.summaries if one.version == version]
-
-    def about(self, variant: str) -> Metric:
-        return metric(self.session.figure_of(variant))
-
-    def mean(self, version: str, variant: str) -> float | None:
-        return next((one.mean for one in self.of(version) if one.variant == variant), None)
 
 
 def answers(session: Session, *, each_version: bool = True, reason: bool = True) -> tuple[str, ...]:
@@ -95,28 +89,27 @@ def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str
     curves = growth_curves(session)
     if session.has_caches and not curves:
         return tuple(_start_answers(context, each_version=each_version, reason=reason))
-    found: list[str] = []
-    for version in session.versions:
-        own = [_growth(session, curve) for curve in curves if curve.version == version]
-        found += own or [_answer(context, version)]
-    return tuple(found)
+    if curves:
+        return tuple(_growth_answers(context, curves))
+    return tuple(_load_answers(context))
 
 
-def _answer(context: _Context, version: str) -> str:
-    mine = context.of(version)
-    if not any(one.count for one in mine):
-        return _nothing(context.session, version)
-    switch = _cost_switch(context.session)
-    if switch is not None:
-        clauses = list(_cost_clauses(context, version, switch))
-    elif context.less_is_better or _can_be_listed(context, version):
-        clauses = list(_cell_clauses(context, version))
-    else:
-        clauses = [*_largest_value_clauses(context, version), *_axis_effect_clauses(context, version)]
-    counts = tuple(sum(getattr(one, name) for one in mine) for name in ("failed", "void"))
-    left_out = f" Not counted: {_counted(counts)}." if any(counts) else ""
-    text = "; ".join(clauses) if clauses else "was measured: see the tables"
-    return f"{version} {text}.{left_out}"
+def _version_lines(context: _Context, versions: Sequence[str], line: Callable[[_Context, str], str]) -> Iterator[str]:
+    """Yields a line for each version; of too many for the first ones, and how many there are more."""
+    shown = versions if len(versions) <= _MAX_VERSIONS else _first_versions(context, versions)
+    yield from (line(context, version) for version in shown)
+    if len(shown) < len(versions):
+        yield f"and {len(versions) - len(shown)} {MORE_VERSIONS}"
+
+
+def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
+    """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
+    first = context.session.variants[0]
+    compared = sorted((one for one in context.summaries if one.count and one.variant == first
+                       and not context.session.is_second_start(first)), key=lambda one: one.mean or 0.0)  # fmt: skip
+    ends = [one.version for one in (compared[:1] + compared[-1:]) if one.version in versions]
+    chosen = tuple(dict.fromkeys((*ends, *versions)))[: _MAX_VERSIONS - 1]
+    return [version for version in versions if version in chosen]
 
 
 def _nothing(session: Session, version: str) -> str:
@@ -134,120 +127,14 @@ def _counted(counts: Sequence[int]) -> str:
     return ", ".join(f"{number} {what} run{'s' if number > 1 else ''}" for number, what in kinds if number)
 
 
-def _can_be_listed(context: _Context, version: str) -> bool:
-    """Returns whether the cells can be listed one by one: they are few, and no axis has a base to compare with."""
-    axes = [axis for group in groups(context.session) for axis in group.axes]
-    return len(_measured(context, version)) <= _MAX_CLAUSES and not any(axis.base is not None for axis in axes)
-
-
-def _cost_switch(session: Session) -> Axis | None:
-    """Returns the switch that is off at its base, if there is one: then the sentence says what switching it on
-    costs."""
-    axes = session.differing_axes
-    if len(groups(session)) > 1:
-        return None
-    return next((axis for axis in axes if is_switch(axis) and (axis.base or "").lower() in OFF_VALUES), None)
-
-
-def _cost_clauses(context: _Context, version: str, axis: Axis) -> Iterator[str]:
-    """Yields clauses such as `loses 16.9 % (15.7 to 18.1) by poll=on (46,320 to 38,472 queries/s)`, the largest effect
-    first. Effects that are not significant share one clause."""
-    ratios = [one for one in variant_ratios(context.session, axis) if one.version == version]
-    ranked = sorted(ratios, key=effect_size, reverse=True)
-    noise = [one for one in ranked if one.significant is False]
-    more = [one for one in ranked if one.significant]
-    yield from _first_clauses(
-        [
-            f"{_cost(context, one)}{_cause(context.session, axis, one, first=number == 0)}{_from_to(context, one)}"
-            for number, one in enumerate(more)
-        ]
-    )
-    if noise:
-        where = (
-            ""
-            if not more
-            else f" with {_joined_words([_other_axes_words(context.session, axis, one) for one in noise])}"
-        )
-        values = _from_to(context, noise[0]) if len(noise) == 1 else ""
-        what = "does not take significantly longer" if context.less_is_better else "does not lose significantly"
-        on = "" if more else f" by {value_words(axis, _axis_value(context.session, axis, noise[0]))}"
-        yield f"{what}{on}{where}{values}{_joint_phrase(context, axis, noise)}"
-    yield from _not_compared(axis, ratios)
-
-
 def _first_clauses(clauses: Sequence[str]) -> list[str]:
     """Returns the first clauses, and a last one that counts the others."""
     more = len(clauses) - _MAX_CLAUSES
     return [*clauses[:_MAX_CLAUSES], *((f"and {more} more in the tables",) if more > 0 else ())]
 
 
-def _not_compared(axis: Axis, ratios: Sequence[VariantRatio]) -> Iterator[str]:
-    """Yields a clause if nothing along the axis could be compared: without an interval no effect is claimed."""
-    if ratios and all(one.significant is None for one in ratios):
-        yield f"{axis.name} was not compared: {MIN_RUNS} runs of each are needed"
-
-
-def _joint_phrase(context: _Context, axis: Axis, noise: Sequence[VariantRatio]) -> str:
-    """Returns a phrase for comparisons that are significant individually but not when all along the axis are taken
-    together."""
-    if not any(one.differs for one in noise):
-        return ""
-    several = sum(one.differs is not None for one in variant_ratios(context.session, axis))
-    return f", the {several} comparisons along {axis.name} taken together"
-
-
-def _cost(context: _Context, one: VariantRatio) -> str:
-    about = context.about(one.variant)
-    if one.ratio is None:
-        return f"changes by {fmt.effect(one)}"
-    shares = [lost_share(about, ratio) or 0.0 for ratio in (one.ratio, one.ratio_low, one.ratio_high)]
-    share, low, high = shares[0], *sorted(map(abs, shares[1:]))
-    changed = f"{100 * abs(share):.1f} % ({100 * low:.1f} to {100 * high:.1f})"
-    if context.less_is_better:
-        return f"needs {changed} {'more' if share > 0 else 'less'}"
-    return f"{'loses' if share > 0 else 'gains'} {changed}"
-
-
-def _cause(session: Session, axis: Axis, one: VariantRatio, *, first: bool) -> str:
-    """Returns which value of the axis causes the effect, in the first clause only, and in which cell."""
-    elsewhere = _other_axes_words(session, axis, one)
-    on = f" by {value_words(axis, _axis_value(session, axis, one))}" if first else ""
-    return f"{on} with {elsewhere}" if elsewhere else on
-
-
 def _axis_value(session: Session, axis: Axis, one: VariantRatio) -> str:
     return session.cells[one.variant][axis.name]
-
-
-def _other_axes_words(session: Session, axis: Axis, one: VariantRatio) -> str:
-    return cell_words(session, one.variant, without=(axis.name,))
-
-
-def _from_to(context: _Context, one: VariantRatio) -> str:
-    before, after = context.mean(one.version, one.base_variant), context.mean(one.version, one.variant)
-    if before is None or after is None:
-        return ""
-    about = context.about(one.variant)
-    return f" ({fmt.column(about, before)} to {fmt.with_unit(about, after)})"
-
-
-def _cell_clauses(context: _Context, version: str) -> Iterator[str]:
-    """Yields a clause for each cell, such as `needs 58.3 s for Q1, 30.4 (29.9-30.9) times as long as 8.0.31`."""
-    verb = "needs " if context.less_is_better else "reaches "
-    yield from _first_clauses(
-        [
-            f"{'' if number else verb}{_value_text(context, one)}{_comparison(context, one)}"
-            for number, one in enumerate(_measured(context, version))
-        ]
-    )
-
-
-def _value_text(context: _Context, one: Summary) -> str:
-    """Formats the mean of a cell, such as `41.0 +- 1.2 s cold` or `12,345 queries/s for threads 8`."""
-    if context.session.cache_of(one.variant):
-        return _time(context.session, one)
-    where = cell_words(context.session, one.variant)
-    return f"{fmt.with_unit(context.about(one.variant), one.mean or 0.0)} for {where}"
 
 
 def _time(session: Session, one: Summary) -> str:
@@ -273,51 +160,9 @@ def _decimals(seconds: float) -> int:
     return 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
 
 
-def _comparison(context: _Context, one: Summary) -> str:
-    """Returns the comparison with the baseline or, if there are two versions, with the other one. Of two versions only
-    the one with the larger value has it."""
-    session, base = context.session, baseline_of(context.session)
-    two = len(session.versions) == 2
-    other = next((version for version in session.versions if version != one.version), base) if two else base
-    if other == one.version or session.is_second_start(one.variant):
-        return ""
-    cells = (other, one.variant), (one.version, one.variant)
-    (contrast,) = contrasts(main_samples(session, *cells), [(key_of(cells[0]), key_of(cells[1]))])
-    if two and contrast.is_below:
-        return ""
-    words = _compared_words(context.about(one.variant), contrast, other)
-    return f", {words}" if words else ""
-
-
-def _compared_words(about: Metric, one: Contrast, other: str) -> str:
-    """Returns the comparison in words. It is empty without an interval, because then no effect is claimed."""
-    if one.differs is None:
-        return ""
-    if not one.differs:
-        return f"not significantly different from {other}"
-    if one.ratio is None:
-        return f"{fmt.effect(one)} compared with {other}"
-    if about.more_is_better is False and about.unit == "s":
-        return f"{_effect_words(one)} as long as {other}"
-    return f"{_effect_words(one)} that of {other}"
-
-
 def _effect_words(one: Contrast) -> str:
     """Formats an effect, such as `2.31 (2.05-2.60) times`."""
     return f"{fmt.effect(one)} times"
-
-
-def _largest_value_clauses(context: _Context, version: str) -> Iterator[str]:
-    """Yields a clause for the largest figure of each group."""
-    verb = "does up to "
-    for group in groups(context.session)[:_MAX_GROUPS]:
-        able = [one for one in _measured(context, version) if one.variant in group.variants and one.mean]
-        if able:
-            best = max(able, key=lambda one: one.mean or 0.0)
-            where = cell_without_base(context.session, best.variant)
-            value = fmt.with_unit(context.about(best.variant), best.mean or 0.0)
-            yield f"{verb}{value}{f' with {where}' if where else ''}{_over_base(context, best)}"
-            verb = ""
 
 
 def _measured(context: _Context, version: str) -> list[Summary]:
@@ -331,46 +176,10 @@ def cell_without_base(session: Session, variant: str, *, without: str = "") -> s
     return cell_words(session, variant, without={*at_base, without})
 
 
-def _over_base(context: _Context, one: Summary) -> str:
-    base = baseline_of(context.session)
-    words = "" if one.version == base else _compared_words(context.about(one.variant), one, base)
-    return f", {words}" if words else ""
-
-
-def _axis_effect_clauses(context: _Context, version: str) -> Iterator[str]:
-    """Yields the largest effect along each axis that has a base.
-
-    It must be significant when all comparisons along the axis are taken together. Of many that are significant only
-    individually, the largest is the one most exaggerated by chance.
-    """
-    best: list[tuple[float, str]] = []
-    for axis in context.session.axes:
-        ratios = [one for one in variant_ratios(context.session, axis) if one.version == version]
-        sure = [one for one in ratios if one.significant]
-        not_compared = list(_not_compared(axis, ratios))
-        if sure:
-            largest = max(sure, key=effect_size)
-            best.append((effect_size(largest), _axis_effect(context.session, axis, largest, alone=len(ratios) == 1)))
-        elif not_compared:
-            best.append((0.0, not_compared[0]))
-        elif ratios:
-            best.append((0.0, f"{axis.name} changes nothing significantly{_joint_phrase(context, axis, ratios)}"))
-    yield from (clause for _, clause in sorted(best, key=lambda one: -one[0])[:_MAX_AXES])
-
-
-def effect_size(one: VariantRatio) -> float:
+def effect_size(contrast: Contrast) -> float:
     """Returns the size of an effect for ranking. A factor of one half counts as much as a factor of two, and an effect
     from or to zero is larger than any other."""
-    return math.inf if one.ratio is None else abs(math.log(one.ratio))
-
-
-def _axis_effect(session: Session, axis: Axis, one: VariantRatio, *, alone: bool) -> str:
-    where = cell_without_base(session, one.variant, without=axis.name)
-    named = value_words(axis, _axis_value(session, axis, one))
-    if one.ratio is None:
-        return f"{named} changes it by {fmt.effect(one)}" + (f" ({where})" if where else "")
-    reach = "" if alone else "up to " if one.ratio > 1 else "down to "
-    return f"{named} makes it {reach}{_effect_words(one)} that of {axis.base}" + (f" ({where})" if where else "")
+    return math.inf if contrast.ratio is None else abs(math.log(contrast.ratio))
 
 
 def _joined_words(words: Sequence[str]) -> str:
@@ -378,12 +187,116 @@ def _joined_words(words: Sequence[str]) -> str:
     return f"{', '.join(known[:-1])} and {known[-1]}" if len(known) > 1 else "".join(known)
 
 
+# --- Loads and other tasks: a line for each version, in words that depend on the metric and the axes only
+
+_Compared = TypeVar("_Compared", VariantRatio, Summary)
+
+
+def _load_answers(context: _Context) -> Iterator[str]:
+    """Yields a line for each version, and where a version differs most from the baseline."""
+    session, base = context.session, baseline_of(context.session)
+    yield from _version_lines(context, session.versions, _load_line)
+
+    def text(summary: Summary) -> str:
+        contrast = _contrast_text(metric(summary.name), summary)
+        return f"{summary.version} instead of {base}: {contrast}{_for(cell_without_base(session, summary.variant))}"
+
+    for clause in _largest(compared_with_baseline(session), "difference", f"from {base}", text):
+        yield f"{clause[0].upper()}{clause[1:]}."
+
+
+def _load_line(context: _Context, version: str) -> str:
+    """Returns the value at the base of the axes and the largest effect along them, or the first values if nothing is
+    compared along an axis."""
+    session, measured = context.session, _measured(context, version)
+    if not measured:
+        return _nothing(session, version)
+    effects = [ratio for ratio in all_variant_ratios(session) if ratio.version == version]
+    shown = _at_base(session, measured)
+    if effects:
+        shown = shown[:1]
+        named = cell_without_base(session, shown[0].variant)
+        clauses = [f"{_value_text(shown[0])}{_for(named)}"]
+        axes = list(dict.fromkeys(effect.axis for effect in effects))
+        of = f"of {_joined_words(axes) if len(axes) <= _MAX_CLAUSES else f'{len(axes)} axes'}"
+        clauses += _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
+    else:
+        clauses = _first_clauses([_value_text(value) + _for(cell_words(session, value.variant)) for value in shown])
+    clauses += _lacking_intervals(shown, effects)
+    counts = tuple(sum(getattr(summary, name) for summary in context.of(version)) for name in ("failed", "void"))
+    left_out = f" Not counted: {_counted(counts)}." if any(counts) else ""
+    return f"{version}: {'; '.join(clauses)}.{left_out}"
+
+
+def _at_base(session: Session, measured: Sequence[Summary]) -> list[Summary]:
+    """Returns the cells at the base of all axes, or all cells if none is. The largest value of the first one's metric
+    comes first if more is better; otherwise the cells are in the order of the report."""
+    bases = {axis.name: axis.base for axis in session.axes if axis.base is not None}
+    found = [
+        summary
+        for summary in measured
+        if all(session.value_of(summary.variant, axis) in (base, None) for axis, base in bases.items())
+    ] or list(measured)
+    first = found[0].name
+    if not metric(first).more_is_better:
+        return found
+    return sorted(found, key=lambda summary: (summary.name != first, -(summary.mean or 0.0)))
+
+
+def _value_text(summary: Summary) -> str:
+    """Formats a mean with its interval, such as `12,345 queries/s (12,100 to 12,590)`."""
+    about, interval = metric(summary.name), fmt.drawn_interval(summary)
+    text = fmt.with_unit(about, summary.mean or 0.0)
+    if fmt.passes_zero(summary):
+        return f"{text} (runs of {fmt.column(about, summary.min)} to {fmt.column(about, summary.max)})"
+    return text if interval is None else f"{text} ({' to '.join(fmt.column(about, end) for end in interval)})"
+
+
+def _for(cell: str) -> str:
+    return f" for {cell}" if cell else ""
+
+
+def _largest(found: Sequence[_Compared], what: str, of: str, text: Callable[[_Compared], str]) -> Iterator[str]:
+    """Yields the largest contrast that is significant when all those of its table are taken together. A single one is
+    given in any case, and none without an interval."""
+    known = [contrast for contrast in found if contrast.significant is not None]
+    significant = [contrast for contrast in known if contrast.significant]
+    # The tables mark what is significant by itself.
+    together = ", all taken together" if any(contrast.differs for contrast in known) else ""
+    if len(known) == 1:
+        yield f"{text(known[0])}, {'significant' if significant else f'not significant{together}'}"
+    elif significant:
+        yield f"{text(max(significant, key=effect_size))}, largest significant {what} of {len(known)} compared"
+    elif known:
+        yield f"no significant {what} {of} ({len(known)} compared{together})"
+
+
+def _effect_text(session: Session, effect: VariantRatio, named: str) -> str:
+    """Formats an effect, such as `threads 8 instead of 1: 1.42 (1.35 to 1.50) times the queries/s`, with its cell
+    unless that is the one that the line has named."""
+    axis = next(axis for axis in session.axes if axis.name == effect.axis)
+    changed = f"{value_words(axis, _axis_value(session, axis, effect))} instead of {axis.base}"
+    cell = cell_without_base(session, effect.variant, without=axis.name)
+    contrast = _contrast_text(metric(session.figure_of(effect.variant)), effect)
+    return f"{changed}: {contrast}{_for(cell if cell != named else '')}"
+
+
+def _contrast_text(about: Metric, contrast: Contrast) -> str:
+    if contrast.ratio is None:
+        return f"{fmt.effect(contrast)} {about.label if about.unit in ('/s', '') else about.unit}"
+    interval = f"{fmt.times(contrast.ratio_low)} to {fmt.times(contrast.ratio_high)}"
+    return f"{fmt.times(contrast.ratio)} ({interval}) times {'as long' if about.unit == 's' else f'the {about.label}'}"
+
+
+def _lacking_intervals(shown: Sequence[Summary], effects: Sequence[VariantRatio]) -> Iterator[str]:
+    """Yields that values have no interval, and that therefore no effect is claimed."""
+    unclaimed = bool(effects) and all(effect.significant is None for effect in effects)
+    if unclaimed or any(summary.interval is None for summary in shown[:_MAX_CLAUSES]):
+        yield f"no interval{', so no effect is claimed' if unclaimed else ''}: {MIN_RUNS} runs of each are needed"
+
+
 # --- Timed starts: how long they take, the comparison, and what takes the time
 
-_MAX_VERSIONS = 4
-"""Most versions that all have a line of their own; of more, the first three have one."""
-MORE_VERSIONS = "more versions in the tables."
-"""How the line ends that counts the versions without one."""
 _LARGE_SHARE = 0.25
 """A phase is mentioned from this share of the startup on; if none has it, the longest ones are."""
 _MAX_PHASES = 2
@@ -400,10 +313,7 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
     if measured and each_version:
         yield conditions
     versions = [version for version in session.versions if each_version or not _measured(context, version)]
-    shown = versions if len(versions) <= _MAX_VERSIONS else _first_versions(context, versions)
-    yield from (_version_line(context, version) for version in shown)
-    if len(shown) < len(versions):
-        yield f"and {len(versions) - len(shown)} {MORE_VERSIONS}"
+    yield from _version_lines(context, versions, _start_line)
     if each_version or len(session.versions) > 1 or settings_axis(session) is not None:
         yield from _start_comparison(context, measured)
     if reason:
@@ -411,16 +321,6 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
     yield from _redo_read(context, measured)
     if measured and not each_version:  # a table follows
         yield conditions
-
-
-def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
-    """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
-    first = context.session.variants[0]
-    compared = sorted((one for one in context.summaries if one.count and one.variant == first
-                       and not context.session.is_second_start(first)), key=lambda one: one.mean or 0.0)  # fmt: skip
-    ends = [one.version for one in (compared[:1] + compared[-1:]) if one.version in versions]
-    chosen = tuple(dict.fromkeys((*ends, *versions)))[: _MAX_VERSIONS - 1]
-    return [version for version in versions if version in chosen]
 
 
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
@@ -439,7 +339,7 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
 
 
-def _version_line(context: _Context, version: str) -> str:
+def _start_line(context: _Context, version: str) -> str:
     mine = _measured(context, version)
     if not mine:
         return _nothing(context.session, version)
@@ -644,6 +544,13 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
 
 
 # --- Growth
+
+
+def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]:
+    """Yields a sentence for each curve of a version."""
+    for version in context.session.versions:
+        own = [_growth(context.session, curve) for curve in curves if curve.version == version]
+        yield from own or (_nothing(context.session, version),)
 
 
 def _growth(session: Session, curve: Curve) -> str:
