@@ -111,7 +111,7 @@ def number_ranges(numbers: Iterable[int]) -> str:
             found[-1].append(number)
         else:
             found.append([number])
-    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in found)
+    return ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 2 else ", ".join(map(str, group)) for group in found)
 
 
 def words(key: str) -> str:
@@ -177,44 +177,44 @@ def column(about: Metric, value: float | None) -> str:
     return duration(value) if about.unit == "s" and value is not None else cell(about, value)
 
 
-def passes_zero(one: Summary) -> bool:
+def passes_zero(summary: Summary) -> bool:
     """Returns whether the mean's interval passes zero: then the few runs vary so much that their range says more."""
-    return one.interval is not None and one.mean is not None and 0 < one.mean <= one.interval
+    return summary.interval is not None and summary.mean is not None and 0 < summary.mean <= summary.interval
 
 
-def drawn_interval(one: Summary) -> tuple[float, float] | None:
+def drawn_interval(summary: Summary) -> tuple[float, float] | None:
     """Returns the ends of the mean's interval for a chart; None where a text has none, either."""
-    if one.interval is None or one.mean is None or passes_zero(one):
+    if summary.interval is None or summary.mean is None or passes_zero(summary):
         return None
-    return one.mean - one.interval, one.mean + one.interval
+    return summary.mean - summary.interval, summary.mean + summary.interval
 
 
-def drawn_end(one: Summary) -> float:
+def drawn_end(summary: Summary) -> float:
     """Returns the largest value that a chart draws for a cell: a run, or the end of the mean's interval."""
-    return max(one.max or 0.0, *(drawn_interval(one) or (0.0,)))
+    return max(summary.max or 0.0, *(drawn_interval(summary) or (0.0,)))
 
 
-def interval_column(about: Metric, one: Summary) -> str:
+def interval_column(about: Metric, summary: Summary) -> str:
     """Formats half of a mean's interval, of seconds with as many decimals as the mean, or the range of the runs."""
-    if passes_zero(one):
-        return f"{column(about, one.min)}-{column(about, one.max)}"
-    if about.unit == "s" and (one.mean or 0) >= 1 and one.interval is not None:
-        return seconds(one.interval) if (one.mean or 0) < 100 else f"{one.interval:.1f}"
-    return column(about, one.interval)
+    if passes_zero(summary):
+        return f"{column(about, summary.min)}-{column(about, summary.max)}"
+    if about.unit == "s" and (summary.mean or 0) >= 1 and summary.interval is not None:
+        return seconds(summary.interval) if (summary.mean or 0) < 100 else f"{summary.interval:.1f}"
+    return column(about, summary.interval)
 
 
-def effect(one: Contrast | None) -> str:
+def effect(contrast: Contrast | None) -> str:
     """Formats a ratio with its 95 % interval, such as `1.70 (1.65-1.75)`. If one of the means is zero it formats the
     difference instead, such as `+3.2 +- 0.4`."""
-    if one is None or not one.is_known:
+    if contrast is None or not contrast.is_known:
         return ABSENT
-    if one.difference is not None:
-        sign = "+" if one.difference > 0 else "-" if one.difference < 0 else ""
-        error = "" if one.difference_error is None else f" +- {number(one.difference_error)}"
-        return f"{sign}{number(abs(one.difference))}{error}"
-    if one.ratio_low is None or one.ratio_high is None:
-        return times(one.ratio)
-    return f"{times(one.ratio)} ({times(one.ratio_low)}-{times(one.ratio_high)})"
+    if contrast.difference is not None:
+        sign = "+" if contrast.difference > 0 else "-" if contrast.difference < 0 else ""
+        error = "" if contrast.difference_error is None else f" +- {number(contrast.difference_error)}"
+        return f"{sign}{number(abs(contrast.difference))}{error}"
+    if contrast.ratio_low is None or contrast.ratio_high is None:
+        return times(contrast.ratio)
+    return f"{times(contrast.ratio)} ({times(contrast.ratio_low)}-{times(contrast.ratio_high)})"
 
 
 def times(ratio: float | None) -> str:
@@ -249,13 +249,13 @@ def which_is_better(about: Metric) -> str:
     return "More is better" if about.more_is_better else "Less is better"
 
 
-def verdict(about: Metric, one: Contrast) -> str:
+def verdict(about: Metric, contrast: Contrast) -> str:
     """Returns whether the effect is significant, and in which direction."""
-    if one.differs is None:
+    if contrast.differs is None:
         return ABSENT
-    if not one.differs:
+    if not contrast.differs:
         return "no"
-    more = one.ratio > 1 if one.ratio is not None else (one.difference or 0.0) > 0
+    more = contrast.ratio > 1 if contrast.ratio is not None else (contrast.difference or 0.0) > 0
     if about.more_is_better is None:
         return "yes, more" if more else "yes, less"
     return "yes, better" if more == about.more_is_better else "yes, worse"
@@ -264,7 +264,7 @@ def verdict(about: Metric, one: Contrast) -> str:
 def chance_notes(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
     """Returns a note with the number of significant comparisons and the number expected by chance. There is no note for
     fewer than two comparisons with an interval."""
-    known = [one for one in differ if one is not None]
+    known = [value for value in differ if value is not None]
     if len(known) < 2:
         return ()
     would, found = false_positives_text(len(known)), sum(known)
@@ -322,12 +322,12 @@ def related_metrics(session: Session, name: str, *, every_run: bool = False) -> 
     """Returns the further metrics to show next to this one, if they were measured."""
     about = metric(name)
     wanted = about.of_run or about.related if every_run else about.related
-    return tuple(metric(one) for one in wanted if metric_values(session.runs, one))
+    return tuple(metric(related) for related in wanted if metric_values(session.runs, related))
 
 
 def explanations(shown: Sequence[Metric]) -> str:
     """Returns a note such as `p95 ms: ...; read: ...` for the metrics that need an explanation."""
-    words = "; ".join(f"{one.label}: {one.note}" for one in shown if one.note)
+    words = "; ".join(f"{about.label}: {about.note}" for about in shown if about.note)
     return f"{words}." if words else ""
 
 

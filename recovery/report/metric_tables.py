@@ -44,7 +44,7 @@ def pair_header(pair: tuple[str, str]) -> str:
 
 def pair_tables(session: Session) -> Iterator[Table]:
     """Yields tables with a column for each pair of versions. Only the last table has the notes, which apply to all."""
-    found = {(one.variant, one.version, one.base_version): one for one in version_ratios(session)}
+    found = {(ratio.variant, ratio.version, ratio.base_version): ratio for ratio in version_ratios(session)}
     made = [table for group in groups(session) if (table := _pairs_table(session, group, found)).rows]
     yield from (replace(table, notes=()) for table in made[:-1])
     yield from made[-1:]
@@ -64,8 +64,8 @@ def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str
         ),
         numeric=(*(fmt.numeric_columns(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
-            _ratio_note(about, "the earlier version", [one.differs for one in found.values()]),
-            *fmt.chance_notes([one.differs for one in found.values()]),
+            _ratio_note(about, "the earlier version", [ratio.differs for ratio in found.values()]),
+            *fmt.chance_notes([ratio.differs for ratio in found.values()]),
         ),
         keys=len(named),
     )
@@ -75,7 +75,7 @@ def _ratio_note(about: Metric, base: str, differs: Sequence[bool | None] = (True
     """Returns the note on columns of ratios of means. `differs` has for each of them whether it is significant, or None
     if it has no interval. The sign (=) is explained only if a ratio has it."""
     better = "" if about.more_is_better is None else f"; {'above' if about.more_is_better else 'below'} 1 is better"
-    interval = ", with its 95 % interval" if any(one is not None for one in differs) else ""
+    interval = ", with its 95 % interval" if any(value is not None for value in differs) else ""
     sign = " (=): not significant, the interval contains 1." if False in differs else ""
     return f"Ratio of the mean to that of {base}{better}{interval}.{sign}"
 
@@ -84,8 +84,8 @@ def _cell_keys(session: Session, group: Group, variant: str) -> tuple[str, ...]:
     return fmt.key_cells(session, group, ("", variant))[1:] or (group.name or variant,)
 
 
-def _pair_factor(one: VersionRatio | VariantRatio | None) -> str:
-    return fmt.effect(one) + (" (=)" if one is not None and one.differs is False else "")
+def _pair_factor(ratio: VersionRatio | VariantRatio | None) -> str:
+    return fmt.effect(ratio) + (" (=)" if ratio is not None and ratio.differs is False else "")
 
 
 # --- Versions compared with the baseline, and the effect of each axis, with confidence intervals
@@ -107,17 +107,17 @@ def version_tables(session: Session) -> Iterator[Table]:
     if len(session.versions) == MIN_VERSIONS_FOR_PAIRS:
         return
     compared = compared_with_baseline(session)
-    found = {(one.version, one.variant): one for one in compared}
+    found = {(summary.version, summary.variant): summary for summary in compared}
     means = metric_means(session)
     base = baseline_of(session)
     parts = [(group, [found[cell] for cell in _order(session, group) if cell in found]) for group in groups(session)]
     made = [
-        _comparison_table(session, group, base, [(one, (base, one.variant)) for one in rows], means)
+        _comparison_table(session, group, base, [(summary, (base, summary.variant)) for summary in rows], means)
         for group, rows in parts
         if rows
     ]
     yield from (replace(table, notes=()) for table in made[:-1])
-    by_chance = fmt.chance_notes([one.differs for one in compared])
+    by_chance = fmt.chance_notes([summary.differs for summary in compared])
     yield from (replace(table, notes=(*table.notes, *by_chance)) for table in made[-1:])
 
 
@@ -141,13 +141,13 @@ def _comparison_table(
         headers=(*named, "mean", f"of {base}", "ratio", "significant"),
         rows=tuple(
             (
-                *fmt.key_cells(session, group, (one.version, one.variant)),
-                fmt.column(about, means[one.version, one.variant]),
+                *fmt.key_cells(session, group, (compared.version, compared.variant)),
+                fmt.column(about, means[compared.version, compared.variant]),
                 fmt.column(about, means[base_cell]),
-                fmt.effect(one),
-                fmt.verdict(about, one) + (_star(one) if isinstance(one, VariantRatio) else ""),
+                fmt.effect(compared),
+                fmt.verdict(about, compared) + (_star(compared) if isinstance(compared, VariantRatio) else ""),
             )
-            for one, base_cell in rows
+            for compared, base_cell in rows
         ),
         numeric=(*fmt.numeric_columns(session, group), *(True,) * 3, False),
         notes=(_ratio_note(about, base),),
@@ -160,7 +160,7 @@ def axis_tables(session: Session) -> Iterator[Table]:
     for group in groups(session):
         for axis in group.axes:
             every = _with_correction(variant_ratios(session, axis))
-            ratios = [one for one in every if one.variant in group.variants]
+            ratios = [ratio for ratio in every if ratio.variant in group.variants]
             if ratios:
                 made = _axis_table(session, group, axis, ratios)
                 yield replace(made, notes=(*made.notes, *_chance_notes(axis, every)))
@@ -168,7 +168,7 @@ def axis_tables(session: Session) -> Iterator[Table]:
 
 def _axis_table(session: Session, group: Group, axis: Axis, ratios: Sequence[VariantRatio]) -> Table:
     if axis.name == SETTINGS_AXIS:
-        rows = [(one, (one.version, one.base_variant)) for one in ratios]
+        rows = [(ratio, (ratio.version, ratio.base_variant)) for ratio in ratios]
         return _comparison_table(session, group, str(axis.base), rows, metric_means(session))
     switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF_VALUES
     return (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, ratios)
@@ -177,20 +177,20 @@ def _axis_table(session: Session, group: Group, axis: Axis, ratios: Sequence[Var
 def _with_correction(ratios: Sequence[VariantRatio]) -> Sequence[VariantRatio]:
     """Returns the comparisons, without the result of Holm's correction if there is only one: it corrects for
     several."""
-    several = sum(one.differs is not None for one in ratios) > 1
-    return ratios if several else [replace(one, significant=None) for one in ratios]
+    several = sum(ratio.differs is not None for ratio in ratios) > 1
+    return ratios if several else [replace(ratio, significant=None) for ratio in ratios]
 
 
 def _chance_notes(axis: Axis, every: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields the note on significance by chance. It counts all comparisons along the axis, including those in tables of
     other groups."""
-    marked = sum(bool(one.significant) for one in every)
-    for note in fmt.chance_notes([one.differs for one in every], along=f" along {axis.name}"):
+    marked = sum(bool(ratio.significant) for ratio in every)
+    for note in fmt.chance_notes([ratio.differs for ratio in every], along=f" along {axis.name}"):
         yield f"{note} With Holm's correction for all of them, {marked:,} (*) {fmt.is_or_are(marked)}."
 
 
-def _star(one: VariantRatio) -> str:
-    return " *" if one.significant else ""
+def _star(ratio: VariantRatio) -> str:
+    return " *" if ratio.significant else ""
 
 
 def lost_word(about: Metric) -> str:
@@ -205,9 +205,9 @@ def lost_share(about: Metric, ratio: float | None) -> float | None:
     return ratio - 1 if about.more_is_better is False else 1 - ratio
 
 
-def lost_interval(about: Metric, one: VariantRatio) -> str:
+def lost_interval(about: Metric, ratio: VariantRatio) -> str:
     """Formats the 95 % interval of the lost share, such as `12.1 to 20.3 %`."""
-    ends = [share for end in (one.ratio_low, one.ratio_high) if (share := lost_share(about, end)) is not None]
+    ends = [share for end in (ratio.ratio_low, ratio.ratio_high) if (share := lost_share(about, end)) is not None]
     return f"{100 * min(ends):.1f} to {100 * max(ends):.1f} %" if ends else fmt.ABSENT
 
 
@@ -225,15 +225,15 @@ def _switch_cost_table(session: Session, group: Group, axis: Axis, ratios: Seque
         headers=(*named, off, on, word, "95 % interval", "significant", *why),
         rows=tuple(
             (
-                *fmt.key_cells(session, group, (one.version, one.variant), without=(axis.name,)),
-                fmt.column(about, means[one.version, one.base_variant]),
-                fmt.column(about, means[one.version, one.variant]),
-                fmt.percent(lost_share(about, one.ratio)),
-                lost_interval(about, one),
-                fmt.verdict(about, one) + _star(one),
-                *(fmt.column(metric(LOAD_CACHE_MISSES), _additional_misses(missed, one)) for _ in why),
+                *fmt.key_cells(session, group, (ratio.version, ratio.variant), without=(axis.name,)),
+                fmt.column(about, means[ratio.version, ratio.base_variant]),
+                fmt.column(about, means[ratio.version, ratio.variant]),
+                fmt.percent(lost_share(about, ratio.ratio)),
+                lost_interval(about, ratio),
+                fmt.verdict(about, ratio) + _star(ratio),
+                *(fmt.column(metric(LOAD_CACHE_MISSES), _additional_misses(missed, ratio)) for _ in why),
             )
-            for one in ratios
+            for ratio in ratios
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
         notes=(
@@ -245,8 +245,8 @@ def _switch_cost_table(session: Session, group: Group, axis: Axis, ratios: Seque
     )
 
 
-def _additional_misses(means: Mapping[Cell, float], one: VariantRatio) -> float | None:
-    on, off = means.get((one.version, one.variant)), means.get((one.version, one.base_variant))
+def _additional_misses(means: Mapping[Cell, float], ratio: VariantRatio) -> float | None:
+    on, off = means.get((ratio.version, ratio.variant)), means.get((ratio.version, ratio.base_variant))
     return None if on is None or off is None else on - off
 
 
@@ -254,9 +254,9 @@ def _axis_factor_table(session: Session, group: Group, axis: Axis, ratios: Seque
     """Returns the table for any other axis, with a row for each base cell and a column for each other value."""
     about = metric(group.metric)
     means = metric_means(session)
-    found = {(one.version, one.base_variant, session.cells[one.variant][axis.name]): one for one in ratios}
+    found = {(ratio.version, ratio.base_variant, session.cells[ratio.variant][axis.name]): ratio for ratio in ratios}
     values = [value for value in axis.values if value != axis.base]
-    rows = list(dict.fromkeys((one.version, one.base_variant) for one in ratios))
+    rows = list(dict.fromkeys((ratio.version, ratio.base_variant) for ratio in ratios))
     named = fmt.key_headers(session, group, without=(axis.name,))
     return Table(
         title=fmt.group_title(f"{axis.name}: {about.label}, ratio to {axis.base}", group),
@@ -270,13 +270,13 @@ def _axis_factor_table(session: Session, group: Group, axis: Axis, ratios: Seque
             for row in rows
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
-        notes=(_ratio_note(about, f"{axis.name} {axis.base}", [one.differs for one in ratios]),),
+        notes=(_ratio_note(about, f"{axis.name} {axis.base}", [ratio.differs for ratio in ratios]),),
         keys=len(named),
     )
 
 
-def _starred_factor(one: VariantRatio | None) -> str:
-    return _pair_factor(one) + (_star(one) if one else "")
+def _starred_factor(ratio: VariantRatio | None) -> str:
+    return _pair_factor(ratio) + (_star(ratio) if ratio else "")
 
 
 # --- Summary of the session's main metric for each version and cell, with related metrics
@@ -284,14 +284,14 @@ def _starred_factor(one: VariantRatio | None) -> str:
 
 def summary_tables(session: Session) -> Iterator[Table]:
     doubts = doubts_by_cell(session)
-    found = {(one.version, one.variant): one for one in summarise(session)}
+    found = {(summary.version, summary.variant): summary for summary in summarise(session)}
     parts = groups(session)
     # Notes that apply to all tables of a metric are only below the last of them.
     last = {group.metric: group for group in parts}
     for group in parts:
         rows = [found[cell] for cell in _order(session, group) if cell in found and found[cell].has_runs]
         table = _summary_table(session, group, rows)
-        of_means = (" ".join(doubts.get((one.version, one.variant), ())) for one in rows)
+        of_means = (" ".join(doubts.get((summary.version, summary.variant), ())) for summary in rows)
         yield replace(
             table,
             doubts=tuple(tuple(text if name == "mean" else "" for name in table.headers) for text in of_means),
@@ -325,9 +325,9 @@ def _metric_notes(session: Session, group: Group) -> Iterator[str]:
 
 def _left_out_notes(rows: Sequence[Summary]) -> Iterator[str]:
     parts = [
-        f"{one.version} {one.variant} {number} {what}"
-        for one in rows
-        for number, what in ((one.failed, "failed"), (one.void, "void"))
+        f"{summary.version} {summary.variant} {number} {what}"
+        for summary in rows
+        for number, what in ((summary.failed, "failed"), (summary.void, "void"))
         if number
     ]
     if parts:
@@ -336,21 +336,21 @@ def _left_out_notes(rows: Sequence[Summary]) -> Iterator[str]:
 
 def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> Table:
     about, more = metric(group.metric), related_metrics(session, group.metric)
-    others = {each.name: metric_means(session, each.name) for each in more}
+    means = {other.name: metric_means(session, other.name) for other in more}
     named = fmt.key_headers(session, group)
     return Table(
         title=fmt.group_title(f"{session.title}: {about.label}", group),
-        headers=(*named, "runs", "mean", "+-", "median", "min", "max", *(one.label for one in more)),
+        headers=(*named, "runs", "mean", "+-", "median", "min", "max", *(other.label for other in more)),
         rows=tuple(
             (
-                *fmt.key_cells(session, group, (one.version, one.variant)),
-                str(one.count),
-                fmt.column(about, one.mean),
-                fmt.ABSENT if fmt.passes_zero(one) else fmt.interval_column(about, one),
-                *(fmt.column(about, value) for value in (one.median, one.min, one.max)),
-                *(fmt.column(each, others[each.name][one.version, one.variant]) for each in more),
+                *fmt.key_cells(session, group, (summary.version, summary.variant)),
+                str(summary.count),
+                fmt.column(about, summary.mean),
+                fmt.ABSENT if fmt.passes_zero(summary) else fmt.interval_column(about, summary),
+                *(fmt.column(about, value) for value in (summary.median, summary.min, summary.max)),
+                *(fmt.column(other, means[other.name][summary.version, summary.variant]) for other in more),
             )
-            for one in rows
+            for summary in rows
         ),
         numeric=(*fmt.numeric_columns(session, group), *(True,) * (6 + len(more))),
         keys=len(named),
@@ -365,13 +365,13 @@ def runs_table(session: Session) -> Table:
     shown = _run_metrics(session, limits)
     return Table(
         title="Every run",
-        headers=("#", "version", "cell" if session.axes else "variant", *(one.label for one in shown), "verdict"),
+        headers=("#", "version", "cell" if session.axes else "variant", *(about.label for about in shown), "verdict"),
         rows=tuple(
             (
                 str(run.number),
                 run.version,
                 cell_words(session, run.variant),
-                *(fmt.column(one, metric_value(run, one.name)) for one in shown),
+                *(fmt.column(about, metric_value(run, about.name)) for about in shown),
                 run.verdict.value,
             )
             for run in session.runs
@@ -386,7 +386,7 @@ def _run_metrics(session: Session, limits: Limits) -> list[Metric]:
     """Returns the main metrics and those related to them. What is limited has a column as well."""
     names: list[str] = []
     for main in main_metrics(session):
-        names += [main, *(one.name for one in related_metrics(session, main, every_run=True))]
+        names += [main, *(related.name for related in related_metrics(session, main, every_run=True))]
     limited = (
         ("reads_per_s", limits.read_iops),
         ("read_bytes_per_s", limits.read_bps),
@@ -399,7 +399,7 @@ def _run_metrics(session: Session, limits: Limits) -> list[Metric]:
 def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Iterator[str]:
     """Yields the notes on columns, then facts that apply to several runs and so have no separate column."""
     runs = session.runs
-    if any(one.of_run for one in shown):
+    if any(about.of_run for about in shown):
         yield explanations(shown)
         if limits.read_iops is not None or limits.read_bps is not None:
             yield "requests: of the server's control group, as the limit counts them, before they are merged."

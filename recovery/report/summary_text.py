@@ -1,4 +1,4 @@
-"""Writes the answer at the top of a report: lines about timed starts, or a sentence for each version."""
+"""Writes the answer at the top of a report: what was timed, what it depends on, and what takes the time."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ class _Context:
     """Mean seconds of each phase of a start."""
 
     def of(self, version: str) -> list[Summary]:
-        return [one for one in self.summaries if one.version == version]
+        return [summary for summary in self.summaries if summary.version == version]
 
 
 def answers(session: Session, *, each_version: bool = True, reason: bool = True) -> tuple[str, ...]:
     """Returns the answer of a session in lines, with the versions in the order of the report.
 
     Timed starts have a line for each version, unless a table follows that has the same figures, a comparison, and with
-    `reason` what takes the time. Other sessions have a sentence for each version; a version measured with several
-    numbers of tables has one for each of its curves."""
+    `reason` what takes the time. A version measured with several numbers of tables has a line for each of its curves.
+    Loads have a line for each version, and one for the largest difference between versions."""
     return (*_answers(session, each_version=each_version, reason=reason), *_missed_precision(session))
 
 
@@ -87,10 +87,10 @@ def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str
         return tuple(crash_answers(session))
     context = _Context(session, summarise(session), measured_runs_by_cell(session), phase_means(session))
     curves = growth_curves(session)
-    if session.has_caches and not curves:
-        return tuple(_start_answers(context, each_version=each_version, reason=reason))
     if curves:
         return tuple(_growth_answers(context, curves))
+    if session.has_caches:
+        return tuple(_start_answers(context, each_version=each_version, reason=reason))
     return tuple(_load_answers(context))
 
 
@@ -105,9 +105,9 @@ def _version_lines(context: _Context, versions: Sequence[str], line: Callable[[_
 def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
     """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
     first = context.session.variants[0]
-    compared = sorted((one for one in context.summaries if one.count and one.variant == first
-                       and not context.session.is_second_start(first)), key=lambda one: one.mean or 0.0)  # fmt: skip
-    ends = [one.version for one in (compared[:1] + compared[-1:]) if one.version in versions]
+    same = [summary for summary in context.summaries if summary.count and summary.variant == first]
+    compared = [] if context.session.is_second_start(first) else sorted(same, key=lambda summary: summary.mean or 0.0)
+    ends = [summary.version for summary in (compared[:1] + compared[-1:]) if summary.version in versions]
     chosen = tuple(dict.fromkeys((*ends, *versions)))[: _MAX_VERSIONS - 1]
     return [version for version in versions if version in chosen]
 
@@ -122,6 +122,10 @@ def _nothing(session: Session, version: str) -> str:
     return f"{version}: nothing was measured{left_out}" + (f": {reason.rstrip('.')}." if reason else ".")
 
 
+def _not_counted(context: _Context, version: str) -> str:
+    return _counted([sum(getattr(summary, name) for summary in context.of(version)) for name in ("failed", "void")])
+
+
 def _counted(counts: Sequence[int]) -> str:
     kinds = zip(counts, ("failed", "void"), strict=True)
     return ", ".join(f"{number} {what} run{'s' if number > 1 else ''}" for number, what in kinds if number)
@@ -133,21 +137,21 @@ def _first_clauses(clauses: Sequence[str]) -> list[str]:
     return [*clauses[:_MAX_CLAUSES], *((f"and {more} more in the tables",) if more > 0 else ())]
 
 
-def _axis_value(session: Session, axis: Axis, one: VariantRatio) -> str:
-    return session.cells[one.variant][axis.name]
+def _axis_value(session: Session, axis: Axis, ratio: VariantRatio) -> str:
+    return session.cells[ratio.variant][axis.name]
 
 
-def _time(session: Session, one: Summary) -> str:
-    on = "on a " if session.is_second_start(one.variant) else ""
-    return f"{mean_text(one)} {on}{one.variant}"
+def _time(session: Session, summary: Summary) -> str:
+    on = "on a " if session.is_second_start(summary.variant) else ""
+    return f"{mean_text(summary)} {on}{summary.variant}"
 
 
-def mean_text(one: Summary) -> str:
+def mean_text(summary: Summary) -> str:
     """Formats a mean in seconds with its interval, such as `64.0 +- 1.4 s`, which has as many decimals."""
-    seconds, places = one.mean or 0.0, _decimals(one.mean or 0.0)
-    if fmt.passes_zero(one):
-        return f"{seconds:.{places}f} s (runs of {one.min:.{places}f} to {one.max:.{places}f} s)"
-    error = "" if one.interval is None else f" +- {one.interval:.{places}f}"
+    seconds, places = summary.mean or 0.0, _decimals(summary.mean or 0.0)
+    if fmt.passes_zero(summary):
+        return f"{seconds:.{places}f} s (runs of {summary.min:.{places}f} to {summary.max:.{places}f} s)"
+    error = "" if summary.interval is None else f" +- {summary.interval:.{places}f}"
     return f"{seconds:.{places}f}{error} s"
 
 
@@ -160,13 +164,13 @@ def _decimals(seconds: float) -> int:
     return 0 if seconds >= 99.95 else 1 if seconds >= 9.995 else 2
 
 
-def _effect_words(one: Contrast) -> str:
+def _effect_words(contrast: Contrast) -> str:
     """Formats an effect, such as `2.31 (2.05-2.60) times`."""
-    return f"{fmt.effect(one)} times"
+    return f"{fmt.effect(contrast)} times"
 
 
 def _measured(context: _Context, version: str) -> list[Summary]:
-    return [one for one in context.of(version) if one.count]
+    return [summary for summary in context.of(version) if summary.count]
 
 
 def cell_without_base(session: Session, variant: str, *, without: str = "") -> str:
@@ -223,9 +227,8 @@ def _load_line(context: _Context, version: str) -> str:
     else:
         clauses = _first_clauses([_value_text(value) + _for(cell_words(session, value.variant)) for value in shown])
     clauses += _lacking_intervals(shown, effects)
-    counts = tuple(sum(getattr(summary, name) for summary in context.of(version)) for name in ("failed", "void"))
-    left_out = f" Not counted: {_counted(counts)}." if any(counts) else ""
-    return f"{version}: {'; '.join(clauses)}.{left_out}"
+    left_out = _not_counted(context, version)
+    return f"{version}: {'; '.join(clauses)}.{left_out and f' Not counted: {left_out}.'}"
 
 
 def _at_base(session: Session, measured: Sequence[Summary]) -> list[Summary]:
@@ -308,7 +311,7 @@ _NOT_WARM = " (not proved warm)"
 def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> Iterator[str]:
     """Yields what the figures are, a line for each version, one comparison, and what takes the time."""
     session = context.session
-    measured = [one for one in context.summaries if one.count]
+    measured = [summary for summary in context.summaries if summary.count]
     conditions = f"{session.title}{_conditions(context, measured)}"
     if measured and each_version:
         yield conditions
@@ -325,17 +328,18 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
 
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
     """Returns the number of tables and of runs behind the figures, where they are the same for all of them."""
-    tables = {run.contents.tables_found for one in measured for run in context.measured[one.version, one.variant]}
-    counts = {one.count for one in measured if not context.session.is_second_start(one.variant)} or {
-        one.count for one in measured
+    runs = [run for summary in measured for run in context.measured[summary.version, summary.variant]]
+    tables = {run.contents.tables_found for run in runs}
+    counts = {summary.count for summary in measured if not context.session.is_second_start(summary.variant)} or {
+        summary.count for summary in measured
     }
     number = tables.pop() if len(tables) == 1 else None
     if not counts:
         return ""
-    runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    error = " +- 95 % interval" if any(one.interval is not None for one in measured) else ""
+    many = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    error = " +- 95 % interval" if any(summary.interval is not None for summary in measured) else ""
     traced = "traced " if context.session.settings.get("trace") else ""
-    counted = f"mean of {runs} {traced}run{'' if runs == '1' else 's'}{error}"
+    counted = f"mean of {many} {traced}run{'' if many == '1' else 's'}{error}"
     return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
 
 
@@ -343,31 +347,29 @@ def _start_line(context: _Context, version: str) -> str:
     mine = _measured(context, version)
     if not mine:
         return _nothing(context.session, version)
+    second = context.session.is_second_start
     clauses = _first_clauses(
-        [
-            f"{one.variant}{_NOT_WARM if context.session.is_second_start(one.variant) else ''} {mean_text(one)}"
-            for one in mine
-        ]
+        [f"{summary.variant}{_NOT_WARM if second(summary.variant) else ''} {mean_text(summary)}" for summary in mine]
     )
-    counts = tuple(sum(getattr(one, name) for one in context.of(version)) for name in ("failed", "void"))
-    return f"{version}: {'; '.join(clauses)}{f' (not counted: {_counted(counts)})' if any(counts) else ''}"
+    left_out = _not_counted(context, version)
+    return f"{version}: {'; '.join(clauses)}{left_out and f' (not counted: {left_out})'}"
 
 
 def _start_comparison(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     """Yields the comparison of the slowest and the fastest version, or of a single version's variants.
 
     It is of the first variant that several versions have, so usually of cold starts."""
-    proper = [one for one in measured if not context.session.is_second_start(one.variant)]
-    for variant in dict.fromkeys(one.variant for one in proper):
-        same = [one for one in proper if one.variant == variant]
+    proper = [summary for summary in measured if not context.session.is_second_start(summary.variant)]
+    for variant in dict.fromkeys(summary.variant for summary in proper):
+        same = [summary for summary in proper if summary.variant == variant]
         if len(same) > 1:
-            yield from _faster(context, same, lambda one: one.version, f", {variant}")
+            yield from _faster(context, same, lambda summary: summary.version, f", {variant}")
             return
     settings = settings_axis(context.session)
     if settings is not None and proper:
         yield from _compared_settings(context, settings, proper[0].variant)
     else:
-        yield from _faster(context, proper, lambda one: f"The {one.variant} start", "")
+        yield from _faster(context, proper, lambda summary: f"The {summary.variant} start", "")
 
 
 def settings_axis(session: Session) -> Axis | None:
@@ -378,12 +380,12 @@ def settings_axis(session: Session) -> Axis | None:
 def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iterator[str]:
     """Yields how long the starts with each of the named settings take compared with this variant, the largest effect
     first. Differences must be significant when all are taken together."""
-    ratios = [one for one in variant_ratios(context.session, axis) if one.base_variant == base_variant]
-    sure = sorted((one for one in ratios if one.significant), key=effect_size, reverse=True)
+    ratios = [ratio for ratio in variant_ratios(context.session, axis) if ratio.base_variant == base_variant]
+    sure = sorted((ratio for ratio in ratios if ratio.significant), key=effect_size, reverse=True)
     clauses = _first_clauses(
-        [f"{_axis_value(context.session, axis, one)} takes {_effect_words(one)} as long" for one in sure]
+        [f"{_axis_value(context.session, axis, ratio)} takes {_effect_words(ratio)} as long" for ratio in sure]
     )
-    if alike := [_axis_value(context.session, axis, one) for one in ratios if one.significant is False]:
+    if alike := [_axis_value(context.session, axis, ratio) for ratio in ratios if ratio.significant is False]:
         clauses.append(f"no significant difference: {', '.join(alike)}")
     if clauses:
         yield f"Compared with {axis.base}: {'; '.join(clauses)}."
@@ -406,7 +408,7 @@ class Ends:
 
 def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
     """Compares the fastest of these measured cells with the slowest."""
-    ranked = sorted(found, key=lambda one: one.mean or 0.0)
+    ranked = sorted(found, key=lambda summary: summary.mean or 0.0)
     fast, slow = ranked[0], ranked[-1]
     base, cell = (fast.version, fast.variant), (slow.version, slow.variant)
     pair = (key_of(base), key_of(cell))
@@ -462,7 +464,7 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     """Yields how much redo the starts over a data directory of the user's own had to read, by version."""
     session, found = context.session, dict[str, str]()
     for version in session.versions if session.settings.get("datadir") else ():
-        cells = [(version, one.variant) for one in measured if one.version == version]
+        cells = [(version, summary.variant) for summary in measured if summary.version == version]
         read = mean(run.metrics.get("redo_bytes") for cell in cells for run in context.measured[cell])
         if read is not None:
             found[version] = fmt.size(round(read))
@@ -479,7 +481,8 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
 
 
 def _is_recovery(context: _Context, measured: Sequence[Summary]) -> bool:
-    return any(run.startup.crash_proof for one in measured for run in context.measured[one.version, one.variant])
+    cells = [(summary.version, summary.variant) for summary in measured]
+    return any(run.startup.crash_proof for cell in cells for run in context.measured[cell])
 
 
 def advice_of(session: Session) -> str | None:
@@ -494,11 +497,11 @@ def advice_of(session: Session) -> str | None:
 def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     """Returns the slowest cold start with the options that others are compared with, or else the slowest start, or None
     if none was measured."""
-    measured = [one for one in found if one.count]
+    measured = [summary for summary in found if summary.count]
     bases = {(axis.name, axis.base) for axis in session.axes if axis.base is not None}
-    plain = [one for one in measured if bases <= session.cells.get(one.variant, {}).items()] or measured
-    cold = [one for one in plain if session.cache_of(one.variant) == Cache.COLD] or plain
-    return max(cold, key=lambda one: one.mean or 0.0, default=None)
+    plain = [summary for summary in measured if bases <= session.cells.get(summary.variant, {}).items()] or measured
+    cold = [summary for summary in plain if session.cache_of(summary.variant) == Cache.COLD] or plain
+    return max(cold, key=lambda summary: summary.mean or 0.0, default=None)
 
 
 def _reads_per_table(session: Session, runs: Sequence[Run]) -> Iterator[str]:
