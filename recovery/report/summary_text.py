@@ -199,23 +199,26 @@ _Compared = TypeVar("_Compared", VariantRatio, Summary)
 def _load_answers(context: _Context) -> Iterator[str]:
     """Yields a line for each version, and where a version differs most from the baseline."""
     session, base = context.session, baseline_of(context.session)
-    yield from _version_lines(context, session.versions, _load_line)
+    effects = all_variant_ratios(session)
+
+    def line(context: _Context, version: str) -> str:
+        return _load_line(context, version, [effect for effect in effects if effect.version == version])
 
     def text(summary: Summary) -> str:
         contrast = _contrast_text(metric(summary.name), summary)
         return f"{summary.version} instead of {base}: {contrast}{_for(cell_without_base(session, summary.variant))}"
 
+    yield from _version_lines(context, session.versions, line)
     for clause in _largest(compared_with_baseline(session), "difference", f"from {base}", text):
         yield f"{clause[0].upper()}{clause[1:]}."
 
 
-def _load_line(context: _Context, version: str) -> str:
+def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio]) -> str:
     """Returns the value at the base of the axes and the largest effect along them, or the first values if nothing is
     compared along an axis."""
     session, measured = context.session, _measured(context, version)
     if not measured:
         return _nothing(session, version)
-    effects = [ratio for ratio in all_variant_ratios(session) if ratio.version == version]
     shown = _at_base(session, measured)
     if effects:
         shown = shown[:1]
