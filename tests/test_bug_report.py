@@ -9,10 +9,10 @@ import pytest
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.summary import summarise
-from recovery.cli.bug_report import render_bug_report
-from recovery.cli.bundle import keep_versions, products
 from recovery.model import STARTUP_METRIC, Flavor, Run, Session, Verdict
 from recovery.report.summary_text import slowest_start
+from recovery.sharing.bug_report import LogLines, render_bug_report
+from recovery.sharing.bundle import keep_versions, products
 from recovery.storage.sessions import load_session
 
 LOGS = FIXTURES / "errorlogs"
@@ -23,7 +23,8 @@ def rendered(session: Session, product: Flavor = Flavor.MYSQL, log: str = "mysql
     kept = keep_versions(session, products(session)[product])
     slow = slowest_start(kept, summarise(kept)) if kept.figure == STARTUP_METRIC else None
     script = "repro.sh" if slow else None
-    return render_bug_report(kept, product, slow, script=script, log=(LOGS / log).read_text())
+    lines = LogLines("milestones/001.txt", (LOGS / log).read_text())
+    return render_bug_report(kept, product, slow, script=script, log=lines)
 
 
 def section(text: str, heading: str) -> list[str]:

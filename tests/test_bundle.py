@@ -16,13 +16,15 @@ from pathlib import Path
 import pytest
 from runs import with_parts
 
-from recovery.cli.bundle import Bundle, make_bundle
-from recovery.cli.bundle_scripts import sql_scripts
 from recovery.cli.main import run
 from recovery.errors import RecoveryError
-from recovery.model import Session
+from recovery.model import Phase, Session
+from recovery.mysqld.error_log import milestone_of
 from recovery.report import markdown
 from recovery.report.json_report import to_json
+from recovery.sharing.bundle import Bundle, make_bundle
+from recovery.sharing.reduction import milestones
+from recovery.sharing.scripts import sql_scripts
 from recovery.storage.sessions import load_session
 
 ROOT = Path(__file__).parent.parent
@@ -140,7 +142,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> Bundle:
-    return make_bundle(folder, "mysql")
+    return make_bundle(folder, "mysql", with_logs=True)
 
 
 @pytest.fixture(scope="module")
@@ -158,29 +160,28 @@ def members(packed: bytes) -> dict[str, bytes]:
         return found
 
 
-def test_no_planted_secret_is_in_the_bundle(folder: Path, made: Bundle) -> None:
+@pytest.mark.parametrize("with_logs", [False, True])
+def test_no_planted_secret_is_in_the_bundle(folder: Path, *, with_logs: bool) -> None:
     planted_there = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert [secret for secret in SECRETS if secret.encode() not in planted_there] == []
+    made = make_bundle(folder, "mysql", with_logs=with_logs)
     for content in (made.name.encode(), made.text, made.script or b"", gzip.decompress(made.archive)):
         assert [secret for secret in SECRETS if secret.lower().encode() in content.lower()] == []
     parts = [part for secret in SECRETS for part in secret.replace("/", " ").split()]
     assert [part for part in parts if part.encode() in made.text] == []
 
 
-def test_a_text_has_one_placeholder_and_the_session_still_loads(files: dict[str, bytes], tmp_path: Path) -> None:
+def test_the_session_of_a_bundle_loads_with_the_figures_that_were_measured(
+    files: dict[str, bytes], tmp_path: Path
+) -> None:
     (tmp_path / "report.json").write_bytes(files["report.json"])
     got = load_session(tmp_path)
-    assert got.settings["data"] == "[data]"
-    assert got.command.startswith("recovery crash-recovery --data '[data]' --registry '[secret]@[host")
-    assert re.fullmatch(r"A directory is kept in \[data\]/5\.7\.22-x; ask \[user(-\d)?\]\.", got.notes[0])
-    assert got.notes[1].endswith(" follow; nobody-knows-this-host does not.")
-    assert (got.environment["device_serial"], got.environment["ebs_volume"]) == ("[serial]", "[volume]")
-    log = got.runs[0].log or ""
-    assert re.fullmatch(r"logs/001-\[user(-\d)?\]-\[host(-\d)?\]\.err", log)
-    assert b"file '[data]/5.7.22-x/ibdata1' of [serial]" in files[log]
+    assert got.command == "recovery crash-recovery"
+    assert got.notes == ()
+    assert "note" not in got.settings
+    assert "device_serial" not in got.environment
     options = next(iter(got.servers.values()))["options"]
-    assert "init_connect=[secret] innodb_io_capacity=200" in options
-    # What is measured is what was measured.
+    assert options == "", "what follows init_connect may belong to its value"
     before = [run for run in planted().runs if run.flavor == "mysql"]
     assert [(run.metrics, run.startup.phases) for run in got.runs] == [
         (run.metrics, run.startup.phases) for run in before
@@ -188,18 +189,38 @@ def test_a_text_has_one_placeholder_and_the_session_still_loads(files: dict[str,
     assert markdown.render(got).encode() == files["report.md"]
 
 
+def test_a_raw_log_is_added_only_if_it_is_asked_for(folder: Path, files: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_bytes(files["report.json"])
+    log = load_session(tmp_path).runs[0].log or ""
+    assert re.fullmatch(r"logs/001-\[user(-\d)?\]-\[host(-\d)?\]\.err", log)
+    assert b"file '[data]/5.7.22-x/ibdata1' of [serial]" in files[log], "a text has one placeholder"
+    without = make_bundle(folder, "mysql")
+    names = set(members(without.archive))
+    assert not [name for name in names if name.startswith("logs/")]
+    assert "milestones/001.txt" in names
+    assert re.search(r"left out: .*lines of error logs \(\d+\)", "\n".join(without.summary))
+
+
+@pytest.mark.parametrize("log", sorted((ROOT / "fixtures" / "errorlogs").glob("*.err")), ids=lambda path: path.name)
+def test_all_milestones_of_a_log_are_in_the_bundle(log: Path) -> None:
+    text = log.read_text(encoding="utf-8", errors="replace")
+    lines, left_out = milestones(text)
+    assert len(lines) + left_out == len(text.splitlines())
+    assert {milestone_of(line) for line in lines} >= {milestone_of(line) for line in text.splitlines()} - {None}
+    assert not [line for line in lines if "/srv" in line or "socket" in line]
+
+
 def test_every_file_is_listed_with_its_size_and_what_was_masked(made: Bundle, files: dict[str, bytes]) -> None:
     masked = files["masked.txt"].decode()
-    for placeholder in ("[data]", "[user]", "[host]", "[secret]", "[serial]", "[volume]", "[address]"):
+    for placeholder in ("[data]", "[user]", "[host]", "[secret]", "[serial]", "[address]"):
         assert f"\n{placeholder}  " in masked
-    assert f"    {files['report.json'].count(b'[serial]')} in report.json\n" in masked
-    assert re.search(r"in logs/001-\[user(-\d)?\]-\[host(-\d)?\]\.err\n", masked)
+    (log,) = (name for name in files if name.startswith("logs/"))
+    assert f"    {files[log].count(b'[serial]')} in {log}\n" in masked
     sizes = [(name, len(content)) for name, content in sorted(files.items())]
     assert [(file.name, file.size_bytes) for file in made.files] == sizes
     replaced = {file.name: file.replaced for file in made.files}
     used = re.findall(r"^(\[\S+\])  ", masked, re.MULTILINE)
-    for name in ("report.json", "report.txt", "report.html", "host.txt"):
-        assert replaced[name] == sum(files[name].count(one.encode()) for one in used) > 0
+    assert replaced[log] == sum(files[log].count(placeholder.encode()) for placeholder in used) > 0
     assert replaced["MANIFEST"] == replaced["masked.txt"] == 0
 
 
@@ -220,7 +241,7 @@ def test_the_archive_of_a_kept_session_is_complete_and_always_the_same(
     listed = (folder / "MANIFEST").read_text().splitlines()
     assert {line.partition("  ")[2] for line in listed} == files - {"MANIFEST"}
     with tarfile.open(packed) as tar:
-        owners = {(one.uid, one.gid, one.uname, one.gname, one.mode) for one in tar.getmembers()}
+        owners = {(file.uid, file.gid, file.uname, file.gname, file.mode) for file in tar.getmembers()}
         assert owners == {(0, 0, "", "", 0o644)}
         assert tar.getnames() == sorted(tar.getnames())
 
@@ -250,10 +271,15 @@ def test_a_script_of_too_many_statements_is_not_rendered_as_a_whole(settings: di
     assert len(found["inserts.sql"].splitlines()) == 10_001
 
 
-def test_the_first_queries_are_in_the_archive(tmp_path: Path) -> None:
-    own = "-- size\nselect 1;\n-- query-2\nselect 2 from d.t;"
-    made = make_bundle(keep(with_settings(first_queries=own), tmp_path / "s"), "mysql")
-    assert members(made.archive)["first-queries.sql"].decode() == f"{own}\n"
+def test_the_default_first_queries_are_in_the_archive_and_those_of_the_user_are_not(tmp_path: Path) -> None:
+    own = "-- size\nselect 1;\n-- acme-query\nselect 2 from d.t;"
+    session = with_settings(first_queries=own)
+    run = with_parts(session.runs[0], phases=(*session.runs[0].startup.phases, Phase("acme-query", 9.0, 9.5)))
+    folder = keep(replace(session, runs=(run, *session.runs[1:])), tmp_path / "s")
+    files = members(make_bundle(folder, "mysql").archive)
+    assert files["first-queries.sql"] == b"-- The user's own queries are not shared.\n"
+    assert not [name for name, content in files.items() if b"acme-query" in content or b"d.t;" in content]
+    assert json.loads(files["report.json"])["runs"][0]["startup"]["phases"][-1]["name"] == "query"
     usual = sql_scripts(with_settings(first_queries="default"))["first-queries.sql"]
     first, second = usual.splitlines()[:2]
     assert first == "/*!80000 set session information_schema_stats_expiry = 0 */;"
@@ -261,20 +287,26 @@ def test_the_first_queries_are_in_the_archive(tmp_path: Path) -> None:
     assert "first-queries.sql" not in sql_scripts(with_settings())
 
 
-def test_the_program_of_a_command_before_each_start_is_masked(tmp_path: Path) -> None:
+def test_of_a_command_before_each_start_it_is_only_said_that_there_was_one(tmp_path: Path) -> None:
     command = "sudo /srv/private/prepare --volume=vol-1 /dev/vdb"
     files = members(make_bundle(keep(with_settings(before_start=command), tmp_path / "s"), "mysql").archive)
-    stored = json.loads(files["report.json"])["settings"]["before_start"]
-    assert re.fullmatch(r"sudo \[path(-\d)?\] --volume=\S+ /dev/vdb", stored)
-    assert not any(b"/srv/private" in content for content in files.values())
+    assert json.loads(files["report.json"])["settings"]["before_start"] == "(not shared)"
+    assert not any(b"/srv/private" in content or b"--volume" in content for content in files.values())
 
 
-def test_a_template_is_not_rendered_for_too_many_tables(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("setting", "name"), [("template", "schema.sql"), ("insert_template", "inserts.sql")])
+def test_templates_of_the_user_are_not_shared(setting: str, name: str, tmp_path: Path) -> None:
     template = tmp_path / "t.sql"
-    template.write_text("{% for n in range(tables) %}create table d.t{{ n }} (id int);{% endfor %}")
-    session = with_settings(tables=10**8, template=str(template))
-    message = "-- not rendered: the template creates more than 1,000,000 tables\n"
-    assert sql_scripts(session)["schema.sql"] == message
+    template.write_text("create table d.t (id int);")
+    message = (
+        "-- not rendered: the session used a template of the user's own, which is not shared: put its statements here\n"
+    )
+    assert sql_scripts(with_settings(**{setting: str(template)}))[name] == message
+
+
+def test_the_template_of_an_experiment_is_rendered(kept_sessions: Path) -> None:
+    files = members(make_bundle(kept_sessions / "2026-11-26-experiments-write-scaling", "mysql").archive)
+    assert b"create table sbtest.sbtest1" in files["schema.sql"].lower()
 
 
 def test_more_names_than_can_be_masked_are_refused(tmp_path: Path) -> None:
@@ -326,6 +358,10 @@ def test_file_names_cannot_leave_the_archive_folder(tmp_path: Path) -> None:
     (folder / "logs" / "a\nb \\.err").write_text("x")
     files = members(make_bundle(folder, "mysql").archive)
     assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
+    assert "log" not in json.loads(files["report.json"])["runs"][0]
+    (folder / "logs" / "x y.err").write_text("x")
+    files = members(make_bundle(folder, "mysql", with_logs=True).archive)
+    assert not [name for name in files if ".." in name.split("/") or "\n" in name or "\\" in name]
     assert json.loads(files["report.json"])["runs"][0]["log"] == "logs/x_y.err"
 
 
@@ -343,6 +379,18 @@ def test_a_session_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"{tmp_path / 'report.json'} is damaged" in first
     assert not re.search(r"recovery-[0-9a-f]{8}", first + second)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["bundle", "report"])
+def test_a_folder_with_the_text_of_a_report_alone_says_what_is_missing(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those of docs/results."""
+    (tmp_path / "report.txt").write_text("# Startup after SIGKILL\n")
+    assert errors([command, str(tmp_path)], capsys) == [
+        f"error: {tmp_path} has no report.json: only the text of its report was kept",
+        "hint:  name a folder with report.json; those of docs/results are in fixtures/kept-sessions.tar.xz",
+    ]
 
 
 def test_a_symlink_as_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,11 +422,14 @@ def test_the_command_prints_the_files_and_writes_archive_text_and_script(
     printed = capsys.readouterr().out
     assert re.search(r"^report.json +[\d,]+ +\d+$", printed, re.MULTILINE)
     folder = tmp_path / "three-versions-mysql-bundle"
+    assert "\ninside: tables, figures, phases, log lines about phases, versions, " in printed
+    assert "\nleft out: " in printed
     assert [line.split()[-1] for line in printed.splitlines()[-4:-1]] == [
         f"{folder.name}/{name}" for name in ("three-versions-mysql.tar.gz", "bug.txt", "repro.sh")
     ]
     packed = (folder / "three-versions-mysql.tar.gz").read_bytes()
-    assert [line.split()[0] for line in dry.out.splitlines()] == ["file", *sorted(members(packed))]
+    *listed, inside, left_out = (line.split()[0] for line in dry.out.splitlines())
+    assert (listed, inside, left_out) == (["file", *sorted(members(packed))], "inside:", "left")
     for name in ("bug.txt", "repro.sh"):
         assert members(packed)[name] == (folder / name).read_bytes()
     assert run([*command, "--output", "x/bug.tar.gz"]) == 0
@@ -409,7 +460,7 @@ def test_a_bundle_has_the_versions_of_one_product(
     folder = keep(load_session(STORED), tmp_path / "s")
     for number in (1, 13):
         (folder / "logs" / f"{number:03d}-x.err").write_text("a line")
-    files = members(make_bundle(folder, product).archive)
+    files = members(make_bundle(folder, product, with_logs=True).archive)
     (tmp_path / "report.json").write_bytes(files["report.json"])
     got = load_session(tmp_path)
     assert got.versions == tuple(got.servers) == versions

@@ -14,10 +14,10 @@ from sessions import FIXTURES
 from waiting import until
 
 from recovery.analysis.summary import summarise
-from recovery.cli.bug_finding import Finding, find
-from recovery.cli.bundle_scripts import repro_script
 from recovery.model import Layout, Schema, Session
 from recovery.report.summary_text import seconds_with_digits, slowest_start
+from recovery.sharing.bug_finding import Finding, find
+from recovery.sharing.scripts import repro_script
 from recovery.storage.sessions import load_session
 from recovery.workload.inserts import HEARTBEAT, insert_statements
 from recovery.workload.schema import script_statements
@@ -153,8 +153,8 @@ def test_the_script_makes_the_tables_and_inserts_of_the_tool(schema: Schema, hos
     )  # fmt: skip
     done = host.run(session, TABLES=str(schema.tables), INSERTS="7")
     assert done.returncode == 0, done.stderr
-    tables = [one.replace("`", "") for one in script_statements(schema)]
-    inserts = [one.replace("`", "") for one in insert_statements(schema, count=7)]
+    tables = [statement.replace("`", "") for statement in script_statements(schema)]
+    inserts = [statement.replace("`", "") for statement in insert_statements(schema, count=7)]
     # The tool inserts rows after it has made all tables.
     assert sorted(host.statements[: len(tables)]) == sorted(tables)
     assert host.statements[len(tables) :] == 2 * inserts, "for the warm-up and for the timed start"

@@ -21,6 +21,7 @@ from recovery.model import Run, Session, Status, exceeded_limit
 from recovery.storage.format import read_report, read_run
 
 REPORT_FILE = "report.json"
+_TEXT_REPORT = "report.txt"
 LATEST_LINK = "latest"
 STACKS_FOLDER = "stacks"
 """Name of the folder for the folded stacks of sampled runs."""
@@ -108,6 +109,12 @@ def find_session(results: Path, name: str | None) -> Path:
         for folder in (results / name, Path(name)):
             if name and (folder / REPORT_FILE).is_file():
                 return folder.resolve()
+        for folder in (results / name, Path(name)):
+            if name and (folder / _TEXT_REPORT).is_file():
+                raise UsageError(
+                    f"{folder} has no {REPORT_FILE}: only the text of its report was kept",
+                    f"name a folder with {REPORT_FILE}; those of docs/results are in fixtures/kept-sessions.tar.xz",
+                )
         raise UsageError(f"there is no session '{name}' in {results}", _known_sessions(results, name))
     if (results / LATEST_LINK / REPORT_FILE).is_file():
         return (results / LATEST_LINK).resolve()

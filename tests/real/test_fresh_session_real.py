@@ -15,9 +15,9 @@ import pytest
 from runs import flat_run
 from schema_check import complaints
 
-from recovery.cli.bundle import make_bundle
 from recovery.cli.main import run
 from recovery.report.json_report import schema
+from recovery.sharing.bundle import make_bundle
 from recovery.storage.sessions import load_session
 
 pytestmark = pytest.mark.real
@@ -58,17 +58,19 @@ def test_the_report_has_the_published_schema(measured: Measured) -> None:
     assert list(complaints(measured.report, made, made)) == []
 
 
-def test_the_bundle_contains_logs_and_no_private_text(measured: Measured, data: Path) -> None:
-    bundle = make_bundle(measured.folder)
+@pytest.mark.parametrize("with_logs", [False, True])
+def test_the_bundle_contains_logs_and_no_private_text(measured: Measured, data: Path, *, with_logs: bool) -> None:
+    bundle = make_bundle(measured.folder, with_logs=with_logs)
     packed = gzip.decompress(bundle.archive)
     assert b"ready for connections" in packed, "the log of the start"
+    assert (b"Server socket created on IP" in packed or b"Plugin 'FEDERATED'" in packed) is with_logs
     for private in (str(data), str(measured.folder.parent.parent), str(Path.home()) + "/"):
         assert private.encode() not in packed
         assert private.encode() not in bundle.text
     if len(platform.node()) > 4:
         assert platform.node().encode() not in packed
     assert load_session(measured.folder).settings["data"] == str(data), "the session itself is not changed"
-    assert make_bundle(measured.folder) == bundle
+    assert make_bundle(measured.folder, with_logs=with_logs) == bundle
 
 
 def test_the_text_for_the_tracker_has_the_lines_of_the_log(measured: Measured) -> None:

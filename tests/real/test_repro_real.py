@@ -14,9 +14,9 @@ import pytest
 from sessions import left_out
 
 from recovery.builds.resolve import Sources, resolve_server
-from recovery.cli.bundle import make_bundle
 from recovery.cli.main import run
 from recovery.model import Build
+from recovery.sharing.bundle import make_bundle
 
 pytestmark = pytest.mark.real
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from recovery.analysis.opened_files import CLAIM, MANUAL
@@ -20,7 +21,6 @@ from recovery.analysis.summary import (
     summarise,
 )
 from recovery.analysis.warnings import findings
-from recovery.cli.bug_finding import Finding, build_name, find, slowest_run, touched_files, without_build
 from recovery.model import CallChain, Flavor, Run, Session, Table, metric
 from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
@@ -33,6 +33,7 @@ from recovery.report.summary_text import (
     seconds_with_digits,
 )
 from recovery.report.text import WIDTH, command_lines, paragraph, render_table
+from recovery.sharing.bug_finding import Finding, build_name, find, slowest_run, touched_files, without_build
 
 _MAX_LOG_LINES = 6
 _MAX_WARNINGS = 1
@@ -52,20 +53,29 @@ Section = tuple[str, tuple["str | Table | tuple[str, ...]", ...]]
 """A heading and what is under it: paragraphs, tables, and lines that stay as they are."""
 
 
+@dataclass(frozen=True)
+class LogLines:
+    """An error log, or its lines about phases."""
+
+    path: str
+    """Its file in the archive."""
+    text: str
+
+
 def render_bug_report(
     session: Session,
     product: Flavor,
     slow: Summary | None,
     *,
     script: str | None,
-    log: str | None,
+    log: LogLines | None,
     compared: str | None = None,
 ) -> str:
     """Returns the text for the bug tracker of this product, which ends with a newline.
 
     `slow` is the slowest start, and None if the session measured something else; `script` the name of the script that
-    repeats the test, and `log` the error log of the slowest start, both None if there is none; `compared` is the time
-    of another product's server, in words."""
+    repeats the test, and `log` that of the slowest start, both None if there is none; `compared` is the time of another
+    product's server, in words."""
     finding = find(session, slow)
     fields = dict(_fields(session, product, finding))
     sections = [section for section in _sections(session, product, slow, finding, script, log, compared) if section[1]]
@@ -106,7 +116,7 @@ def _affected(session: Session, finding: Finding) -> tuple[str, ...]:
     """Returns the versions that touch files against the documentation, if the report is about that; else all."""
     if not finding.verb:
         return session.versions
-    found = (one.version for one in summarise(session) if one.count and touched_files(session, one))
+    found = (cell.version for cell in summarise(session) if cell.count and touched_files(session, cell))
     return tuple(dict.fromkeys(found))
 
 
@@ -165,11 +175,11 @@ def _sections(
     slow: Summary | None,
     finding: Finding,
     script: str | None,
-    log: str | None,
+    log: LogLines | None,
     compared: str | None,
 ) -> Iterator[Section]:
     yield "Description", tuple(_description(session, product))
-    cells = [one for one in summarise(session) if one.count] if is_compared(session) else ()
+    cells = [cell for cell in summarise(session) if cell.count] if is_compared(session) else ()
     figures: Table | str = "The tables are in report.txt in the archive."
     if cells:
         files = not finding.compared
@@ -180,7 +190,9 @@ def _sections(
     yield "Expected behaviour", tuple([_YOURS] if slow is None else _expected(session, product, slow, finding))
     run = slowest_run(session, slow)
     if run is not None:
-        lines = _log_lines(log) if log is not None else [run.startup.crash_proof] if run.startup.crash_proof else []
+        lines = (
+            _log_lines(log.text) if log is not None else [run.startup.crash_proof] if run.startup.crash_proof else []
+        )
         yield (
             f"Error log of run {run.number}, {run.version} {run.variant}",
             (tuple(map(_log_line, lines)),) if lines else (),
@@ -189,7 +201,7 @@ def _sections(
     if stack is not None:
         yield _stack_section(*stack)
     yield "Limits of this measurement", tuple(_limits(session))
-    logs = [run.log] if run is not None and run.log and log is not None else []
+    logs = [log.path] if run is not None and log is not None else []
     stacks = [stack[1].stacks.file] if stack is not None and stack[1].stacks.file else []
     attached = ", ".join((*filter(None, (script, *logs, *stacks)), "report.txt, report.json"))
     yield "How to repeat", (*_how_to_repeat(session, script), f"In the attached archive: {attached}")
@@ -215,7 +227,7 @@ def _startup_table(session: Session, cells: Sequence[Summary], *, files: bool) -
 
     The version and the number of runs are left out if they are the same everywhere: the text above states them."""
     measured = measured_runs_by_cell(session)
-    rows = [_startup_row(session, one, measured[one.version, one.variant]) for one in cells]
+    rows = [_startup_row(session, cell, measured[cell.version, cell.variant]) for cell in cells]
     columns = {header: tuple(row[header] for row in rows) for header in rows[0]}
     shown = {
         header: values
@@ -231,11 +243,11 @@ def _startup_table(session: Session, cells: Sequence[Summary], *, files: bool) -
 def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     """Returns the means of the first cells, each with those of all versions."""
     rows = []
-    for one in sorted(cells, key=lambda one: session.variants.index(one.variant))[:_MAX_CELLS]:
-        about = metric(session.figure_of(one.variant))
-        error = fmt.interval_column(about, one)
-        where = cell_without_base(session, one.variant)
-        rows.append((one.version, where, str(one.count), fmt.with_unit(about, one.mean or 0.0), error))
+    for cell in sorted(cells, key=lambda cell: session.variants.index(cell.variant))[:_MAX_CELLS]:
+        about = metric(session.figure_of(cell.variant))
+        error = fmt.interval_column(about, cell)
+        where = cell_without_base(session, cell.variant)
+        rows.append((cell.version, where, str(cell.count), fmt.with_unit(about, cell.mean or 0.0), error))
     left_out = f"{len(cells) - _MAX_CELLS} more rows are in report.txt in the archive."
     return Table(
         title="",
@@ -247,7 +259,7 @@ def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     )
 
 
-def _startup_row(session: Session, one: Summary, runs: Sequence[Run]) -> dict[str, str]:
+def _startup_row(session: Session, cell: Summary, runs: Sequence[Run]) -> dict[str, str]:
     """Returns the values of a row, by the header of their column."""
     size = mean(per_table(run, "read_bytes") for run in runs)
     reads = own_read_requests(session, runs, for_each_table=True)
@@ -255,11 +267,11 @@ def _startup_row(session: Session, one: Summary, runs: Sequence[Run]) -> dict[st
         mean(getattr(run.opened_files, name) for run in runs) for name in ("tablespaces_opened", "tablespaces_modified")
     )
     return {
-        "version": one.version,
-        "variant": one.variant,
-        "runs": str(one.count),
-        "seconds": fmt.seconds(one.mean),
-        "+-": fmt.interval_column(metric(one.name), one),
+        "version": cell.version,
+        "variant": cell.variant,
+        "runs": str(cell.count),
+        "seconds": fmt.seconds(cell.mean),
+        "+-": fmt.interval_column(metric(cell.name), cell),
         "bytes, reads/table": f"{fmt.size(_rounded(size))}, {fmt.ratio(reads)}",
         "opened": fmt.count(_rounded(opened)),
         "modified": fmt.count(_rounded(modified)),
@@ -278,12 +290,12 @@ def _expected(session: Session, product: Flavor, slow: Summary, finding: Finding
         done = {"reads": ("read", "tablespaces_read"), "opens": ("opened", "tablespaces_opened")}
         word, name = done[finding.verb]
         touched, modified = (
-            mean(getattr(run.opened_files, each) for run in runs) or 0.0 for each in (name, "tablespaces_modified")
+            mean(getattr(run.opened_files, field) for run in runs) or 0.0 for field in (name, "tablespaces_modified")
         )
         rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else _PROMISED
         yield f"{rule} Here {touched:,.0f} are {word}, and {modified:,.0f} were modified."
         return
-    others = [one for one in summarise(session) if one.count and one.variant == slow.variant]
+    others = [cell for cell in summarise(session) if cell.count and cell.variant == slow.variant]
     ends = compare_ends(session, others)
     if any(run.startup.crash_proof for run in runs) and ends.slow == slow and ends.differ:
         fast = seconds_with_digits(ends.fast.mean or 0.0)
@@ -300,7 +312,7 @@ def _sampled_stack(session: Session, slow: Summary | None) -> tuple[CallChain, R
         if not chain.waits and chain.of >= _MIN_STACK_SAMPLES
     ]
     version = slow.version if slow else None
-    return max(found, key=lambda one: (one[1].version == version, one[0].samples), default=None)
+    return max(found, key=lambda sampled: (sampled[1].version == version, sampled[0].samples), default=None)
 
 
 def _stack_section(chain: CallChain, run: Run) -> Section:
@@ -319,7 +331,7 @@ def _limits(session: Session) -> Iterator[str]:
         parts.append(f"virtual machine ({machine})")
     yield f"{'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}."
     found = findings(session)
-    yield from (f"Warning, {one.about}: {one.text}" for one in found[:_MAX_WARNINGS])
+    yield from (f"Warning, {finding.about}: {finding.text}" for finding in found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS:
         yield f"report.txt has {fmt.count_text(len(found) - _MAX_WARNINGS, 'more warning')}."
 
@@ -359,7 +371,7 @@ def _log_lines(log: str) -> list[str]:
         if EventKind.READY in kinds:
             break
     stamps = [None if (stamp := parse_stamp(line)) is None else stamp.at_s for line in found]
-    gaps = [0.0 if one is None or two is None else two - one for one, two in pairwise(stamps)]
+    gaps = [0.0 if start is None or end is None else end - start for start, end in pairwise(stamps)]
     weights = [max(pair) for pair in zip([0.0, *gaps], [*gaps, 0.0], strict=True)]
     ranked = sorted(range(len(found)), key=lambda number: (classify(found[number]) is None, -weights[number]))
     return [found[number] for number in sorted(ranked[:_MAX_LOG_LINES])]

@@ -1,6 +1,6 @@
 """Writes the files of a bundle that repeat a session without the tool: the SQL, the options, and repro.sh.
 
-repro.sh is rendered from the masked session. Everything that comes from the session is quoted for the shell, and
+repro.sh is rendered from the reduced session. Everything that comes from the session is quoted for the shell, and
 options of the server are written into an options file."""
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from pathlib import Path
 
 import jinja2
 
 from recovery.analysis.summary import Summary
-from recovery.cli.bug_finding import Finding
-from recovery.cli.mask import PLACEHOLDER, split_options, split_words
-from recovery.cli.options import BY_NAME, OPTIONS, repeat_command
-from recovery.cli.parse import field_values
-from recovery.cli.values import parse_variants
 from recovery.errors import RecoveryError, UsageError
+from recovery.experiments import find_experiment
 from recovery.experiments.clean_start import CLEAN_START
+from recovery.experiments.experiment import Experiment
 from recovery.linux.files import template_dir
 from recovery.model import SECOND_START, SETTINGS_AXIS, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
-from recovery.session.request import Request
-from recovery.workload.first_queries import stored_script
+from recovery.sharing.bug_finding import Finding
+from recovery.sharing.masking import PLACEHOLDER
+from recovery.sharing.stored_options import named_settings, split_options
+from recovery.workload.first_queries import DEFAULT, stored_script
 from recovery.workload.inserts import HEARTBEAT, insert_statements
-from recovery.workload.schema import measure_by_rendering, script_size, script_statements
+from recovery.workload.schema import script_size, script_statements
 
 # --- SQL scripts and options files
 
@@ -41,57 +41,94 @@ _MAX_SHOWN_INSERTS = 10_000
 """Maximum number of inserts in inserts.sql."""
 _SHOWN_STATEMENTS = 100
 """Number of statements shown from each end of a longer script."""
-_SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith("schema."))
+_MAX_COLUMNS = 1000
+"""Most columns of a table, in addition to its key, that a session can have."""
+_OWN_TEMPLATE = "the session used a template of the user's own, which is not shared: put its statements here"
 
 
 def sql_scripts(session: Session) -> dict[str, str]:
-    """Returns the SQL scripts by file name. A script that can no longer be rendered is replaced by a comment. Of a data
-    directory of the user's own there are none."""
+    """Returns the SQL scripts by file name. A script that cannot be rendered, or that the user wrote, is replaced by a
+    comment. Of a data directory of the user's own there are none."""
     if session.settings.get("datadir"):
         return {}
     found = {}
     try:
-        for label, schema in _schemas(session).items():
+        schemas = _schemas(session)
+        if has_own_tables(session):
+            raise UsageError(_OWN_TEMPLATE)
+        for label, schema in schemas.items():
             found[f"schema-{label}.sql" if label else "schema.sql"] = _script_text(schema)
     except RecoveryError as error:
         found.setdefault("schema.sql", f"-- not rendered: {error.message}\n")
     if queries := session.settings.get("first_queries"):
-        found["first-queries.sql"] = stored_script(str(queries))
+        is_own = queries != DEFAULT
+        found["first-queries.sql"] = "-- The user's own queries are not shared.\n" if is_own else stored_script(DEFAULT)
     try:
-        count = _setting(session, "inserts", Request.inserts)
+        count = _inserts(session)
         head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {count:,}.\n" if count > _MAX_SHOWN_INSERTS else ""
-        found["inserts.sql"] = head + "".join(f"{one};\n" for one in _session_inserts(session))
-    except RecoveryError:
-        # The message of the error quotes the template file, which may be a different file by now: it is not shown.
-        found["inserts.sql"] = "-- not rendered: the insert template is missing, or is another file now\n"
+        found["inserts.sql"] = head + "".join(map(_line, _insert_statements(session, count)))
+    except RecoveryError as error:
+        found["inserts.sql"] = f"-- not rendered: {error.message}\n"
     return found
 
 
 def _session_schema(session: Session) -> Schema:
-    """Returns the schema that the settings describe, with defaults for settings that older versions did not store."""
-    stored = {option.key: session.settings.get(option.stored) or None for option in _SCHEMA_OPTIONS}
-    database = str(stored.pop("database") or Schema.database)  # a masked name is not a plain one
-    return Schema(**{"tables": 1, **field_values("schema", stored), "database": database})
+    """Returns the schema that the settings describe, with defaults for settings that older versions did not store.
 
-
-def _session_inserts(session: Session) -> tuple[str, ...]:
-    """Returns the insert statements of the session, at most `_MAX_SHOWN_INSERTS`.
-
-    Raises RecoveryError if they can no longer be rendered."""
-    return insert_statements(
-        _session_schema(session),
-        count=min(_MAX_SHOWN_INSERTS, _setting(session, "inserts", Request.inserts)),
-        template=_setting(session, "insert_template"),
+    Raises UsageError if they are invalid. A template of the user's own is left out."""
+    try:
+        layout = Layout(str(session.settings.get("layout") or Schema.layout))
+    except ValueError as error:
+        raise UsageError("the stored setting 'layout' is not valid") from error
+    columns = _whole(session, "columns", Schema.columns)
+    if columns > _MAX_COLUMNS:
+        raise UsageError("the stored setting 'columns' is not valid")
+    return Schema(
+        tables=max(1, _whole(session, "tables", 1)),
+        databases=max(1, _whole(session, "schemas", Schema.databases)),
+        columns=columns,
+        rows=_whole(session, "rows", Schema.rows),
+        database=str(session.settings.get("database") or Schema.database),
+        layout=layout,
+        template=_template_of_tool(session),
     )
 
 
-def _setting(session: Session, name: str, usual: Any = None) -> Any:
-    """Returns the value of an option as the session was measured with it, or `usual` if it is not stored.
+def _template_of_tool(session: Session) -> Path | None:
+    """Returns the template if it is the experiment's, of which a reduced session has the name alone."""
+    name = session.settings.get("template")
+    with suppress(RecoveryError):
+        if name and name == find_experiment(session.scenario).template:
+            return template_dir() / str(name)
+    return None
 
-    Raises UsageError if the stored value is not valid."""
-    stored = session.settings.get(BY_NAME[name].stored)
-    value = None if stored == "" else BY_NAME[name].value_of(stored)
-    return usual if value is None else value
+
+def has_own_tables(session: Session) -> bool:
+    """Returns whether the tables come from a template of the user's own."""
+    return bool(session.settings.get("template")) and _template_of_tool(session) is None
+
+
+def _inserts(session: Session) -> int:
+    return _whole(session, "inserts", Experiment.inserts)
+
+
+def _insert_statements(session: Session, count: int) -> tuple[str, ...]:
+    """Returns the insert statements of the session, at most `_MAX_SHOWN_INSERTS`.
+
+    Raises RecoveryError if they cannot be rendered, or if the user has a template."""
+    if session.settings.get("insert_template"):
+        raise UsageError(_OWN_TEMPLATE)
+    return insert_statements(_session_schema(session), count=min(_MAX_SHOWN_INSERTS, count))
+
+
+def _whole(session: Session, name: str, usual: int) -> int:
+    """Returns a stored number, or `usual` if it is not stored. Raises UsageError if it is not valid."""
+    stored = session.settings.get(name)
+    if stored in (None, ""):
+        return usual
+    if not isinstance(stored, int) or stored < 0:
+        raise UsageError(f"the stored setting '{name}' is not valid")
+    return stored
 
 
 def options_file(name: str, options: str) -> str:
@@ -114,7 +151,7 @@ def _schemas(session: Session) -> dict[str, Schema]:
     """Returns the requested schema under an empty name, and the schemas of variants that use another one by label."""
     requested = _session_schema(session)
     found = {"": requested}
-    for variant in parse_variants(tuple(split_words(session.settings.get("variants")))):
+    for variant in named_settings(session.settings.get("variants")):
         schema = requested if variant.layout is None else replace(requested, layout=variant.layout)
         if variant.schemas:
             schema = schema.spread_over(variant.schemas)
@@ -123,31 +160,11 @@ def _schemas(session: Session) -> dict[str, Schema]:
     return found
 
 
-def _check_template(schema: Schema) -> None:
-    """Raises UsageError if the template of the schema is missing or does not create the expected tables.
-
-    A session from somebody else may name any file as its template. Unless the file is a template, its content must not
-    get into the archive."""
-    if schema.template is None:
-        return
-    if not schema.template.is_file():
-        raise UsageError("the template is missing")
-    if schema.total_tables > MAX_SCRIPT_STATEMENTS:
-        raise UsageError(f"the template creates more than {MAX_SCRIPT_STATEMENTS:,} tables")
-    try:
-        made = measure_by_rendering(schema).tables
-    except RecoveryError:
-        made = -1
-    if made != schema.total_tables:
-        raise UsageError("the template no longer creates these tables")
-
-
 def _script_text(schema: Schema) -> str:
     """Returns the script of a schema. Of a long one it contains the beginning, or the beginning and the end."""
-    _check_template(schema)
     count = script_size(replace(schema, template=None)).statements
     if count * max(1, schema.columns) > MAX_SCRIPT_STATEMENTS:
-        first = "".join(f"{one};\n" for one in islice(script_statements(schema), _SHOWN_STATEMENTS))
+        first = "".join(map(_line, islice(script_statements(schema), _SHOWN_STATEMENTS)))
         return (
             f"-- About {count:,} statements. The first {_SHOWN_STATEMENTS} are here. All of them: "
             f"{_schema_command(schema)}\n{first}"
@@ -155,16 +172,16 @@ def _script_text(schema: Schema) -> str:
     head: list[str] = []
     ends: deque[str] = deque(maxlen=_SHOWN_STATEMENTS)
     size = count = 0
-    for one in script_statements(schema):
+    for statement in script_statements(schema):
         count += 1
-        size += len(one) + 2
+        size += len(statement) + 2
         if size <= MAX_SCRIPT_BYTES:
-            head.append(one)
-        ends.append(one)
+            head.append(statement)
+        ends.append(statement)
     if size <= MAX_SCRIPT_BYTES:
-        return "".join(f"{one};\n" for one in head)
-    first = "".join(f"{one};\n" for one in head[:_SHOWN_STATEMENTS])
-    last = "".join(f"{one};\n" for one in ends)
+        return "".join(map(_line, head))
+    first = "".join(map(_line, head[:_SHOWN_STATEMENTS]))
+    last = "".join(map(_line, ends))
     left_out = count - 2 * _SHOWN_STATEMENTS
     return (
         f"-- {count:,} statements, {size:,} bytes: more than the maximum of {MAX_SCRIPT_BYTES:,}. The first\n"
@@ -173,15 +190,19 @@ def _script_text(schema: Schema) -> str:
     )
 
 
+def _line(statement: str) -> str:
+    return f"{statement};\n"
+
+
 def _schema_command(schema: Schema) -> str:
     """Returns the command that prints the whole script of a schema."""
-    given = {}
-    for option in _SCHEMA_OPTIONS:
-        name = option.field.removeprefix("schema.")
-        value = getattr(schema, name)
-        if value != getattr(Schema, name, None) and name != "statistics":  # which are not in the script
-            given[option.key] = value
-    return repeat_command("schema", given, _SCHEMA_OPTIONS)
+    values = {
+        "tables": schema.tables, "schemas": schema.databases, "layout": schema.layout.value, "columns": schema.columns,
+        "rows": schema.rows, "database": schema.database,
+    }  # fmt: skip
+    usual = {"schemas": 1, "layout": Schema.layout.value, "columns": 0, "rows": 0, "database": Schema.database}
+    given = ((f"--{name}", str(value)) for name, value in values.items() if value != usual.get(name))
+    return shlex.join(("recovery", "schema", *(word for pair in given for word in pair)))
 
 
 # --- repro.sh
@@ -197,8 +218,8 @@ _FIRST_TABLE = f"{Schema.database}.table_1 "
 
 
 def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -> str | None:
-    """Returns the script that repeats the starts of a masked session, with the tables and options of its slowest start,
-    and those of the settings that are compared with it. It prints the figures of the report's synopsis.
+    """Returns the script that repeats the starts of a reduced session, with the tables and options of its slowest
+    start, and those of the settings that are compared with it. It prints the figures of the report's synopsis.
 
     None if the script cannot make such tables, if they are the user's own, or if the settings are invalid."""
     if session.settings.get("datadir"):
@@ -206,17 +227,17 @@ def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -
     try:
         found = _schemas(session)
         schema = _schema_of(slow, found)
-        inserts = _setting(session, "inserts", Request.inserts)
-        runs = _setting(session, "runs", _DEFAULT_RUNS)
+        inserts = _inserts(session)
+        runs = _whole(session, "runs", _DEFAULT_RUNS)
     except RecoveryError:
         return None
     if schema.layout in _NEED_OPTIONS:
         return None
     own_inserts = bool(session.settings.get("insert_template"))
-    others = (one for one in finding.compared if one.version == slow.version and one.variant != slow.variant)
-    cells = [slow, *(one for one in others if _schema_of(one, found) == schema)]
-    settings = [_settings_name(session, one) for one in cells] if len(cells) > 1 else [""]
-    options = [_script_options(session, one) for one in cells]
+    others = (cell for cell in finding.compared if cell.version == slow.version and cell.variant != slow.variant)
+    cells = [slow, *(cell for cell in others if _schema_of(cell, found) == schema)]
+    settings = [_settings_name(session, cell) for cell in cells] if len(cells) > 1 else [""]
+    options = [_script_options(session, cell) for cell in cells]
     environment = jinja2.Environment(  # noqa: S701 - a script, not a page
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
@@ -231,8 +252,8 @@ def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -
         runs=runs,
         caches=" ".join(_caches(session)),
         variants=[
-            {"name": one, "options": lines, "timed": timed}
-            for one, (lines, timed) in zip(settings, options, strict=True)
+            {"name": setting, "options": lines, "timed": timed}
+            for setting, (lines, timed) in zip(settings, options, strict=True)
         ],
         synopsis=" ".join(finding.synopsis.split()),
         title=session.title,
@@ -241,16 +262,16 @@ def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -
         signal="TERM" if session.scenario == CLEAN_START.name else "KILL",
         heartbeat=HEARTBEAT,
         insert=None if own_inserts else _after(_FIRST_TABLE, insert_statements(_one_table(schema), count=1)[0]),
-        **_table_parts(schema),
+        **_table_parts(None if has_own_tables(session) else schema),
     )
 
 
-def _schema_of(one: Summary, found: Mapping[str, Schema]) -> Schema:
-    return next((schema for label, schema in found.items() if label and one.variant.endswith(f"-{label}")), found[""])
+def _schema_of(cell: Summary, found: Mapping[str, Schema]) -> Schema:
+    return next((schema for label, schema in found.items() if label and cell.variant.endswith(f"-{label}")), found[""])
 
 
-def _settings_name(session: Session, one: Summary) -> str:
-    return session.cells[one.variant].get(SETTINGS_AXIS, one.variant)
+def _settings_name(session: Session, cell: Summary) -> str:
+    return session.cells[cell.variant].get(SETTINGS_AXIS, cell.variant)
 
 
 def _caches(session: Session) -> list[Cache]:
@@ -263,10 +284,10 @@ def _one_table(schema: Schema) -> Schema:
     return replace(schema, tables=1, databases=1, rows=min(1, schema.rows), database=Schema.database, template=None)
 
 
-def _table_parts(schema: Schema) -> dict[str, object]:
+def _table_parts(schema: Schema | None) -> dict[str, object]:
     """Returns what the script makes its tables with: the statements before the first schema, a table's definition and
     the values of a row. There is no definition if the user has a template."""
-    if schema.template is not None:
+    if schema is None:
         return {"definition": None, "before": (), "row": None}
     statements = tuple(script_statements(_one_table(schema)))
     first = statements.index(f"create schema {Schema.database}")

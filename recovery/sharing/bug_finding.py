@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from recovery.analysis.opened_files import FAILS, OPENS_ONLY, claim_verdict
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary, measured_runs_by_cell, summarise, variant_ratios
-from recovery.cli.mask import split_words
-from recovery.cli.values import parse_variants
 from recovery.errors import UsageError
 from recovery.model import TABLES_AXIS, Run, Session, can, parse_version
 from recovery.report.summary_text import (
@@ -19,6 +17,7 @@ from recovery.report.summary_text import (
     seconds_with_digits,
     settings_axis,
 )
+from recovery.sharing.stored_options import named_settings
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,16 @@ def slowest_run(session: Session, slow: Summary | None) -> Run | None:
     return max(runs, key=lambda run: run.metrics.get("startup_s") or 0.0, default=None)
 
 
-def touched_files(session: Session, one: Summary) -> tuple[str, int] | None:
+def touched_files(session: Session, cell: Summary) -> tuple[str, int] | None:
     """Returns the verb and the number of the files that a traced crash start touches against the documentation; None if
     it touches none so, was not traced, or is of a version that promises nothing."""
-    runs = measured_runs_by_cell(session)[one.version, one.variant]
+    runs = measured_runs_by_cell(session)[cell.version, cell.variant]
     touched = {
         FAILS: ("reads", runs[0].opened_files.tablespaces_read),
         OPENS_ONLY: ("opens", runs[0].opened_files.tablespaces_opened),
     }
     verb, count = touched.get(claim_verdict(runs), ("", None))
-    return (verb, count) if count and _promises_modified_files_only(one.version) else None
+    return (verb, count) if count and _promises_modified_files_only(cell.version) else None
 
 
 def _promises_modified_files_only(version: str) -> bool:
@@ -97,48 +96,48 @@ def build_name(version: str) -> str:
 
 def _compared_builds(session: Session, slow: Summary) -> Finding | None:
     cells = [
-        one
-        for one in summarise(session)
-        if one.count and one.variant == slow.variant and without_build(one.version) == without_build(slow.version)
+        cell
+        for cell in summarise(session)
+        if cell.count and cell.variant == slow.variant and without_build(cell.version) == without_build(slow.version)
     ]
     if len(cells) < 2:
         return None
     ends = compare_ends(session, cells)
-    names = {(one.version, one.variant): build_name(one.version) or one.version for one in cells}
+    names = {(cell.version, cell.variant): build_name(cell.version) or cell.version for cell in cells}
     return _comparison(session, (ends.slow, ends.fast) if ends.differ else cells, names, differ=ends.differ)
 
 
 def _alike_versions(session: Session, slow: Summary) -> Finding | None:
     """Returns what a report says of versions that do not differ significantly; None if they do, or are not compared."""
-    cells = [one for one in summarise(session) if one.count and one.variant == slow.variant]
+    cells = [cell for cell in summarise(session) if cell.count and cell.variant == slow.variant]
     if len(cells) < 2 or compare_ends(session, cells).differ is not False:
         return None
-    return _comparison(session, cells, {(one.version, one.variant): one.version for one in cells}, differ=False)
+    return _comparison(session, cells, {(cell.version, cell.variant): cell.version for cell in cells}, differ=False)
 
 
 def _compared_settings(session: Session, slow: Summary) -> Finding | None:
     axis = settings_axis(session)
     ratios = () if axis is None else variant_ratios(session, axis)
-    ratios = tuple(one for one in ratios if (one.version, one.base_variant) == (slow.version, slow.variant))
+    ratios = tuple(ratio for ratio in ratios if (ratio.version, ratio.base_variant) == (slow.version, slow.variant))
     if axis is None or not ratios:
         return None
-    sure = [one for one in ratios if one.significant]
+    sure = [ratio for ratio in ratios if ratio.significant]
     # repro.sh makes one schema: if it can, the report is about settings of the same schema.
-    sure = [one for one in sure if session.cells[one.variant][axis.name] not in _reshaped(session)] or sure
-    differ = True if sure else None if all(one.significant is None for one in ratios) else False
-    shown = {one.variant for one in ([max(sure, key=effect_size)] if sure else ratios)}
-    others = [one for one in summarise(session) if one.version == slow.version and one.variant in shown]
-    names = {(one.version, one.variant): session.cells[one.variant][axis.name] for one in (slow, *others)}
+    sure = [ratio for ratio in sure if session.cells[ratio.variant][axis.name] not in _reshaped(session)] or sure
+    differ = True if sure else None if all(ratio.significant is None for ratio in ratios) else False
+    shown = {ratio.variant for ratio in ([max(sure, key=effect_size)] if sure else ratios)}
+    others = [cell for cell in summarise(session) if cell.version == slow.version and cell.variant in shown]
+    names = {(cell.version, cell.variant): session.cells[cell.variant][axis.name] for cell in (slow, *others)}
     return _comparison(session, (slow, *others), names, differ=differ)
 
 
 def _reshaped(session: Session) -> set[str]:
     """Returns the names of the settings that have other schemas or another layout."""
     try:
-        named = parse_variants(tuple(split_words(session.settings.get("variants"))))
+        named = named_settings(session.settings.get("variants"))
     except UsageError:
         return set()
-    return {one.label for one in named if one.layout is not None or one.schemas is not None}
+    return {variant.label for variant in named if variant.layout is not None or variant.schemas is not None}
 
 
 def _comparison(
@@ -147,13 +146,13 @@ def _comparison(
     first, *others = cells
     cache = session.cache_of(first.variant) or first.variant
     run = slowest_run(session, first)
-    called = [names[one.version, one.variant] for one in cells]
+    called = [names[cell.version, cell.variant] for cell in cells]
     shared = [] if first.version in called else [without_build(first.version)]
     about = ", ".join(
         (*shared, *([f"{run.contents.tables_found:,} tables"] if run and run.contents.tables_found else []))
     )
     if differ:
-        times = [seconds_with_digits(one.mean or 0.0) for one in cells]
+        times = [seconds_with_digits(cell.mean or 0.0) for cell in cells]
         text = f" takes {times[0]} {cache} with {called[0]}, and {times[1]} with {called[1]}"
     elif differ is None:
         text = f": {' and '.join(called)} are not compared, {MIN_RUNS} runs of each are needed"

@@ -1,9 +1,10 @@
-"""Masking: private texts of a session are replaced by placeholders, the same text always by the same placeholder.
+"""Masking of raw logs and of names that the user gave: private texts are replaced by placeholders, the same text always
+by the same placeholder. All else of a bundle is chosen by the allow-list.
 
 Private are texts that this host and the session name: hosts, users, paths, ids, and values of options that may hold a
 secret. They are replaced wherever they occur. In addition a few forms are replaced that cannot be anything else:
 addresses, ids of a cloud, home folders, and a value next to a word such as `password`. Other words stay as they are: a
-host's name in a note is masked only if this host or the session knows it."""
+host's name in a log is masked only if this host or the session knows it."""
 
 from __future__ import annotations
 
@@ -12,17 +13,15 @@ import os
 import platform
 import pwd
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
 
 from recovery.analysis.phase_names import ORDER
-from recovery.cli.values import split_name, split_own_servers
-from recovery.model import Phase, Run, Session
+from recovery.model import Session
+from recovery.sharing.stored_options import is_init_option, split_options, split_words
 
 Literal = tuple[str, str]
 """The kind of a private text, such as `host`, and the text."""
@@ -66,6 +65,9 @@ _PATH_SETTINGS = (
     "datadir",
     "defaults_file",
 )
+_SERVER_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}="
+_NEXT_SERVER = re.compile(rf"\s+(?=(?:{_SERVER_NAME})?(?:[~/]|\.\.?/|https?://))")
+"""Separates the servers of `base=/a b/mysqld patched=/c/mysqld`, where a path may contain blanks."""
 _SITE_SETTINGS = ("registry", "image", "archive", "mysqld")
 _PUBLIC_SITES = ("mysql.com", "mariadb.org", "mariadb.com", "percona.com", "oracle.com", "github.com", "docker.io")
 _SYSTEM_PATH = re.compile(
@@ -104,7 +106,8 @@ def _setting_values(session: Session, command: list[str], name: str) -> Iterator
     if name == "before_start":
         values = [word for value in values for word in split_words(value)]
     for value in values:
-        yield from (split_name(one)[1] for one in split_own_servers(value)) if name == "mysqld" else (value,)
+        servers = _NEXT_SERVER.split(value.strip()) if name == "mysqld" else [value]
+        yield from (re.sub(rf"\A{_SERVER_NAME}", "", place) for place in servers)
 
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:
@@ -119,7 +122,8 @@ def _given_options(session: Session, command: list[str]) -> Iterator[tuple[str, 
         words += variant.partition(":")[2].split(",")
     for server in session.servers.values():
         # Where the SQL of an init option ends is not known.
-        words += [one for one in split_options(server.get("options") or "") if not _is_init_option(one)]
+        options = split_options(server.get("options") or "")
+        words += [option for option in options if not is_init_option(option)]
     for word in words:
         name, equals, value = word.partition("=")
         if equals:
@@ -162,31 +166,6 @@ def _site_literals(setting: str, place: str) -> Iterator[Literal]:
     yield "host", name
     if names_host and folder:
         yield "host", f"{host}/{folder}"
-
-
-def split_words(text: object) -> list[str]:
-    """Splits a text into words like a shell, or at blanks if its quotes are not balanced."""
-    try:
-        return shlex.split(str(text or ""))
-    except ValueError:
-        return str(text).split()
-
-
-def split_options(options: str) -> list[str]:
-    """Returns the options of a text in which they are separated by blanks.
-
-    A value may contain blanks itself: a word that does not look like an option belongs to the option before it."""
-    parts: list[str] = []
-    for word in options.split():
-        if not parts or re.match(r"[a-z][a-z0-9_.]*=", word) or re.fullmatch(r"[a-z0-9]+(?:_[a-z0-9]+)+", word):
-            parts.append(word)
-        else:
-            parts[-1] += f" {word}"
-    return parts
-
-
-def _is_init_option(option: str) -> bool:
-    return option.removeprefix("loose_").startswith("init_")
 
 
 # --- Private texts of this host
@@ -241,7 +220,6 @@ _COMMON_NAMES = frozenset(
     | {"start", "finished", "running", "interrupted", "aborted", "discovery", "innodb", "unknown", "none", "local"}
     | {"the", "and", "for", "from", "log", "disk", "cache", "backup", "system", "database", "cloud", "dev", "prod"}
     | {"path", "home", "secret", "address", "serial", "volume", "mac", "loopback", "ip6-localhost", "ip6-loopback"}
-    | {field.name for noun in (Session, Run, Phase) for field in fields(noun)}
     | {word for name in ORDER for word in name.split()}
 )
 """Names that identify nobody, and that the tool and its reports use as words."""
@@ -256,7 +234,8 @@ def distinct_literals(literals: Iterable[Literal]) -> tuple[Literal, ...]:
         text = text.strip().rstrip("/") if kind in _PATH_KINDS else text.strip()
         if len(text) >= (MIN_SECRET_LENGTH if kind == "secret" else MIN_LENGTH) and not _is_common(kind, text):
             found.setdefault(_normalised(kind, text), kind)
-    return tuple(sorted(((kind, text) for text, kind in found.items()), key=lambda one: (-len(one[1]), one[1])))
+    longest_first = sorted(found, key=lambda text: (-len(text), text))
+    return tuple((found[text], text) for text in longest_first)
 
 
 def _is_common(kind: str, text: str) -> bool:
@@ -313,11 +292,6 @@ _FORMS = _forms(
     ("address", r"(?i)(?<![\w:.])(?:fe80|f[cd][0-9a-f]{2}|[23][0-9a-f]{3}):[0-9a-f:]*[0-9a-f](?![\w:])"),
 )
 """The last group of a pattern is the private text; without groups it is the whole match."""
-_NOTE_FORMS = _forms(
-    ("secret", rf"(?i)((?<![\w-])(?:pw|pass|pin|api[ _-]?key)['\"]?\s*(?:[:=]\s*|-\s+))({_VALUE})"),
-    ("secret", rf"(?i)((?<![\w-])(?:pw|pwd|password|passwd)['\"]?\s+(?:is\s+|[:=-]\s*)?)({_VALUE})"),
-)
-"""Forms that are private only in texts that the user wrote. A server's log may say `pin: 1`."""
 
 
 def _is_private_address(text: str) -> bool:
@@ -331,8 +305,6 @@ def _is_private_address(text: str) -> bool:
 
 # --- Replacing private texts by placeholders
 
-_SHELL_KEYS = frozenset({"command", "set", "variants"})
-"""Keys with values that are split into words like a shell command."""
 _DOMAIN = (
     r"(?:\.(?!(?:err|log|pid|sock|cnf|ini|txt|json|md|csv|svg|html|folded|sql|sh|pem|index|tar|gz)(?![\w-]))[\w-]+)*"
 )
@@ -358,55 +330,9 @@ class Masker:
     def text(self, text: str) -> str:
         return self._replace_forms(_FORMS, self._known.sub(self._replace_known, text))
 
-    def value(self, value: Any, *keys: str) -> Any:
-        """Returns a masked JSON value. `keys` is the path to it from the root of the document."""
-        if isinstance(value, dict):
-            return {self._key(name): self.value(one, *keys, name) for name, one in value.items()}
-        if isinstance(value, list):
-            return [self.value(one, *keys) for one in value]
-        # A verdict is one of four words; with any other the session could not be loaded again.
-        return self._string(value, keys) if isinstance(value, str) and value and keys[-1:] != ("verdict",) else value
-
     def name(self, name: str) -> str:
         """Returns a masked file name that contains only characters safe for an archive and a list of checksums."""
         return re.sub(r"[^\w.+\[\]@-]", "_", self.text(name), flags=re.ASCII)
-
-    def _key(self, name: str) -> str:
-        return name if re.fullmatch(r"@?[a-z_0-9]+", name) else self.text(name)
-
-    def _string(self, value: str, keys: tuple[str, ...]) -> str:
-        key = keys[-1] if keys else ""
-        kind = kind_of_fact(key)
-        if kind is not None:
-            return self._put(kind, value)
-        if key in _SHELL_KEYS:
-            return shlex.join(self._word(word) for word in split_words(value))
-        if key == "options":
-            return self._options(value)
-        return self.text(self._replace_forms(_NOTE_FORMS, value) if keys[:1] == ("settings",) else value)
-
-    def _word(self, word: str) -> str:
-        """Returns a masked word of a command, such as `name=value` or a variant `label:name=value,name=value`."""
-        word = self._replace_forms(_NOTE_FORMS, word)
-        label, colon, pairs = word.partition(":")
-        if colon and "=" in pairs and not pairs.startswith(" ") and "=" not in label and "/" not in label:
-            return self.text(f"{label}:") + ",".join(self._word(pair) for pair in pairs.split(","))
-        name, _, value = word.partition("=")
-        if value and (kind := kind_of_fact(name)):
-            return f"{name}={self._put(kind, value)}"
-        return self.text(word)
-
-    def _options(self, options: str) -> str:
-        """Returns masked options of the form `name=value`, separated by blanks. A value may contain blanks itself."""
-        parts = []
-        for part in split_options(self.text(options)):
-            name, _, value = part.partition("=")
-            kind = kind_of_fact(name) if value else None
-            parts.append(f"{name}={self._put(kind, value)}" if kind else part)
-            if _is_init_option(name) and not re.fullmatch(PLACEHOLDER, value):
-                # The value is SQL and its end is unknown, so the rest of the text is dropped.
-                break
-        return " ".join(parts)
 
     def _replace_known(self, found: re.Match[str]) -> str:
         known = found[0] if found[0] in self._kinds else found[0].lower()

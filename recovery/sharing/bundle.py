@@ -1,0 +1,531 @@
+"""Makes the bundle of a stored session: a bug report that contains nothing private.
+
+The result is a text for the bug tracker of one product, a script that repeats the test, and a .tar.gz archive to
+attach. The session is reduced to the allow-list first, and all files of the archive are made from the reduced session.
+A raw log is added only if it is asked for, masked. No symbolic link of the session is followed, and the same session
+always gives the same archive."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import stat
+import tarfile
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path, PurePath
+
+from recovery.analysis.stacks import folded_text, parse_folded
+from recovery.analysis.summary import Summary, summarise
+from recovery.errors import HostUnfitError, RecoveryError, UsageError
+from recovery.linux import cleanup, locks
+from recovery.linux.files import write_atomically
+from recovery.model import Flavor, Run, Session, parse_version
+from recovery.report.json_report import to_json
+from recovery.report.summary_text import mean_text, slowest_start
+from recovery.report.tables import setup_tables
+from recovery.report.text import render_table
+from recovery.report.write import write_reports
+from recovery.sharing.bug_finding import find, slowest_run
+from recovery.sharing.bug_report import LogLines, render_bug_report
+from recovery.sharing.masking import (
+    PLACEHOLDER,
+    Literal,
+    Masker,
+    distinct_literals,
+    host_literals,
+    session_literals,
+)
+from recovery.sharing.reduction import SESSION_KEYS, Reduced, listed_keys, milestones, reduce_session, reduce_stacks
+from recovery.sharing.scripts import REPRO_SCRIPT, options_file, repro_script, sql_scripts
+from recovery.sharing.stored_options import split_words
+from recovery.storage.format import json_bytes
+from recovery.storage.sessions import LOCK_FILE, REPORT_FILE, STACKS_FOLDER, load_session
+
+# --- Copying the files of a session, and packing them into an archive
+
+MANIFEST = "MANIFEST"
+_LOGS_FOLDER = "logs"
+_FOLDERS = {"runs": (".json",), _LOGS_FOLDER: (".err", ".log", ".txt"), STACKS_FOLDER: (".folded",)}
+"""Folders of a session that are copied, with the suffixes of the copied files."""
+
+
+def copy_session_files(folder: Path, to: Path) -> None:
+    """Copies the regular files of a session to the folder `to`, but not the targets of symbolic links.
+
+    Raises RecoveryError if the report file of the session is not a regular file."""
+    report = _read_regular_file(folder / REPORT_FILE)
+    if report is None:
+        raise RecoveryError(f"{folder / REPORT_FILE} is not a regular file", "name the folder of the session itself")
+    (to / REPORT_FILE).write_bytes(report)
+    for name, endings in _FOLDERS.items():
+        (to / name).mkdir()
+        for path in _sorted_entries(folder / name):
+            content = _read_regular_file(path) if path.suffix in endings else None
+            if content is not None:
+                (to / name / path.name).write_bytes(content)
+    lock = folder / LOCK_FILE
+    if lock.is_file() and not lock.is_symlink() and locks.lock_holder(lock) is None:
+        # A lock file without a holder marks a session that was killed; the copy must show that as well.
+        (to / LOCK_FILE).touch()
+
+
+def _sorted_entries(folder: Path) -> list[Path]:
+    """Returns the sorted entries of a folder; none if it is missing or a symbolic link."""
+    with suppress(OSError):
+        if stat.S_ISDIR(folder.lstat().st_mode):
+            return sorted(folder.iterdir())
+    return []
+
+
+def _read_regular_file(path: Path) -> bytes | None:
+    """Returns the content of a regular file, or None for anything else, such as a symbolic link or a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return None
+        raise
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - of a descriptor
+        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
+def add_manifest(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Returns the files and a manifest of their checksums, in the format of `sha256sum -c MANIFEST`."""
+    sums = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
+    return {**files, MANIFEST: "".join(sums).encode()}
+
+
+def build_archive(name: str, files: Mapping[str, bytes], *, started_at: str) -> bytes:
+    """Returns a .tar.gz archive of one folder, `name`, that contains these files.
+
+    Every timestamp is the start of the session and no owner is stored, so the same files give the same archive."""
+    when = _epoch_seconds(started_at)
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=when) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path, content in sorted(files.items()):
+            member = tarfile.TarInfo(f"{name}/{path}")
+            member.size, member.mtime, member.mode = len(content), when, 0o644
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yields the logs and the stack traces, each with its path in the session."""
+    for name in (_LOGS_FOLDER, STACKS_FOLDER):
+        for path in _sorted_entries(folder / name):
+            if path.suffix in _FOLDERS[name]:
+                yield f"{name}/{path.name}", path.read_text(encoding="utf-8", errors="replace")
+
+
+def _epoch_seconds(started_at: str) -> int:
+    """Returns the timestamp in seconds since 1970, or 0 if the text cannot be parsed."""
+    try:
+        return max(0, int(datetime.fromisoformat(started_at).timestamp()))
+    except (ValueError, OverflowError, OSError):
+        return 0
+
+
+# --- One product for each bundle
+
+
+def products(session: Session) -> dict[Flavor, tuple[str, ...]]:
+    """Returns the versions of a session by product, as the servers named themselves."""
+    found: dict[Flavor, tuple[str, ...]] = {}
+    for version in session.versions:
+        product = _product(session, version)
+        found[product] = (*found.get(product, ()), version)
+    return found
+
+
+def _product(session: Session, version: str) -> Flavor:
+    flavor = next((run.flavor for run in session.runs if run.version == version), None)
+    with suppress(ValueError):
+        return Flavor(flavor) if flavor is not None else parse_version(version).flavor
+    return Flavor.MYSQL
+
+
+def choose_product(session: Session, product: str | None) -> Flavor:
+    """Returns the product of the bundle. Raises UsageError if the session has no server of it, or if none is named and
+    there are several."""
+    found = products(session)
+    if product is None and len(found) == 1:
+        return next(iter(found))
+    if product not in found:
+        what = "has servers of several products" if product is None else f"has no server of {product}"
+        raise UsageError(f"the session {what}", f"choose with {' or '.join(f'--for {name}' for name in found)}")
+    return Flavor(product)
+
+
+def keep_versions(session: Session, versions: Sequence[str]) -> Session:
+    """Returns the session with these versions only, also in the command that repeats it."""
+    if len(versions) == len(session.versions):
+        return session
+    runs = tuple(run for run in session.runs if run.version in versions)
+    others = {run.variant for run in session.runs} - {run.variant for run in runs}
+    dropped = set(session.versions) - set(versions)
+    settings = dict(session.settings)
+    if "version" in settings:
+        settings["version"] = " ".join(versions)
+    if settings.get("baseline") not in versions:
+        settings.pop("baseline", None)
+    return replace(
+        session,
+        versions=tuple(versions),
+        variants=tuple(variant for variant in session.variants if variant not in others),
+        planned_runs=session.planned_runs * len(versions) // len(session.versions),
+        servers={name: facts for name, facts in session.servers.items() if name.partition(" ")[0] in versions},
+        notes=tuple(note for note in session.notes if not any(_names(note, version) for version in dropped)),
+        floors=tuple(floor for floor in session.floors if floor.version in versions),
+        runs=runs,
+        settings=settings,
+        command=_command_for(session.command, versions),
+    )
+
+
+def _names(note: str, version: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(version)}(?![\w-]|\.\d)", note) is not None
+
+
+def _command_for(command: str, versions: Sequence[str]) -> str:
+    """Returns the command with these versions only: `--version` may be repeated, and may name several."""
+    words: list[str] = []
+    named = False
+    given = iter(split_words(command))
+    for word in given:
+        if word not in ("--version", "--baseline"):
+            words.append(word)
+            continue
+        value = next(given, "")
+        if word == "--version" and not named:
+            words += [word, " ".join(versions)]
+            named = True
+        elif word == "--baseline" and value in versions:
+            words += [word, value]
+    return shlex.join(words)
+
+
+# --- Making a bundle: the session is reduced, then rendered
+
+TEXT_FILE = "bug.txt"
+_MASKED_FILE = "masked.txt"
+_LEFT_OUT_FILE = "left-out.txt"
+_MILESTONES_FOLDER = "milestones"
+"""Name of the folder with the lines of each error log that bound phases."""
+_INSIDE = "inside: tables, figures, phases, log lines about phases, versions, facts about host and settings by name"
+_MAX_LITERALS = 1_000
+"""Maximum number of different names and secrets in a session."""
+_PLAIN_NAME = re.compile(r"[\w.-]{1,120}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class BundledFile:
+    """A file of the archive, for the listing that the user sees."""
+
+    name: str
+    size_bytes: int
+    replaced: int
+    """Number of placeholders in the file."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bug report made from a session."""
+
+    name: str
+    """Name of the session, masked."""
+    text: bytes
+    """The text to paste into a bug tracker."""
+    script: bytes | None
+    """The script that repeats the test; None if there is none for this kind of session."""
+    archive: bytes
+    """The content of the .tar.gz archive."""
+    files: tuple[BundledFile, ...]
+    """The files of the archive, in its order."""
+    summary: tuple[str, ...]
+    """Lines that say what is inside and what was left out."""
+
+
+def make_bundle(folder: Path, product: str | None = None, *, with_logs: bool = False) -> Bundle:
+    """Makes a bundle of the session stored in the folder, which is not changed.
+
+    Of a session with servers of several products the bundle has those of `product`. `with_logs` adds the whole error
+    logs, in which known private texts are masked."""
+    with cleanup.temp_folder() as made:
+        raw, clean = made / "raw", made / "clean"
+        raw.mkdir()
+        clean.mkdir()
+        copy_session_files(folder, raw)
+        try:
+            session = load_session(raw)
+        except RecoveryError as error:
+            # The error names the temporary copy, which no longer exists when the user reads the message.
+            here, there = str(raw), str(folder)
+            raise type(error)(error.message.replace(here, there), error.hint.replace(here, there)) from error
+        texts = dict(read_texts(raw))
+        return _bundle_session(folder.name, session, product, texts=texts, clean=clean, with_logs=with_logs)
+
+
+def output_paths(bundle: Bundle, output: Path | None) -> tuple[Path, Path, Path]:
+    """Returns the paths of the archive, and of the text and the script next to it.
+
+    `output` is a folder, or the path of the archive if it ends with .tar.gz or .tgz. Raises UsageError if the files
+    would be in the folder of a session."""
+    place = output or Path(f"{bundle.name}-bundle")
+    if place.name.endswith((".tar.gz", ".tgz")):
+        bare = place.name.removesuffix(".tgz").removesuffix(".tar.gz")
+        packed, text, script = place, place.with_name(f"{bare}.txt"), place.with_name(f"{bare}.sh")
+    else:
+        packed, text, script = (place / name for name in (f"{bundle.name}.tar.gz", TEXT_FILE, REPRO_SCRIPT))
+    if (packed.parent / REPORT_FILE).exists():
+        raise UsageError(f"{packed.parent} is the folder of a session", "give --output another folder")
+    return packed, text, script
+
+
+def write_bundle(bundle: Bundle, packed: Path, text: Path, script: Path) -> None:
+    """Writes the archive, the text and the script. Raises HostUnfitError if they cannot be written."""
+    try:
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(packed, bundle.archive)
+        write_atomically(text, bundle.text)
+        if bundle.script is not None:
+            write_atomically(script, bundle.script)
+    except OSError as error:
+        raise HostUnfitError(
+            f"cannot write to {packed.parent}: {error.strerror or error}", "give --output a folder that can be written"
+        ) from error
+
+
+def _releases(session: Session) -> Iterator[str]:
+    for version in session.versions:
+        with suppress(ValueError):  # a session of an unknown origin
+            yield parse_version(version).release
+
+
+def _bundle_session(
+    name: str, session: Session, product: str | None, *, texts: Mapping[str, str], clean: Path, with_logs: bool
+) -> Bundle:
+    masker = Masker(_private_literals(session), versions=frozenset(_releases(session)))
+    reduced = reduce_session(session, masker.text)
+    flavor = choose_product(reduced.session, product)
+    kept = keep_versions(reduced.session, products(reduced.session)[flavor])
+    numbers = {run.number for run in kept.runs}
+    runs = [run for run in session.runs if run.number in numbers]
+    logs = _files_of_runs({run.number: run.log for run in runs}, _LOGS_FOLDER, texts)
+    stacks = _files_of_runs({run.number: run.stacks.file for run in runs}, STACKS_FOLDER, texts)
+    name = masker.name(name)
+    name = name if _PLAIN_NAME.fullmatch(name) else "session"
+    name = name if kept is reduced.session else f"{name}-{flavor}"
+
+    files = {f"{STACKS_FOLDER}/{number:03d}.folded": _reduced_stacks(text) for number, text in stacks.items()}
+    shown, other_lines = _milestone_files(logs)
+    files |= shown
+    if with_logs:
+        files |= _masked_logs(session, kept, texts, masker)
+    kept = replace(kept, runs=tuple(_with_files(run, session, files, masker) for run in kept.runs))
+    files |= {path: text.encode() for path, text in sql_scripts(kept).items()}
+    files |= _render_reports(kept, clean, files)
+    kept = load_session(clean)
+    files |= {
+        file: options_file(server, kept.servers[server]["options"]).encode()
+        for server, file in _options_file_names(kept).items()
+    }
+    files["host.txt"] = "\n\n".join(map(render_table, setup_tables(kept))).encode() + b"\n"
+    slow = slowest_start(kept, summarise(kept)) if kept.has_caches else None
+    script = repro_script(kept, name, slow, find(kept, slow)) if slow is not None else None
+    if script is not None:
+        files[REPRO_SCRIPT] = script.encode()
+    run = slowest_run(kept, slow)
+    log_path = "" if run is None else _milestones_path(run.number)
+    files[TEXT_FILE] = render_bug_report(
+        kept,
+        flavor,
+        slow,
+        script=script and REPRO_SCRIPT,
+        log=LogLines(log_path, files[log_path].decode()) if log_path in files else None,
+        compared=None if slow is None else _other_product(reduced.session, kept, slow),
+    ).encode()
+    left_out = {**reduced.left_out, **({} if with_logs else {"lines of error logs": other_lines})}
+    summary = tuple(_summary(reduced, left_out, logs=len(logs) if with_logs else 0))
+    files[_LEFT_OUT_FILE] = "".join(f"{line}\n" for line in summary).encode()
+    replaced = _count_placeholders(files, set(masker.placeholders.values()))
+    files[_MASKED_FILE] = _placeholder_list(replaced).encode()
+    files = add_manifest(files)
+    listing = tuple(
+        BundledFile(path, len(content), replaced[path].total() if path in replaced else 0)
+        for path, content in sorted(files.items())
+    )
+    archive = build_archive(name, files, started_at=kept.started_at)
+    return Bundle(name, files[TEXT_FILE], files.get(REPRO_SCRIPT), archive, listing, summary)
+
+
+def _summary(reduced: Reduced, left_out: Mapping[str, int], *, logs: int) -> Iterator[str]:
+    """Yields the lines that say what is inside and what was left out."""
+    yield _INSIDE
+    if logs:
+        yield f"error logs: {logs:,}, whole; known private texts in them are masked, others stay"
+    if reduced.names:
+        yield f"names that you gave: {', '.join(dict.fromkeys(reduced.names))}"
+    counted = ", ".join(f"{kind} ({count:,})" for kind, count in left_out.items() if count)
+    yield f"left out: {counted or 'nothing'}"
+
+
+def _other_product(session: Session, kept: Session, slow: Summary) -> str | None:
+    """Returns one line with the shortest time of the products that the bundle leaves out; None if there is none."""
+    others = [
+        cell
+        for cell in summarise(session)
+        if cell.count and cell.variant == slow.variant and cell.version not in kept.versions
+    ]
+    if not others:
+        return None
+    fast = min(others, key=lambda cell: cell.mean or 0.0)
+    return f"For comparison, on this host: {fast.version} takes {mean_text(fast)} {fast.variant}."
+
+
+# --- Logs and stacks of runs
+
+
+def _files_of_runs(files: Mapping[int, str | None], folder: str, texts: Mapping[str, str]) -> dict[int, str]:
+    """Returns the contents of the logs or the stacks of runs, by the number of the run."""
+    paths = {number: f"{folder}/{PurePath(path or '').name}" for number, path in files.items()}
+    return {number: texts[path] for number, path in paths.items() if path in texts}
+
+
+def _reduced_stacks(text: str) -> bytes:
+    return folded_text(reduce_stacks(parse_folded(text))).encode()
+
+
+def _milestones_path(number: int) -> str:
+    return f"{_MILESTONES_FOLDER}/{number:03d}.txt"
+
+
+def _milestone_files(logs: Mapping[int, str]) -> tuple[dict[str, bytes], int]:
+    """Returns a file with the lines about phases for each log, and the number of all other lines."""
+    files, others = {}, 0
+    for number, text in logs.items():
+        lines, left_out = milestones(text)
+        files[_milestones_path(number)] = "".join(f"{line}\n" for line in lines).encode()
+        others += left_out
+    return files, others
+
+
+def _masked_logs(session: Session, kept: Session, texts: Mapping[str, str], masker: Masker) -> dict[str, bytes]:
+    """Returns the masked logs without those of runs that are not kept. Their names begin with the run's number."""
+    numbers = {f"{run.number:03d}" for run in session.runs} - {f"{run.number:03d}" for run in kept.runs}
+    return {
+        _masked_path(path, masker): masker.text(text).encode()
+        for path, text in texts.items()
+        if path.startswith(f"{_LOGS_FOLDER}/") and PurePath(path).name.partition("-")[0] not in numbers
+    }
+
+
+def _masked_path(path: str, masker: Masker) -> str:
+    """Returns the masked path of a log in the archive, which keeps only its name from the session."""
+    return f"{_LOGS_FOLDER}/{masker.name(PurePath(path).name)}"
+
+
+def _with_files(run: Run, session: Session, files: Container[str], masker: Masker) -> Run:
+    """Returns a reduced run with the paths of its files that are in the archive."""
+    given = next((full.log for full in session.runs if full.number == run.number), None)
+    log, stacks = given and _masked_path(given, masker), f"{STACKS_FOLDER}/{run.number:03d}.folded"
+    samples = replace(run.stacks, file=stacks if stacks in files else None)
+    return replace(run, log=log if log in files else None, stacks=samples)
+
+
+# --- The session
+
+
+def _private_literals(session: Session) -> tuple[Literal, ...]:
+    """Returns the texts of this host and of the session that are masked. Raises RecoveryError if there are too many."""
+    kept = distinct_literals((*host_literals(os.environ), *session_literals(session)))
+    if len(kept) > _MAX_LITERALS:
+        raise RecoveryError(
+            f"the session names {len(kept):,} paths, users, hosts and secrets; {_MAX_LITERALS:,} can be masked",
+            "check its settings: so many are not normal",
+        )
+    return kept
+
+
+def shared_json(session: Session) -> bytes:
+    """Returns the content of report.json of a reduced session, with listed keys only."""
+    stored = json.loads(to_json(session))
+    shared = {name: value for name, value in stored.items() if name in SESSION_KEYS}
+    return json_bytes({**shared, "runs": [listed_keys(run) for run in stored["runs"]]})
+
+
+def _render_reports(session: Session, clean: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Returns the reports in all formats, the charts and a JSON file for each run, all made from a reduced session."""
+    (clean / REPORT_FILE).write_bytes(shared_json(session))
+    (clean / STACKS_FOLDER).mkdir()
+    for path, content in files.items():
+        if path.startswith(f"{STACKS_FOLDER}/"):
+            (clean / path).write_bytes(content)
+    paths = (clean / REPORT_FILE, *write_reports(clean, load_session(clean)))
+    made = {str(path.relative_to(clean)): path.read_bytes() for path in paths}
+    stored = json.loads(made[REPORT_FILE])
+    for run in stored["runs"]:
+        made[f"runs/{run['number']:03d}.json"] = json_bytes({"format": stored["format"], **run})
+    return made
+
+
+def _options_file_names(session: Session) -> dict[str, str]:
+    """Returns the names of the options files by server: my.cnf if there is only one server with known options."""
+    known = [name for name, server in session.servers.items() if server.get("options")]
+    if len(known) == 1:
+        return {known[0]: "my.cnf"}
+    return {name: re.sub(r"[^\w.+\[\]@-]", "_", f"my-{name}.cnf", flags=re.ASCII) for name in known}
+
+
+# --- Showing what was replaced
+
+_KIND_DESCRIPTIONS = {
+    "secret": "a password, a token, or an option that may hold one",
+    "data": "the folder of the data directories",
+    "path": "a file or folder of yours",
+    "home": "a home folder",
+    "user": "the name of a user",
+    "host": "the name of a host or a registry",
+    "address": "an IP address",
+    "mac": "the address of a network card",
+    "serial": "the serial number of a device",
+    "volume": "the id of a volume",
+    "id": "an id of this machine, or in a cloud",
+}
+
+
+def _count_placeholders(files: Mapping[str, bytes], given: Container[str]) -> dict[str, Counter[str]]:
+    """Returns how often each of the given placeholders occurs in each file."""
+    return {
+        path: Counter(filter(given.__contains__, re.findall(PLACEHOLDER, content.decode("utf-8", errors="replace"))))
+        for path, content in files.items()
+    }
+
+
+def _placeholder_list(replaced: Mapping[str, Counter[str]]) -> str:
+    """Returns a list of the placeholders with their meanings and counts, which contains no private text."""
+    lines = [
+        "What was masked in this archive: placeholder, how often, and in which files.",
+        "The same text has the same placeholder everywhere. The originals are in no file here.",
+        "",
+    ]
+    total = sum(replaced.values(), Counter[str]())
+    for placeholder, times in sorted(total.items()):
+        kind = placeholder.strip("[]").partition("-")[0]
+        lines.append(f"{placeholder}  {_KIND_DESCRIPTIONS[kind]}, {times} times")
+        lines += [
+            f"    {counts[placeholder]} in {path}" for path, counts in sorted(replaced.items()) if counts[placeholder]
+        ]
+    return "\n".join([*lines, *([] if total else ["nothing"])]) + "\n"
