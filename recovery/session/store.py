@@ -55,7 +55,7 @@ from recovery.model import (
 from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
 from recovery.session.plan import to_json as plan_to_json
 from recovery.session.request import Request
-from recovery.storage.format import rounded, run_to_json, session_to_json
+from recovery.storage.format import run_to_json, session_to_json
 from recovery.storage.sessions import (
     LATEST_LINK,
     LOCK_FILE,
@@ -287,10 +287,9 @@ def run_from_error(trial: Trial, error: RecoveryError) -> Run:
 def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     """Returns the run of a trial with all that was measured, before it is judged."""
     parts = {part.name: getattr(measured, part.name) for part in fields(Measurement)}
-    metrics = {name: rounded(name, value) for name, value in measured.metrics.items()}
-    # Hundreds of crashes have no use for the samples of their starts.
-    timeline = None if RECOVERY_METRIC in metrics else measured.timeline
-    return replace(empty_run(trial), **{**parts, "verdict": Verdict.MEASURED, "metrics": metrics, "timeline": timeline})
+    if RECOVERY_METRIC in measured.metrics:
+        parts["timeline"] = None  # hundreds of crashes have no use for the samples of their starts
+    return replace(empty_run(trial), **{**parts, "verdict": Verdict.MEASURED})
 
 
 def with_verdict(trial: Trial, run: Run, verdict: Verdict, reason: str | None) -> Run:

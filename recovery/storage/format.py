@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from recovery.linux.files import read_stored
-from recovery.model import Run, Session, metric, typed_value
+from recovery.model import Run, Session, typed_value
 from recovery.storage.format_1 import run_from_format_1, session_from_format_1
 
 FORMAT = 2
@@ -27,14 +27,7 @@ _PARTS = {
     if part.default not in (MISSING, None) and hasattr(part.default, "__dataclass_fields__")
 }
 """The parts of a run that are types of their own, each without any value."""
-_SIGNIFICANT_DIGITS = 7
-"""More than any measurement here has."""
 _TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-
-
-def rounded(name: str, value: float) -> float:
-    """Returns the value of a metric with the digits that are stored."""
-    return value if metric(name).is_whole else float(f"{value:.{_SIGNIFICANT_DIGITS}g}")
 
 
 def run_fields(run: Run) -> dict[str, Any]:
