@@ -26,7 +26,7 @@ from recovery.experiments.clean_start import CLEAN_START
 from recovery.linux.files import template_dir
 from recovery.model import SECOND_START, SETTINGS_AXIS, Cache, Layout, Schema, Session
 from recovery.mysqld.options import RESERVED_OPTIONS, base_name, quoted_value, timed_only_settings
-from recovery.session.request import Request
+from recovery.session.request import SessionSizes
 from recovery.workload.first_queries import stored_script
 from recovery.workload.inserts import HEARTBEAT, insert_statements
 from recovery.workload.schema import measure_by_rendering, script_size, script_statements
@@ -41,7 +41,7 @@ _MAX_SHOWN_INSERTS = 10_000
 """Maximum number of inserts in inserts.sql."""
 _SHOWN_STATEMENTS = 100
 """Number of statements shown from each end of a longer script."""
-_SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith("schema."))
+_SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith("sizes.schema."))
 
 
 def sql_scripts(session: Session) -> dict[str, str]:
@@ -58,7 +58,7 @@ def sql_scripts(session: Session) -> dict[str, str]:
     if queries := session.settings.get("first_queries"):
         found["first-queries.sql"] = stored_script(str(queries))
     try:
-        count = _setting(session, "inserts", Request.inserts)
+        count = _setting(session, "inserts", SessionSizes.inserts)
         head = f"-- The first {_MAX_SHOWN_INSERTS:,} of {count:,}.\n" if count > _MAX_SHOWN_INSERTS else ""
         found["inserts.sql"] = head + "".join(f"{one};\n" for one in _session_inserts(session))
     except RecoveryError:
@@ -71,7 +71,7 @@ def _session_schema(session: Session) -> Schema:
     """Returns the schema that the settings describe, with defaults for settings that older versions did not store."""
     stored = {option.key: session.settings.get(option.stored) or None for option in _SCHEMA_OPTIONS}
     database = str(stored.pop("database") or Schema.database)  # a masked name is not a plain one
-    return Schema(**{"tables": 1, **field_values("schema", stored), "database": database})
+    return Schema(**{"tables": 1, **field_values("sizes.schema", stored), "database": database})
 
 
 def _session_inserts(session: Session) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _session_inserts(session: Session) -> tuple[str, ...]:
     Raises RecoveryError if they can no longer be rendered."""
     return insert_statements(
         _session_schema(session),
-        count=min(_MAX_SHOWN_INSERTS, _setting(session, "inserts", Request.inserts)),
+        count=min(_MAX_SHOWN_INSERTS, _setting(session, "inserts", SessionSizes.inserts)),
         template=_setting(session, "insert_template"),
     )
 
@@ -206,7 +206,7 @@ def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -
     try:
         found = _schemas(session)
         schema = _schema_of(slow, found)
-        inserts = _setting(session, "inserts", Request.inserts)
+        inserts = _setting(session, "inserts", SessionSizes.inserts)
         runs = _setting(session, "runs", _DEFAULT_RUNS)
     except RecoveryError:
         return None
