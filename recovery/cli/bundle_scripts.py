@@ -41,7 +41,8 @@ _MAX_SHOWN_INSERTS = 10_000
 """Maximum number of inserts in inserts.sql."""
 _SHOWN_STATEMENTS = 100
 """Number of statements shown from each end of a longer script."""
-_SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith("sizes.schema."))
+_OF_SCHEMA = "sizes.schema."
+_SCHEMA_OPTIONS = tuple(option for option in OPTIONS if option.field.startswith(_OF_SCHEMA))
 
 
 def sql_scripts(session: Session) -> dict[str, str]:
@@ -71,7 +72,7 @@ def _session_schema(session: Session) -> Schema:
     """Returns the schema that the settings describe, with defaults for settings that older versions did not store."""
     stored = {option.key: session.settings.get(option.stored) or None for option in _SCHEMA_OPTIONS}
     database = str(stored.pop("database") or Schema.database)  # a masked name is not a plain one
-    return Schema(**{"tables": 1, **field_values("sizes.schema", stored), "database": database})
+    return Schema(**{"tables": 1, **field_values(_OF_SCHEMA.rstrip("."), stored), "database": database})
 
 
 def _session_inserts(session: Session) -> tuple[str, ...]:
@@ -177,7 +178,7 @@ def _schema_command(schema: Schema) -> str:
     """Returns the command that prints the whole script of a schema."""
     given = {}
     for option in _SCHEMA_OPTIONS:
-        name = option.field.removeprefix("schema.")
+        name = option.field.removeprefix(_OF_SCHEMA)
         value = getattr(schema, name)
         if value != getattr(Schema, name, None) and name != "statistics":  # which are not in the script
             given[option.key] = value
