@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from recovery.analysis import phase_names
 from recovery.analysis.contrasts import Contrast, contrasts
-from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves, requested_prediction
+from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
@@ -82,7 +82,7 @@ def answers(session: Session, *, each_version: bool = True, reason: bool = True)
 def _missed_precision(session: Session) -> Iterator[str]:
     if missed := [about for about, _ in cells_missing_precision(session)]:
         more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
-        precision = 100 * float(session.settings.get("precision") or 0)
+        precision = 100 * (session.design.precision or 0)
         yield f"The precision of +- {precision:g} % was missed: {', '.join(missed[:_MAX_CLAUSES])}{more}."
 
 
@@ -432,7 +432,7 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
         return ""
     runs = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     error = " +- 95 % interval" if any(one.interval is not None for one in measured) else ""
-    traced = "traced " if context.session.settings.get("trace") else ""
+    traced = "traced " if context.session.design.is_traced else ""
     counted = f"mean of {runs} {traced}run{'' if runs == '1' else 's'}{error}"
     return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
 
@@ -559,7 +559,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
 def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     """Yields how much redo the starts over a data directory of the user's own had to read, by version."""
     session, found = context.session, dict[str, str]()
-    for version in session.versions if session.settings.get("datadir") else ():
+    for version in session.versions if session.design.has_own_data else ():
         cells = [(version, one.variant) for one in measured if one.version == version]
         read = mean(run.metrics.get("redo_bytes") for cell in cells for run in context.measured[cell])
         if read is not None:
@@ -570,7 +570,7 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         [next(iter(found.values()))] if len(found) == 1 else [f"{size} by {version}" for version, size in found.items()]
     )
     read_text = f"Redo to read: {_joined_words(sizes)}"
-    if session.settings.get("as_is") or not _is_recovery(context, measured):
+    if session.design.as_is or not _is_recovery(context, measured):
         yield f"{read_text}."
     else:
         yield f"{read_text}, the least: a crash under load leaves more (AS_IS=1)."
@@ -666,9 +666,9 @@ def claim_verdict(runs: Sequence[Run]) -> str:
 def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
-    traced = ", traced" if session.settings.get("trace") else ""
+    traced = ", traced" if session.design.is_traced else ""
     text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
-    found, requested = curve.fit, requested_prediction(session)
+    found, requested = curve.fit, session.design.predict
     if found is None:
         return f"{text}; {LINE_NEEDS}."
     if found.form == LINE:
