@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from sessions import KEPT_SESSIONS
 
 from recovery.cli.measure import request_from_arguments
+from recovery.cli.options import options_of
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.model import METRICS, parse_version
 from recovery.session.plan import is_supported_by
@@ -41,6 +43,16 @@ def test_an_experiment_has_a_question_and_a_metric_and_plans_different_variants(
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_has_the_options_of_its_class(name: str) -> None:
+    options = find_experiment(name).options
+    classes = {owner.__name__ for owner in options.__mro__} - {"object"}
+    listed = {owner for owner in EXPERIMENTS[name].options if owner.endswith("Options")}
+    assert listed == classes - {"ExperimentOptions"}
+    rows = [row for row in options_of(EXPERIMENTS[name].options) if row.options_class is not None]
+    assert {row.field.partition(".")[2] for row in rows} <= {field.name for field in fields(options)}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_command_of_an_experiment_asks_for_the_same_session(name: str) -> None:
     request = parsed(f"recovery {name} --version {VERSION} --runs 4 --set innodb_io_capacity=400 --note 'a  b'")
     assert parsed(request.command) == request
@@ -55,11 +67,11 @@ def test_a_stored_command_asks_for_the_same_session(kept: str, kept_sessions: Pa
     stored = json.loads((kept_sessions / kept / "report.json").read_text())
     request = parsed(stored["command"])
     assert parsed(request.command) == request
-    settings, schema = stored["settings"], request.schema
+    settings, schema = stored["settings"], request.sizes.schema
     assert (schema.tables, schema.databases, schema.rows) == tuple(
         settings[one] for one in ("tables", "schemas", "rows")
     )
-    assert request.runs == settings["runs"]
+    assert request.sizes.runs == settings["runs"]
     if kept in OTHER_DEFAULTS:
         return
     # What was planned as a warm start and proved to be none is named after what it was.

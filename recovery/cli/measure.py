@@ -18,8 +18,8 @@ import click
 
 from recovery.analysis.compare import cells_without_interval, incomplete_reason, starts_over, worse_than_baseline
 from recovery.analysis.warnings import cells_missing_precision
-from recovery.cli.commands import MeasuringCommand
 from recovery.cli.completion import complete_session
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import complete_from_newest_session, make_request
@@ -29,7 +29,7 @@ from recovery.cli.settings import REPLACED_FLAGS
 from recovery.cli.status import find_running_session
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.experiments.experiment import PUBLISHED
+from recovery.experiments.experiment import PUBLISHED, StartOptions
 from recovery.linux.files import read_stored_text
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
@@ -64,7 +64,7 @@ class Shown:
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
-    dry_run, shown = given.pop("dry_run"), Shown(**{one.name: given.pop(one.name) for one in fields(Shown)})
+    dry_run, shown = given.pop("dry_run"), Shown(**{field.name: given.pop(field.name) for field in fields(Shown)})
     if scenario == "warm-recovery":
         given = dict(complete_from_newest_session(given))
     request = make_request(scenario, given)
@@ -72,7 +72,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if dry_run:
         _make_display(request, quiet=shown.quiet).say(f"$ {request.command}", FAINT)
-        with refuse_steps(request.refused):
+        with refuse_steps(request.method.refused):
             print_plan(request, ReportConsole())
         return 0
     return exit_code(request, run_and_show(request, shown).result())
@@ -81,14 +81,15 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
 def exit_code(request: Request, session: Session) -> int:
     if incomplete_reason(session) is not None or any(cells_missing_precision(session)):
         return 1
-    if request.fail_over is not None and (unjudged := cells_without_interval(session)):
+    if request.output.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
             "see the report: these runs are not warm starts, or are not measured",
         )
-    if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
+    if request.output.fail_over is not None and (slower := worse_than_baseline(session, request.output.fail_over)):
         raise LimitExceededError("; ".join(slower), "the report shows where the time went")
-    longest_s = request.experiment_options.more.get("max_startup")
+    options = request.experiment_options
+    longest_s = options.max_startup if isinstance(options, StartOptions) else None
     if longest_s is not None and (slow := starts_over(session, longest_s)):
         raise LimitExceededError(
             f"a start took longer than --max-startup {longest_s:g}: {'; '.join(slow)}",
@@ -124,7 +125,7 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     reporter = _make_display(request, quiet=shown.quiet)
     try:
         reporter.say(f"$ {request.command}", FAINT)
-        with refuse_steps(request.refused):
+        with refuse_steps(request.method.refused):
             if unfinished is None:
                 announce([request], reporter.say, yes=shown.yes)
             engine = choose_engine(request, reporter.say)
@@ -132,7 +133,7 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
                 request, engine=engine, reporter=reporter, unfinished=unfinished, wait=shown.wait
             ).folder
     except BaseException as error:
-        if reporter.progress.results == str(request.results):  # nothing is stored yet
+        if reporter.progress.results == str(request.output.results):  # nothing is stored yet
             return Ended(None, error=error)
         return _show_ended_early(Path(reporter.progress.results), error, shown, reporter.say)
     try:
@@ -171,9 +172,9 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     progress = Progress(
         scenario=request.scenario,
         figure=find_experiment(request.scenario).metric,
-        versions=request.versions,
+        versions=request.servers.versions,
         command=request.command,
-        results=str(request.results),
+        results=str(request.output.results),
         began_s=time.monotonic(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         pid=os.getpid(),
@@ -246,8 +247,8 @@ def request_from_command(stored: str, session: str) -> Request:
 def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
-    for beside in ("dry_run", *(one.name for one in fields(Shown))):
-        given.pop(beside, None)
+    for not_measured in ("dry_run", *(field.name for field in fields(Shown))):
+        given.pop(not_measured, None)
     if find_experiment(name).scale is not None:
         given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)
@@ -261,7 +262,8 @@ def request_to_resume(unfinished: Unfinished) -> Request:
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         request = request_from_command(planned.command, unfinished.folder.name)
-    return replace(request, results=unfinished.folder.parent, command=planned.command)
+    output = replace(request.output, results=unfinished.folder.parent)
+    return replace(request, output=output, command=planned.command)
 
 
 # --- recovery resume

@@ -59,6 +59,8 @@ class Kind(Enum):
     """Text that is a single value in the environment even if it contains blanks."""
     OWN_SERVER = auto()
     """A path, in which blanks may occur, with a name before it."""
+    COMMAND = auto()
+    """A program, which may be a path, and its arguments."""
     WHOLE = auto()
     NUMBER = auto()
     SECONDS = auto()
@@ -86,7 +88,8 @@ class Option:
     """The value if the option is given without one. None: a value is required."""
     default: Any = None
     common: bool = True
-    """Whether every measuring command has the option. The other options are listed with each experiment."""
+    """Whether every measuring command has the option. The other options, or their class, are listed with each
+    experiment."""
     line_only: bool = False
     """Whether the option exists on the command line only, without a variable and without a key in recovery.toml."""
     short: str | None = None
@@ -94,12 +97,13 @@ class Option:
     from_environment: bool = False
     """Whether make takes the variable also from its environment. The names of the others are too common there."""
     field: str = ""
-    """The field of the Request that has its value: `trace`, `schema.tables`, or `more.NAME` for a value that only the
-    place that uses it knows (`request.experiment_options.more`). Empty: it is not part of the request."""
+    """The field of the Request that has its value, such as `sizes.schema.tables`. For an option of some experiments,
+    the field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
-    """Turns the value of the field back into what the user would give. None: they are the same."""
+    """Turns the value into the text that is stored, and a stored number into the text that the user would give. None:
+    they are the same."""
     stored: str = ""
     """Its name among the settings of a stored session. Empty: it is not stored there."""
     lasting: bool = False
@@ -112,6 +116,12 @@ class Option:
     @property
     def key(self) -> str:
         return self.parameter or self.name
+
+    @property
+    def options_class(self) -> str | None:
+        """Returns the name of the class of options that has its field, if only some experiments have the option."""
+        owner = self.field.partition(".")[0]
+        return owner if owner.endswith("Options") else None
 
     @property
     def flag(self) -> str:
@@ -134,6 +144,25 @@ class Option:
         called = self.flag if self.line_only else self.name.upper()
         return self.convert(called, given) if self.convert else given
 
+    def to_stored(self, value: Any) -> Any:
+        """Returns the value of the field as it is stored with a session."""
+        if isinstance(value, tuple):
+            texts = self.text(value) if self.text else tuple(map(str, value))
+            # Paths of servers may have blanks, and older versions stored them without quotes.
+            join = " ".join if self.kind is Kind.OWN_SERVER else shlex.join
+            return (texts if isinstance(texts, str) else join(texts)) or None
+        return str(value) if isinstance(value, Path | str) else value
+
+    def from_stored(self, stored: str) -> Any:
+        """Returns a stored setting as the user would give it; raises ValueError if it is damaged."""
+        if self.kind is Kind.PATH:
+            return Path(stored)
+        if self.kind is Kind.OWN_SERVER:
+            return values.split_own_servers(stored)
+        if self.several:
+            return (stored,) if self.kind is Kind.SENTENCE else tuple(shlex.split(stored))
+        return self.text(self.value_of(stored)) if self.text else stored
+
 
 def _value_only(parse: Callable[[Any], Any]) -> Converter:
     """Returns the converter for a parser that needs no name of the option for its errors."""
@@ -148,7 +177,7 @@ OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
-        field="versions", text=" ".join, stored="version", lasting=True, plain=_PLAIN,
+        field="servers.versions", stored="version", lasting=True, plain=_PLAIN,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
@@ -156,117 +185,119 @@ OPTIONS = (
     ),
     Option(
         "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE, from_environment=True,
-        field="schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
+        field="sizes.schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
     ),
     Option(
         "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True,
-        field="schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
+        field="sizes.schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
     ),
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
-        field="schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True, plain=_PLAIN,
+        field="sizes.schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True,
+        plain=_PLAIN,
     ),
     Option(
         "columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False,
-        field="schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns", lasting=True,
+        field="sizes.schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns", lasting=True,
     ),
     Option(
         "rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE,
-        field="schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows", lasting=True,
+        field="sizes.schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows", lasting=True,
     ),
     Option(
         "database", "Name of the schema. [default: discovery]", "NAME", common=False,
-        field="schema.database", convert=values.parse_identifier, stored="database", lasting=True, plain=_PLAIN,
+        field="sizes.schema.database", convert=values.parse_identifier, stored="database", lasting=True, plain=_PLAIN,
     ),
     Option(
         "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
         values=("on", "off"), common=False,
-        field="schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
+        field="sizes.schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
         stored="statistics", lasting=True,
     ),
     Option(
         "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True,
-        field="runs", convert=values.run_count, stored="runs",
+        field="sizes.runs", convert=values.run_count, stored="runs",
     ),
     Option(
         "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
         common=False,
-        field="precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
+        field="sizes.precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
     ),
     Option(
         "max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False,
-        field="max_runs", convert=values.run_count, stored="max_runs",
+        field="sizes.max_runs", convert=values.run_count, stored="max_runs",
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
         from_environment=True,
-        field="data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
+        field="output.data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True,
-        field="results", convert=_value_only(values.absolute_path), plain=_ANY,
+        field="output.results", convert=_value_only(values.absolute_path), plain=_ANY,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True, from_environment=True,
-        field="mysqld", convert=_value_only(values.parse_own_servers), text=_texts(str), stored="mysqld", lasting=True,
+        field="servers.mysqld", convert=_value_only(values.parse_own_servers), stored="mysqld", lasting=True,
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL", from_environment=True,
-        field="archive", stored="archive", lasting=True,
+        field="servers.archive", stored="archive", lasting=True,
     ),
     Option(
         "offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG,
-        field="offline",
+        field="servers.offline",
     ),
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"), from_environment=True,
-        field="engine", stored="engine", lasting=True,
+        field="servers.engine", stored="engine", lasting=True,
     ),
     Option(
         "image", "Your own image of a server.", "NAME", from_environment=True,
-        field="image", stored="image", lasting=True,
+        field="servers.image", stored="image", lasting=True,
     ),
     Option(
         "registry", "Where images are pulled from, in place of the engine's default.", "HOST", from_environment=True,
-        field="registry", stored="registry", lasting=True,
+        field="servers.registry", stored="registry", lasting=True,
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
         from_environment=True,
-        field="limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
+        field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE, from_environment=True,
-        field="limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit, stored="read_bps",
-        lasting=True,
+        field="servers.limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit,
+        stored="read_bps", lasting=True,
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
         from_environment=True,
-        field="limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
+        field="servers.limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
         stored="memory_bytes", lasting=True,
     ),
     Option(
         "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True,
-        field="limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
+        field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
     ),
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
         from_environment=True,
-        field="limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True, plain=_PLAIN,
+        field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
+        plain=_PLAIN,
     ),
     Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
-        field="open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
+        field="servers.open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
         stored="open_files", lasting=True,
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
-        field="server_options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
+        field="servers.options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
         lasting=True,
     ),
     Option(
@@ -276,84 +307,85 @@ OPTIONS = (
     Option(
         "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
         kind=Kind.PATH, common=False,
-        field="more.datadir", convert=_value_only(values.absolute_path), stored="datadir", lasting=True,
+        field="OwnDataOptions.datadir", convert=_value_only(values.absolute_path), stored="datadir", lasting=True,
     ),
     Option(
         "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
         kind=Kind.FLAG, common=False,
-        field="more.as_is", stored="as_is", lasting=True,
+        field="OwnDataOptions.as_is", stored="as_is", lasting=True,
     ),
     Option(
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
         "possible, too. NAME: without options is the server as it is. The others are compared with the first.",
         "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
-        field="named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
+        field="servers.named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
         stored="variants", lasting=True,
     ),
     Option(
         "template", "Your own schema template.", kind=Kind.PATH, common=False,
-        field="schema.template", convert=_value_only(values.absolute_path), stored="template",
+        field="sizes.schema.template", convert=_value_only(values.absolute_path), stored="template",
         lasting=True,
     ),
     Option(
         "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
-        field="insert_template", convert=_value_only(values.absolute_path), stored="insert_template", lasting=True,
+        field="sizes.insert_template", convert=_value_only(values.absolute_path), stored="insert_template",
+        lasting=True,
     ),
     Option(
         "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
-        field="predict", convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
+        field="sizes.predict", convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
     ),
     Option(
         "inserts", "Single-row inserts before the crash, each into the next table; 0 for none. [default: 100]", "N",
         Kind.WHOLE, common=False,
-        field="inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
+        field="sizes.inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
     ),
     Option(
         "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
-        "COMMAND", common=False,
-        field="more.before_start", convert=values.parse_command, text=shlex.join, stored="before_start",
+        "COMMAND", Kind.COMMAND, common=False,
+        field="StartOptions.before_start", convert=values.parse_command, stored="before_start",
     ),
     Option(
         "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
         "all schemas, and a row of 100 tables.", "[FILE]", Kind.PATH, alone="default", common=False,
-        field="more.first_queries", convert=values.parse_first_queries, stored="first_queries",
+        field="StartOptions.first_queries", convert=values.parse_first_queries, stored="first_queries",
         text=lambda queries: "\n".join(f"-- {name}\n{statement};" for name, statement in queries),
         plain=re.compile("default"),
     ),
     Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
-        field="as_published", stored="as_published",
+        field="method.as_published", stored="as_published",
     ),
     Option(
         "trace", "Record which tables' files every timed start opens, and which had been modified.", kind=Kind.FLAG,
         common=False,
-        field="trace", stored="trace",
+        field="method.trace", stored="trace",
     ),
     Option(
         "stacks", "One more run of every variant, not averaged, with stack samples of the server by eu-stack or perf: "
         "the first that is installed, or the one named.", "[PROGRAM]", values=(AUTO, "eu-stack", "perf"), alone=AUTO,
         common=False,
-        field="stacks", stored="stacks",
+        field="method.stacks", stored="stacks",
     ),
     Option(
         "floor", "Also time a plain program that reads every table's first page: what the storage allows.",
         kind=Kind.FLAG, common=False,
-        field="floor", stored="floor",
+        field="method.floor", stored="floor",
     ),
     Option(
         "baseline", "The version that the others are compared with. [default: the first]", "VERSION",
-        field="baseline", plain=_PLAIN,
+        field="servers.baseline", plain=_PLAIN,
     ),
     Option(
         "fail_over", "Exit with 4 if a version is significantly slower than the baseline, by more than this.",
         "PERCENT", common=False,
-        field="fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
+        field="output.fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
     ),
     Option(
         "max_startup", "Exit with 4 if a start took longer than this.", "SECONDS", Kind.NUMBER, common=False,
-        field="more.max_startup", convert=values.decimal(0.001, 1e6), stored="max_startup",
+        field="StartOptions.max_startup", convert=values.decimal(0.001, 1e6), stored="max_startup",
     ),
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
@@ -361,21 +393,21 @@ OPTIONS = (
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
     Option(
         "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
-        field="probe", convert=lambda *_: False,
+        field="method.probe", convert=lambda *_: False,
     ),
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="note", convert=_value_only(values.parse_notes), stored="note", text=str, lasting=True, plain=_ANY,
+        field="output.note", convert=_value_only(values.parse_notes), stored="note", lasting=True, plain=_ANY,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
-        field="keep",
+        field="output.keep",
     ),
     Option(
         "stall", "Give up a start after so long without log, CPU or I/O. [default: 300]", "SECONDS", Kind.SECONDS,
         parameter="stall_s",
-        field="stall_s",
+        field="method.stall_s",
     ),
     Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
     Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True),
@@ -391,99 +423,99 @@ OPTIONS = (
     # Options of single experiments.
     Option(
         "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True,
-        field="experiment_options.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
+        field="LoadOptions.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
     ),
     Option(
         "warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False,
-        field="experiment_options.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
+        field="LoadOptions.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
     ),
     Option(
         "threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False,
-        field="experiment_options.threads", convert=values.counts(values.MAX_CLIENTS),
+        field="LoadOptions.threads", convert=values.counts(values.MAX_CLIENTS),
     ),
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
-        field="experiment_options.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
+        field="LoadOptions.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
     ),
     Option(
         "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
-        field="experiment_options.load_tables", convert=values.counts(values.MAX_TABLES),
+        field="LoadOptions.load_tables", convert=values.counts(values.MAX_TABLES),
     ),
     Option(
         "charset", "Character sets of the tables to compare: latin1, utf8mb4 (collation utf8mb4_general_ci), or other "
         "collations. [default: latin1]", "NAME...", common=False,
-        field="more.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
+        field="LoadOptions.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
     ),
     Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
-        field="experiment_options.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
+        field="LoadOptions.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
     ),
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
-        field="experiment_options.options", convert=lambda _, texts: tuple(map(values.parse_server_option, texts)),
+        field="ExperimentOptions.options", convert=lambda _, texts: tuple(map(values.parse_server_option, texts)),
         text=lambda options: tuple(f"{name}={','.join(found)}" for name, found in options), stored="options",
     ),
     Option(
         "question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False,
-        field="experiment_options.parts", convert=values.words, plain=_PLAIN,
+        field="ExperimentOptions.parts", convert=values.words, plain=_PLAIN,
     ),
     Option(
         "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
         common=False,
-        field="experiment_options.seed", convert=values.count(10**9),
+        field="CrashOptions.seed", convert=values.count(10**9),
     ),
     Option(
         "only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False,
-        field="experiment_options.only", convert=values.run_count,
+        field="CrashOptions.only", convert=values.run_count,
     ),
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
-        field="more.depth", convert=values.count(100),
+        field="CrashMatrixOptions.depth", convert=values.count(100),
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
         kind=Kind.PATH, common=False,
-        field="experiment_options.queries", stored="queries",
+        field="QueryOptions.queries", stored="queries",
         text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
     ),
     Option(
         "dump_schemas", "Dump only so many of the schemas.", "N", Kind.WHOLE, common=False,
-        field="more.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
+        field="MetadataOptions.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
     ),
     Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
-        field="more.published_build", convert=values.count(values.MAX_TABLES),
+        field="MetadataOptions.published_build", convert=values.count(values.MAX_TABLES),
         stored="published_build",
     ),
     Option(
         "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
         "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
         "NAME...", common=False,
-        field="more.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
+        field="InterferenceOptions.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
     ),
     Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,
-        field="experiment_options.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
+        field="InterferenceOptions.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
     ),
     Option(
         "every", "Such a client begins a query so many seconds after the one before. [default: 0]", "SECONDS",
         Kind.NUMBER, common=False,
-        field="experiment_options.every_s", convert=values.decimal(0, 3600), stored="every_s",
+        field="InterferenceOptions.every_s", convert=values.decimal(0, 3600), stored="every_s",
     ),
     Option(
         "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
-        field="stacks", convert=lambda *_: "perf",
+        field="method.stacks", convert=lambda *_: "perf",
     ),
     Option(
         "waits", "One more run of every variant, not averaged, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
-        field="waits", stored="waits",
+        field="method.waits", stored="waits",
     ),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
@@ -492,8 +524,9 @@ SETTING_NAMES = tuple(option.name.upper() for option in SETTINGS)
 
 
 def options_of(own: Iterable[str]) -> tuple[Option, ...]:
-    """Returns the common options and those named in `own`, in the order of the table."""
-    return tuple(option for option in OPTIONS if option.common or option.name in tuple(own))
+    """Returns the common options and those in `own`, by name or by class, in the order of the table."""
+    names = (*own,)
+    return tuple(option for option in OPTIONS if option.common or option.name in names or option.options_class in names)
 
 
 class _WholeText(click.types.StringParamType):
@@ -606,17 +639,24 @@ def repeat_command(name: str, given: Mapping[str, Any], options: Iterable[Option
         value = given.get(option.key)
         if value in (None, False, ()) or value == option.default:
             continue
-        for each in value if isinstance(value, tuple) else (value,):
-            text = str(each).removesuffix(".0") if isinstance(each, float) else str(each)
-            if option.kind is Kind.PATH and text != option.alone:
-                text = str(values.absolute_path(each))
-            if each is True:
+        for word in value if isinstance(value, tuple) else (value,):
+            if word is True:
                 words.append(option.flag)
             elif option.alone is not None:
-                words.append(f"{option.flag}={text}")
+                words.append(f"{option.flag}={_in_any_folder(option, word)}")
             else:
-                words += [option.flag, text]
+                words += [option.flag, _in_any_folder(option, word)]
     return shlex.join(words)
+
+
+def _in_any_folder(option: Option, value: Any) -> str:
+    """Returns the value as a text that means the same in every working directory."""
+    text = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    if option.kind is Kind.PATH and text != option.alone:
+        return str(values.absolute_path(value))
+    if option.kind is Kind.OWN_SERVER:
+        return values.absolute_own_server(text)
+    return shlex.join(values.split_command(option.name.upper(), text)) if option.kind is Kind.COMMAND else text
 
 
 def refuse_unused_variables(environment: Mapping[str, str], command: click.Command) -> None:

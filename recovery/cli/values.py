@@ -170,15 +170,21 @@ def parse_notes(notes: Iterable[str]) -> str | None:
 
 
 def parse_command(name: str, text: str) -> tuple[str, ...]:
-    """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words; a path of the program becomes absolute."""
+    """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words. Raises UsageError without such a program."""
+    program, *arguments = split_command(name, text)
+    if shutil.which(program) is None:
+        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
+    return program, *arguments
+
+
+def split_command(name: str, text: str) -> tuple[str, ...]:
+    """Splits a command into words; a path of the program becomes absolute."""
     try:
         program, *arguments = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"{name}={text} is not valid: {error}", "quote it as in a shell") from error
     if "/" in program:
         program = str(absolute_path(program))
-    if shutil.which(program) is None:
-        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
     return program, *arguments
 
 
@@ -238,7 +244,7 @@ def parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
         raise UsageError(f"OPTION={text} has no values", "write it like OPTION=table_open_cache=400,4000")
-    (checked,) = {one for value in found for one in check_user_settings({name: value})}
+    (checked,) = {checked_name for value in found for checked_name in check_user_settings({name: value})}
     return checked, found
 
 
@@ -311,10 +317,7 @@ def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
     """Parses `--mysqld PATH` and `--mysqld NAME=PATH`. Several servers without a name are named by their paths."""
     from recovery.session.request import OwnServer
 
-    found = [
-        OwnServer(place if "://" in place else str(absolute_path(place)), name)
-        for name, place in map(split_name, texts)
-    ]
+    found = [OwnServer(place, name) for name, place in map(split_name, map(absolute_own_server, texts))]
     if len(found) > 1:
         names = _names_by_path([own.place for own in found])
         found = [replace(own, name=own.name or name) for own, name in zip(found, names, strict=True)]
@@ -323,6 +326,12 @@ def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
             what = f"two servers have the name '{name}'" if name else "the servers have no names"
             raise UsageError(f"--mysqld: {what}", "give each a name of its own before its path, like patched=/PATH")
     return tuple(found)
+
+
+def absolute_own_server(text: str) -> str:
+    """Returns `NAME=PATH` with an absolute path. The address of a tarball stays as it is."""
+    name, place = split_name(text)
+    return text if "://" in place else f"{name}={absolute_path(place)}".removeprefix("=")
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -343,9 +352,9 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
 def charsets(name: str, text: str) -> tuple[str, ...]:
     """Parses `CHARSET="latin1 utf8mb4_0900_ai_ci"`: character sets, or their collations."""
     found = words(name, text)
-    for one in found:
-        if one not in ("latin1", "utf8mb4") and not re.fullmatch(r"[a-z0-9]{1,30}(_[a-z0-9]{1,30}){1,6}", one):
-            raise UsageError(f"{name}={one} is not valid", "give latin1, utf8mb4, or a collation of the server")
+    for charset in found:
+        if charset not in ("latin1", "utf8mb4") and not re.fullmatch(r"[a-z0-9]{1,30}(_[a-z0-9]{1,30}){1,6}", charset):
+            raise UsageError(f"{name}={charset} is not valid", "give latin1, utf8mb4, or a collation of the server")
     return found
 
 

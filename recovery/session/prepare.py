@@ -28,7 +28,7 @@ from recovery.session.plan import (
     datadir_spec,
     datadir_specs,
     is_supported_by,
-    make_plan,
+    plan_trials,
     unsupported_questions,
 )
 from recovery.session.request import Request
@@ -46,20 +46,24 @@ def plan_ahead(request: Request) -> Plan:
 
     For versions that are determined at the start, a similar release or the default version is assumed."""
     names: dict[Version, str] = {}
-    wanted = [parse_version_option(text) for text in request.versions]
-    if request.mysqld:
+    wanted = [parse_version_option(text) for text in request.servers.versions]
+    if request.servers.mysqld:
         like = wanted[0].like if wanted else parse_release(DEFAULT_VERSION)
-        found = {own: own_server_version(own.place) for own in request.mysqld}
+        found = {own: own_server_version(own.place) for own in request.servers.mysqld}
         versions = [replace(version or like, build=own.name) for own, version in found.items()]
         names = {replace(like, build=own.name): str(own) for own, version in found.items() if version is None}
     elif not wanted:
         versions = [parse_release(DEFAULT_VERSION)]
-        names = {versions[0]: str(request.image)}
+        names = {versions[0]: str(request.servers.image)}
     else:
-        from_archive = [one for one in wanted if one.is_listed and not request.offline]
-        unknown = [one for one in wanted if one.release is None and (one in from_archive or request.engine != LOCAL)]
-        versions = [one.like if one in unknown else parse_release(one.text) for one in wanted]
-        names = {one.like: one.text for one in unknown}
+        from_archive = [server for server in wanted if server.is_listed and not request.servers.offline]
+        unknown = [
+            server
+            for server in wanted
+            if server.release is None and (server in from_archive or request.servers.engine != LOCAL)
+        ]
+        versions = [server.like if server in unknown else parse_release(server.text) for server in wanted]
+        names = {server.like: server.text for server in unknown}
     return plan_session(request, versions, names=names)
 
 
@@ -91,41 +95,47 @@ def plan_session(
 
     `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only
     assumed."""
-    known = [one for one in versions if one not in names]
-    if repeated := next((one for one in known if known.count(one) > 1), None):
+    known = [version for version in versions if version not in names]
+    if repeated := next((version for version in known if known.count(version) > 1), None):
         raise UsageError(f"two of the names in VERSION= mean {repeated}", "name each server once")
     check_versions(request, known, assumed=tuple(names))
     variants, servers = request.all_variants, {build.version: build for build in builds}
-    kept = {info.key: info for info in DataDirs(request.data).list()}
+    kept = {info.key: info for info in DataDirs(request.output.data).list()}
     datadirs = tuple(
         _plan_datadir(request, spec, servers.get(spec.version), kept) for spec in datadir_specs(versions, variants)
     )
-    room = free_space(request.data)
+    room = free_space(request.output.data)
     if resumed is None:
         # Growing directories cannot alternate: each number of tables replaces the smaller one.
-        need = sum((one.need for one in datadirs), NO_SPACE)
-        alternating = not request.points and need.fits(room, share=MAX_USED_SHARE)
+        need = sum((datadir.need for datadir in datadirs), NO_SPACE)
+        alternating = not request.sizes.points and need.fits(room, share=MAX_USED_SHARE)
     else:
         alternating = resumed.planned.alternating
-    settings, read_iops = request.lasting_settings, request.limits.read_iops
+    settings, read_iops = request.lasting_settings, request.servers.limits.read_iops
     trial_s = {
-        (str(version), one.name): trial_seconds(
-            version, datadir_spec(version, one).schema(request.schema), one, read_iops=read_iops, settings=settings
+        (str(version), variant.name): trial_seconds(
+            version,
+            datadir_spec(version, variant).schema(request.sizes.schema),
+            variant,
+            read_iops=read_iops,
+            settings=settings,
         )
         for version in versions
-        for one in variants
-        if is_supported_by(one, version)
+        for variant in variants
+        if is_supported_by(variant, version)
     }
-    plan = make_plan(
+    trials = plan_trials(
         versions,
         variants,
-        repeats=request.repeats,
+        repeats=request.sizes.repeats,
         alternating=alternating,
-        extras=request.extras,
-        first=request.experiment_options.only or 1,
+        extras=request.method.extras,
+        first=request.experiment_options.first_run,
     )
-    return replace(
-        plan,
+    return Plan(
+        trials,
+        alternating,
+        tuple(versions),
         names=names,
         unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
         datadirs=datadirs,
@@ -140,14 +150,14 @@ def plan_session(
 def _plan_datadir(
     request: Request, spec: DatadirSpec, build: Build | None, kept: Mapping[str, DataDirInfo]
 ) -> PlannedDatadir:
-    schema = spec.schema(request.schema)
-    settings = datadir_settings(merge(dict(request.server_options), dict(spec.settings)))
+    schema = spec.schema(request.sizes.schema)
+    settings = datadir_settings(merge(dict(request.servers.options), dict(spec.settings)))
     if schema.own is not None:
         given = set(map(base_name, request.lasting_settings))
         needed = {name: value for name, value in schema.own.settings if base_name(name) not in given}
         settings = merge(needed, settings)
-    size = disk_need(script_size(schema), spec.version, schema, settings, request.data)
-    directories, text = DataDirs(request.data), template_text(schema)
+    size = disk_need(script_size(schema), spec.version, schema, settings, request.output.data)
+    directories, text = DataDirs(request.output.data), template_text(schema)
     if build is None:
         there = directories.find(spec.version, schema, template_text=text, options=settings)
         key = "" if there is None else there.key
@@ -168,10 +178,10 @@ def check_space_ahead(requests: Sequence[Request], plans: Sequence[Plan]) -> Non
 
     Only what is certain is refused: not while a version is assumed, whose data directory may be there, and not while
     there are copies of killed runs, which the session removes first."""
-    if any(plan.names for plan in plans) or folders_with_copy(requests[0].data):
+    if any(plan.names for plan in plans) or folders_with_copy(requests[0].output.data):
         return
     if len(plans) == 1:
-        check_space(plans[0], keep=requests[0].keep)
+        check_space(plans[0], keep=requests[0].output.keep)
     else:
         check_combined_space(plans)
 
@@ -190,23 +200,24 @@ def check_space(plan: Plan, *, keep: bool) -> None:
     longer needs makes room for the next one, unless --keep is set."""
     room = plan.room
     if plan.alternating:
-        need = sum((one.need for one in plan.needed), NO_SPACE)
+        need = sum((datadir.need for datadir in plan.needed), NO_SPACE)
         if not need.fits(room):
             raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", SPACE_HINT)
         return
-    built = [replace(one, need=one.size) for one in plan.no_longer_needed]
-    for one in plan.needed:
-        if one.whole:
+    built = [replace(datadir, need=datadir.size) for datadir in plan.no_longer_needed]
+    for datadir in plan.needed:
+        if datadir.whole:
             continue
-        if built and built[-1].spec.grows_into(one.spec):
+        if built and built[-1].spec.grows_into(datadir.spec):
             room += built.pop().need
-        while built and not one.need.fits(room) and not keep:
+        while built and not datadir.need.fits(room) and not keep:
             room += built.pop(0).need
-        if not one.need.fits(room):
+        if not datadir.need.fits(room):
             beside = " beside those before it, which --keep keeps" if keep and built else ""
             raise HostUnfitError(
-                f"the data directory of {one.spec.version} needs {one.need} and does not fit{beside}: {room} are free",
+                f"the data directory of {datadir.spec.version} needs {datadir.need} and does not fit{beside}: {room} "
+                "are free",
                 SPACE_HINT,
             )
-        room -= one.need
-        built.append(one)
+        room -= datadir.need
+        built.append(datadir)
