@@ -7,7 +7,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from functools import cache
 from importlib.metadata import packages_distributions
@@ -153,6 +153,49 @@ def test_imports_point_down() -> None:
     assert wrong == []
 
 
+def is_only_checked(node: ast.AST) -> bool:
+    """Whether the node is `if TYPE_CHECKING:`, whose imports never happen."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def modules_used(node: ast.AST) -> Iterator[str]:
+    """Names of the modules that are imported here, inside functions and by `import_module`, too."""
+    if is_only_checked(node):
+        return
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        inner = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name if is_module(name) else str(node.module) for name in inner)
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module":
+        yield from (str(value.value) for value in node.args if isinstance(value, ast.Constant))
+    for child in ast.iter_child_nodes(node):
+        yield from modules_used(child)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+def files_in_circles(imported: Mapping[str, set[str]]) -> set[str]:
+    """The files that import themselves through others: what is left without those that lead nowhere else."""
+    left = {name: set(names) for name, names in imported.items()}
+    while ended := {name for name, names in left.items() if not names & left.keys()}:
+        left = {name: names for name, names in left.items() if name not in ended}
+    while entered := left.keys() - set().union(*left.values()):
+        left = {name: names for name, names in left.items() if name not in entered}
+    return set(left)
+
+
+def test_no_files_import_each_other() -> None:
+    imported = {
+        f"recovery.{module(path).replace('/', '.')}".removesuffix(".recovery"): set(modules_used(parsed(path)))
+        for path in FILES
+    }
+    assert files_in_circles(imported) == set()
+
+
 def declared() -> set[str]:
     """Returns the names of the packages in install_requires."""
     config = ConfigParser()
@@ -240,6 +283,10 @@ def test_the_rules_can_be_broken() -> None:
     assert folders_imported(ast.parse("from recovery import __version__")) == set()
     environ = ast.parse("import os\ndef f(x=os.environ['A']): return os.environ")
     assert sum(isinstance(node, ast.Attribute) for node in run_at_import(environ)) == 1
+    assert files_in_circles({"a": {"b"}, "b": {"c", "a"}, "c": set(), "d": {"a"}}) == {"a", "b"}
+    lazy = ast.parse("def f():\n from recovery.linux import files\nimport_module('recovery.model')")
+    assert set(modules_used(lazy)) == {"recovery.linux.files", "recovery.model"}
+    assert set(modules_used(ast.parse("if TYPE_CHECKING:\n import recovery.model"))) == set()
     assert OWN_PATHS.search("see /" + "work/main")
     assert not OWN_PATHS.search("/workflows net/work")
 

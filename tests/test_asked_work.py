@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from recovery.cli.commands import MeasuringCommand
 from recovery.cli.measure import request_from_arguments
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.parse import make_request
 from recovery.cli.plan_text import print_plan
 from recovery.errors import UsageError

@@ -18,9 +18,9 @@ from sessions import as_a_user, left_out, need_limits
 
 from recovery import errors
 from recovery.analysis import phase_names, warnings
-from recovery.cli.commands import MeasuringCommand
 from recovery.cli.main import cli, run
 from recovery.cli.measure import Shown
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, refuse_unused_variables
 from recovery.cli.parse import make_request
 from recovery.model import OwnData, parse_version

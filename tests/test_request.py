@@ -12,8 +12,9 @@ import click
 import pytest
 
 from recovery.cli import options, parse
-from recovery.cli.commands import COMMANDS, MeasuringCommand, RecoveryGroup
+from recovery.cli.commands import COMMANDS, RecoveryGroup
 from recovery.cli.measure import request_from_arguments
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, OPTIONS, SETTINGS, Kind, Option, repeat_command
 from recovery.cli.values import (
     count,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from typing import Any
 
@@ -10,9 +9,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from recovery.cli.completion import complete_session
-from recovery.cli.options import BY_NAME, click_option, mark_json_without_file, options_of
+from recovery.cli.measuring_command import MeasuringCommand
+from recovery.cli.options import BY_NAME, click_option, mark_json_without_file
 from recovery.errors import UsageError, did_you_mean
-from recovery.experiments import EXPERIMENTS, find_experiment
+from recovery.experiments import EXPERIMENTS
 
 MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -39,52 +39,12 @@ SESSION_COMMANDS = ("resume", "report", "compare", "bundle")
 HIDDEN_COMMANDS = {"run": "measure:run_command"}
 """Earlier names of commands, which still work."""
 MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
-_DEFAULT_IN_HELP = re.compile(r" \[default: [^]]*\]$")
-_HELP_OF_LOADS = {
-    "tables": "Tables, all in one schema.",
-    "variants": "Server options to compare under a name; repeated for each. NAME: without options is the server as "
-    "it is.",
-}
-"""Help of options that mean less where all tables have one schema and one layout."""
 
 
-class MeasuringCommand(click.Command):
-    """Represents a command that measures. Its options are rows of the option table.
-
-    The experiment and the code that runs it are imported only when the command runs or its help is printed. Without the
-    environment it parses stored commands: their options are their only settings, and none of them asks for help."""
-
-    def __init__(self, name: str, *, environment: bool = True) -> None:
-        self.options = options_of(EXPERIMENTS[name].options)
-        super().__init__(
-            name,
-            params=[click_option(option, environment=environment) for option in self.options],
-            callback=self._run,
-            short_help=EXPERIMENTS[name].help,
-            add_help_option=environment,
-        )
-
-    def _run(self, **given: Any) -> int:
-        code: int = import_module("recovery.cli.measure").measure(self, given)
-        return code
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.describe()
-        super().format_help(ctx, formatter)
-
-    def describe(self) -> None:
-        """Adds the experiment's question and its defaults to the help."""
-        experiment = find_experiment(str(self.name))
-        usual = import_module("recovery.cli.parse").usual_values(experiment)
-        self.help = f"{experiment.question}\n\n{experiment.how}Results go to --results, one folder each."
-        for parameter in self.params:
-            if isinstance(parameter, click.Option):
-                name, text = str(parameter.name), parameter.help or ""
-                if experiment.template is not None:
-                    text = _HELP_OF_LOADS.get(name, text)
-                if name in usual:
-                    text = f"{_DEFAULT_IN_HELP.sub('', text)} [default: {usual[name]}]"
-                parameter.help = text or None
+def _measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
+    """Runs a measuring command. Its code is imported only now: to import it takes a second."""
+    code: int = import_module("recovery.cli.measure").measure(command, given)
+    return code
 
 
 class _SessionCompletion(click.Command):
@@ -102,7 +62,9 @@ class _SessionCompletion(click.Command):
 
 def _takes_words(command: click.Command) -> bool:
     """Returns whether the command has arguments or subcommands, and not only options."""
-    return isinstance(command, click.Group) or any(isinstance(one, click.Argument) for one in command.params)
+    return isinstance(command, click.Group) or any(
+        isinstance(parameter, click.Argument) for parameter in command.params
+    )
 
 
 class RecoveryGroup(click.Group):
@@ -113,7 +75,7 @@ class RecoveryGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in self.commands and cmd_name in EXPERIMENTS:
-            return MeasuringCommand(cmd_name)
+            return MeasuringCommand(cmd_name, measure=_measure)
         location = COMMANDS[cmd_name][1] if cmd_name in COMMANDS else HIDDEN_COMMANDS.get(cmd_name)
         if cmd_name not in self.commands and location is not None:
             module, _, attribute = location.partition(":")
@@ -142,13 +104,14 @@ class RecoveryGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completes names from the lists; importing each command for its help would take half a second."""
-        texts = {name: one.help for name, one in EXPERIMENTS.items()} | {name: row[2] for name, row in COMMANDS.items()}
+        texts = {name: entry.help for name, entry in EXPERIMENTS.items()}
+        texts |= {name: row[2] for name, row in COMMANDS.items()}
         found = [CompletionItem(name, help=text) for name, text in texts.items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         for group in (MEASURE, INSPECT, MANAGE):
-            rows = [(name, one.help) for name, one in EXPERIMENTS.items() if group == MEASURE]
+            rows = [(name, entry.help) for name, entry in EXPERIMENTS.items() if group == MEASURE]
             rows += [(name, text) for name, (of, _, text) in COMMANDS.items() if of == group]
             with formatter.section(group):
                 formatter.write_dl(rows)

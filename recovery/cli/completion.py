@@ -42,12 +42,8 @@ def _versions(_: click.Context, __: str) -> Iterable[str]:
 
 
 def _sessions(context: click.Context, _: str) -> Iterable[str]:
-    from recovery.cli.settings import load_config
-
-    results = context.params.get("results")
-    if context.get_parameter_source("results") in (None, click.core.ParameterSource.DEFAULT):
-        results = load_config().get("results", results)
-    names = (path.parent.name for path in Path(results or "results").expanduser().glob("*/report.json"))
+    results = context.params.get("results") or context.lookup_default("results") or "results"
+    names = (path.parent.name for path in Path(results).expanduser().glob("*/report.json"))
     return sorted((name for name in names if name != "latest"), reverse=True)  # the newest first
 
 

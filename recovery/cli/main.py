@@ -98,7 +98,8 @@ def main() -> NoReturn:
 def _complete_words() -> NoReturn:
     """Prints the completions of a half-typed command line, and ends the process. The user must see no error."""
     with suppress(Exception), redirect_stderr(io.StringIO()):
-        cli.main([], prog_name="recovery", complete_var=COMPLETE_VARIABLE)
+        defaults = dict.fromkeys(cli.list_commands(click.Context(cli)), load_config())
+        cli.main([], prog_name="recovery", complete_var=COMPLETE_VARIABLE, default_map=defaults)
     sys.exit(1)
 
 

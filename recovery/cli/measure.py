@@ -18,8 +18,8 @@ import click
 
 from recovery.analysis.compare import cells_without_interval, incomplete_reason, starts_over, worse_than_baseline
 from recovery.analysis.warnings import cells_missing_precision
-from recovery.cli.commands import MeasuringCommand
 from recovery.cli.completion import complete_session
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, refuse_unused_variables, repeat_command, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.parse import complete_from_newest_session, make_request

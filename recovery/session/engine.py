@@ -67,9 +67,7 @@ def choose_engine(request: Request, say: Say) -> Engine:
     at, client = reached
     say(f"servers run in containers of the Docker engine at {at}")
     _remove_containers(client, say)
-    from recovery.session.container_engine import container_engine
-
-    return container_engine(_sources(request), say, client, at, open_files=request.open_files)
+    return _container_engine(request, say, client, at)
 
 
 def resolve_builds(request: Request, chosen: Engine, say: Say) -> tuple[Engine, tuple[Build, ...]]:
@@ -121,13 +119,13 @@ def locate_servers(request: Request, say: Say) -> tuple[str | RecoveryError, ...
     reached = None if request.engine == LOCAL else _connect_engine(request)
     if reached is None or isinstance(reached, docker_engine.NoEngineError):
         _refuse_same_servers(request, known_release)
-        return tuple(_locate(request, *one, say) for one in wanted)
+        return tuple(_locate(request, *server, say) for server in wanted)
     with closing(reached[1]) as client:
         _refuse_same_servers(request, partial(_image_on_host, _sources(request), client))
-        found = tuple(_locate(request, *one, say, client) for one in wanted)
-    if _allows_local(request) and any(isinstance(one, HostUnfitError) for one in found):
-        local = tuple(_locate(request, *one, say) for one in wanted)
-        return found if any(isinstance(one, RecoveryError) for one in local) else local
+        found = tuple(_locate(request, *server, say, client) for server in wanted)
+    if _allows_local(request) and any(isinstance(place, HostUnfitError) for place in found):
+        local = tuple(_locate(request, *server, say) for server in wanted)
+        return found if any(isinstance(place, RecoveryError) for place in local) else local
     return found
 
 
@@ -215,6 +213,27 @@ def _local_engine(request: Request, say: Say) -> Engine:
         LocalLauncher(request.open_files),
         lambda _: direct_cache_dropper() or _container_cache_dropper(),
         cache(lambda build: listed_options(build, executable.query_options)),
+    )
+
+
+def _container_engine(request: Request, say: Say, client: docker.DockerClient, at: docker_engine.Endpoint) -> Engine:
+    from recovery.builds import image_inspect
+    from recovery.builds.image_resolve import resolve_image
+    from recovery.mysqld.container import ContainerLauncher
+
+    sources = _sources(request)
+
+    def dropper(builds: Sequence[Build]) -> CacheDropper | None:
+        image = next((build.image for build in builds if build.image), None)
+        return direct_cache_dropper() or (DockerCacheDropper(client, image) if image else None)
+
+    return Engine(
+        DOCKER,
+        lambda version, own: resolve_image(version, replace(sources, mysqld=own), say, client),
+        ContainerLauncher(at.url, request.open_files),
+        dropper,
+        cache(lambda build: listed_options(build, partial(image_inspect.query_image_options, client))),
+        docker_engine.engine_facts(client, at),
     )
 
 

@@ -21,8 +21,8 @@ import click
 from fuzzing.target import Target, temporary_folder, text_of
 from recovery.builds import catalog
 from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_request, registry_names
-from recovery.cli.commands import MeasuringCommand
 from recovery.cli.measure import Shown
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME
 from recovery.cli.parse import make_request
 from recovery.cli.settings import refuse_empty_words
