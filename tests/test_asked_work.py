@@ -142,7 +142,7 @@ def test_given_options_are_used() -> None:
     assert (work.seconds, work.warmup_s, work.threads, work.load_tables) == (5, 0, (1, 4), (2,))
     assert work.options == (("table_open_cache", ("400", "4000")), ("innodb_thread_concurrency", ("8",)))
     assert (request.schema.rows, work.memory_ratio) == (77, 0.5)
-    assert "--option table_open_cache=400,4000 --option innodb_thread_concurrency=8" in request.command
+    assert "--option table_open_cache=400,4000 --option innodb-thread-concurrency=8" in request.command
     assert "--threads '4 1,4'" in request.command
     assert "--template" not in request.command
 

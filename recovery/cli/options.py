@@ -59,6 +59,8 @@ class Kind(Enum):
     """Text that is a single value in the environment even if it contains blanks."""
     OWN_SERVER = auto()
     """A path, in which blanks may occur, with a name before it."""
+    COMMAND = auto()
+    """A program, which may be a path, and its arguments."""
     WHOLE = auto()
     NUMBER = auto()
     SECONDS = auto()
@@ -99,7 +101,8 @@ class Option:
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
-    """Turns the value of the field back into what the user would give. None: they are the same."""
+    """Turns the value into the text that is stored, and a stored number into the text that the user would give. None:
+    they are the same."""
     stored: str = ""
     """Its name among the settings of a stored session. Empty: it is not stored there."""
     lasting: bool = False
@@ -134,6 +137,25 @@ class Option:
         called = self.flag if self.line_only else self.name.upper()
         return self.convert(called, given) if self.convert else given
 
+    def to_stored(self, value: Any) -> Any:
+        """Returns the value of the field as it is stored with a session."""
+        if isinstance(value, tuple):
+            texts = self.text(value) if self.text else tuple(map(str, value))
+            # Paths of servers may have blanks, and older versions stored them without quotes.
+            join = " ".join if self.kind is Kind.OWN_SERVER else shlex.join
+            return (texts if isinstance(texts, str) else join(texts)) or None
+        return str(value) if isinstance(value, Path | str) else value
+
+    def from_stored(self, stored: str) -> Any:
+        """Returns a stored setting as the user would give it; raises ValueError if it is damaged."""
+        if self.kind is Kind.PATH:
+            return Path(stored)
+        if self.kind is Kind.OWN_SERVER:
+            return values.split_own_servers(stored)
+        if self.several:
+            return (stored,) if self.kind is Kind.SENTENCE else tuple(shlex.split(stored))
+        return self.text(self.value_of(stored)) if self.text else stored
+
 
 def _value_only(parse: Callable[[Any], Any]) -> Converter:
     """Returns the converter for a parser that needs no name of the option for its errors."""
@@ -148,7 +170,7 @@ OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
-        field="versions", text=" ".join, stored="version", lasting=True, plain=_PLAIN,
+        field="versions", stored="version", lasting=True, plain=_PLAIN,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
@@ -210,7 +232,7 @@ OPTIONS = (
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True, from_environment=True,
-        field="mysqld", convert=_value_only(values.parse_own_servers), text=_texts(str), stored="mysqld", lasting=True,
+        field="mysqld", convert=_value_only(values.parse_own_servers), stored="mysqld", lasting=True,
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL", from_environment=True,
@@ -311,8 +333,8 @@ OPTIONS = (
     ),
     Option(
         "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
-        "COMMAND", common=False,
-        field="more.before_start", convert=values.parse_command, text=shlex.join, stored="before_start",
+        "COMMAND", Kind.COMMAND, common=False,
+        field="more.before_start", convert=values.parse_command, stored="before_start",
     ),
     Option(
         "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
@@ -366,7 +388,7 @@ OPTIONS = (
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="note", convert=_value_only(values.parse_notes), stored="note", text=str, lasting=True, plain=_ANY,
+        field="note", convert=_value_only(values.parse_notes), stored="note", lasting=True, plain=_ANY,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
@@ -606,17 +628,24 @@ def repeat_command(name: str, given: Mapping[str, Any], options: Iterable[Option
         value = given.get(option.key)
         if value in (None, False, ()) or value == option.default:
             continue
-        for each in value if isinstance(value, tuple) else (value,):
-            text = str(each).removesuffix(".0") if isinstance(each, float) else str(each)
-            if option.kind is Kind.PATH and text != option.alone:
-                text = str(values.absolute_path(each))
-            if each is True:
+        for word in value if isinstance(value, tuple) else (value,):
+            if word is True:
                 words.append(option.flag)
             elif option.alone is not None:
-                words.append(f"{option.flag}={text}")
+                words.append(f"{option.flag}={_in_any_folder(option, word)}")
             else:
-                words += [option.flag, text]
+                words += [option.flag, _in_any_folder(option, word)]
     return shlex.join(words)
+
+
+def _in_any_folder(option: Option, value: Any) -> str:
+    """Returns the value as a text that means the same in every working directory."""
+    text = str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    if option.kind is Kind.PATH and text != option.alone:
+        return str(values.absolute_path(value))
+    if option.kind is Kind.OWN_SERVER:
+        return values.absolute_own_server(text)
+    return shlex.join(values.split_command(option.name.upper(), text)) if option.kind is Kind.COMMAND else text
 
 
 def refuse_unused_variables(environment: Mapping[str, str], command: click.Command) -> None:

@@ -5,25 +5,25 @@ recovery.toml. A warm measurement that names no server takes its options from th
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import parse_request, parse_version_option
-from recovery.cli.options import OPTIONS, Kind, Option, options_of, repeat_command
+from recovery.cli.options import OPTIONS, options_of, repeat_command
 from recovery.cli.values import (
     absolute_path,
+    parse_notes,
     parse_own_servers,
     parse_points,
     parse_settings,
     read_queries,
     settings_texts,
-    split_own_servers,
     split_versions,
+    switch_text,
 )
 from recovery.errors import RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
@@ -44,81 +44,89 @@ from recovery.storage.sessions import REPORT_FILE, find_session, load_session
 
 GivenOptions = Mapping[str, Any]
 """Values of the options, by the names of click's parameters. None or empty: the option was not given."""
-_OWNERS: Mapping[str, type] = {
-    "": Request,
-    "schema": Schema,
-    "limits": Limits,
-    "experiment_options": ExperimentOptions,
-}
-"""The types whose fields have the values of options, by the first part of `Option.field`."""
 _DEFAULT_MAX_RUNS = 30
 
 
 def make_request(scenario: str, given: GivenOptions) -> Request:
     experiment = find_experiment(scenario)
-    given = _with_scale(experiment, given)
+    complete = _complete_options(experiment, given)
+    return _request_of(experiment, complete)
+
+
+@dataclass(frozen=True)
+class _CompleteOptions:
+    """The options of a session, as text, with those that the user leaves to other places."""
+
+    given: GivenOptions
+    own_data: OwnData | None
+    """What the data directory of DATADIR= holds."""
+    notes: tuple[str, ...]
+    """What the report has to say about the places."""
+
+
+def _complete_options(experiment: Experiment, given: GivenOptions) -> _CompleteOptions:
+    """Returns the options with the sizes of the scale, the server options of a my.cnf, and defaults that may differ
+    elsewhere. What is given takes precedence."""
+    scaled = _with_scale(experiment, given)
     file = None if given.get("defaults_file") is None else read_defaults_file(given["defaults_file"])
-    copied = _own_data(scenario, given, file)
-    if copied is not None:
-        given = _with_its_version(given, copied)
-    notes: tuple[str, ...] = ()
-    if file is not None:
-        given, notes = _with_file_options(given, file, copied)
-    if copied is not None:
-        notes = (*notes, *own_data_notes(copied))
-    _check_runs_and_precision(given)
-    if given.get("only"):
-        given = {**given, "runs": "1"}
-    versions = _requested_versions(given)
-    points = (parse_points(given["tables"]) if given["tables"] else experiment.points) if experiment.points else ()
-    wanted = {
+    own_data = _own_data(experiment.name, scaled, file)
+    with_servers = _with_servers(scaled, own_data)
+    with_file, file_notes = (with_servers, ()) if file is None else _with_file_options(with_servers, file, own_data)
+    _check_runs_and_precision(with_file)
+    report_notes = (*file_notes, *(() if own_data is None else own_data_notes(own_data)))
+    note = parse_notes(with_file["notes"])
+    with_note = {**with_file, "notes": () if note is None else (note,)}
+    return _CompleteOptions(_with_defaults(experiment, with_note, own_data), own_data, report_notes)
+
+
+def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
+    given, own_data = complete.given, complete.own_data
+    points = parse_points(given["tables"]) if experiment.points else ()
+    texts = {
         **given,
-        "versions": _without_repeats(versions),
+        "versions": split_versions(given["versions"]),
         "queries": tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
         **({"tables": points[-1]} if points else {}),
     }
-    own, limits = field_values("", wanted), Limits(**field_values("limits", wanted))
+    values, limits = field_values("", texts), Limits(**field_values("limits", texts))
     options = ExperimentOptions(
-        **{**_reserved_cpus(limits), **field_values("experiment_options", wanted), "more": field_values("more", wanted)}
+        **{**_reserved_cpus(limits), **field_values("experiment_options", texts), "more": field_values("more", texts)}
     )
-    if copied is not None:
-        schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=copied)
+    if own_data is not None:
+        schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=own_data)
     else:
-        schema = requested_schema(experiment, field_values("schema", wanted), options)
+        schema = requested_schema(experiment, field_values("schema", texts), options)
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
-        host = host_capacity(limits)
-        host = replace(host, open_files=own.get("open_files", host.open_files))
+        capacity = host_capacity(limits)
+        host = replace(capacity, open_files=values.get("open_files", capacity.open_files))
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
-    precise = {"runs": None, "max_runs": _DEFAULT_MAX_RUNS} if "precision" in own else {}
     request = Request(
         **{
-            "scenario": scenario,
+            "scenario": experiment.name,
             "versions": (),
             "schema": schema,
             "points": points,
+            "runs": None,
             "limits": limits,
             "refused": refused,
             "experiment_options": options,
             "variant_specs": specs,
             "settings_of_experiment": tuple(settings.items()),
-            "unavailable": (*unavailable, *notes),
+            "unavailable": (*unavailable, *complete.notes),
             "data": default_data_dir(),
-            "runs": experiment.runs,
-            "inserts": 0 if copied is not None and copied.as_is else experiment.inserts,
-            **precise,
-            **own,
-            "baseline": _checked_baseline(own.get("baseline"), versions, own.get("mysqld", ())),
+            "inserts": 0 if own_data is not None and own_data.as_is else experiment.inserts,
+            **values,
+            "baseline": _checked_baseline(values.get("baseline"), given, values.get("mysqld", ())),
         }
     )
     check_request(request)
-    return replace(
-        request, command=_command_to_repeat(request, given), stored_settings=tuple(_stored_settings(request))
-    )
+    command = repeat_command(experiment.name, given, options_of(EXPERIMENTS[experiment.name].options))
+    return replace(request, command=command, stored_settings=tuple(_stored_settings(request)))
 
 
-# --- The option table: from the options to fields of the request, and back
+# --- The option table: from the options to fields of the request, and to what is stored
 
 
 def field_values(owner: str, given: GivenOptions) -> dict[str, Any]:
@@ -131,63 +139,21 @@ def field_values(owner: str, given: GivenOptions) -> dict[str, Any]:
     return found
 
 
-def _command_to_repeat(request: Request, given: GivenOptions) -> str:
-    """Returns the command that repeats the session: with the given options, and with those that have a default which
-    may differ elsewhere."""
-    options = options_of(EXPERIMENTS[request.scenario].options)
-    shown = {option.key: _command_value(request, option, given.get(option.key)) for option in options}
-    if request.points:
-        shown["tables"] = " ".join(map(str, request.points))
-    if (own := request.schema.own) is not None:
-        shown |= dict.fromkeys((*_OF_OWN_TABLES, *(_OF_OWN_CRASH if own.as_is else ())))
-    return repeat_command(request.scenario, shown, options)
-
-
-def _command_value(request: Request, option: Option, given: Any) -> Any:
-    if not option.field or option.kind in (Kind.FLAG, Kind.PATH):
-        return given
-    value, is_given = _value_in(request, option), given not in (None, False, ())
-    if not is_given and value == _default_of(option):
-        return None
-    if value is not None and option.text is not None:
-        return option.text(value) or None
-    if is_given:
-        return given
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _value_in(request: Request, option: Option) -> Any:
-    owner, _, name = option.field.rpartition(".")
-    if owner == "more":
-        return request.experiment_options.more.get(name)
-    return getattr(getattr(request, owner) if owner else request, name)
-
-
-def _default_of(option: Option) -> object:
-    """Returns the default of the option's field, whatever the experiment."""
-    owner, _, name = option.field.rpartition(".")
-    return getattr(_OWNERS.get(owner), name, None)
-
-
 def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float | bool | None]]:
     """Yields the options as they are stored. What only some experiments have is stored with these."""
     of_experiment = EXPERIMENTS[request.scenario].options
     for option in OPTIONS:
-        special = option.field.startswith(("experiment_options.", "more."))
+        owner, _, name = option.field.rpartition(".")
+        special = owner in ("experiment_options", "more")
         if option.stored and (option.common or option.name in of_experiment or not special):
-            yield option.stored, _stored_value(option, _value_in(request, option))
+            if owner == "more":
+                value = request.experiment_options.more.get(name)
+            else:
+                value = getattr(getattr(request, owner) if owner else request, name)
+            yield option.stored, option.to_stored(value)
     if request.schema.own is not None:
         yield "tables", request.schema.all_tables
         yield from dict.fromkeys(("schemas", "layout", "database")).items()
-
-
-def _stored_value(option: Option, value: Any) -> Any:
-    if isinstance(value, tuple):
-        texts = option.text(value) if option.text else value
-        # Paths of servers may have blanks, and older versions stored them without quotes.
-        join = " ".join if option.kind is Kind.OWN_SERVER else shlex.join
-        return (texts if isinstance(texts, str) else join(texts)) or None
-    return str(value) if isinstance(value, Path | str) else value
 
 
 # --- Options from other places: the newest session, the scale, a my.cnf
@@ -233,31 +199,25 @@ def complete_from_newest_session(given: GivenOptions) -> GivenOptions:
         settings.pop("version", None)
     else:
         settings.setdefault("version", " ".join(session.versions))
-    stored = {
-        option.key: _as_given(option, settings[option.stored])
-        for option in OPTIONS
-        if option.lasting and option.stored in settings and not given[option.key]
-    }
+    stored = _lasting_options(settings, given)
     if "settings" in stored:
         stored["settings"] = settings_texts(datadir_settings(dict(parse_settings(stored["settings"]))).items())
     return {**given, **stored}
 
 
-def _as_given(option: Option, text: str) -> Any:
-    """Returns a stored setting as the user would have given it."""
-    if option.kind is Kind.PATH:
-        return Path(text)
-    if option.kind is Kind.OWN_SERVER:
-        return split_own_servers(text)
-    if not option.several:
-        return text
-    try:
-        return (text,) if option.kind is Kind.SENTENCE else tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(
-            f"the newest session cannot be used: its setting '{option.stored}' is damaged ({error})",
-            "give VERSION=, or measure something else first",
-        ) from None
+def _lasting_options(settings: Mapping[str, str], given: GivenOptions) -> dict[str, Any]:
+    """Returns the options of the newest session that the user did not give, as the user would give them."""
+    stored: dict[str, Any] = {}
+    for option in OPTIONS:
+        if option.lasting and option.stored in settings and not given[option.key]:
+            try:
+                stored[option.key] = option.from_stored(settings[option.stored])
+            except ValueError as error:
+                raise UsageError(
+                    f"the newest session cannot be used: its setting '{option.stored}' is damaged ({error})",
+                    "give VERSION=, or measure something else first",
+                ) from None
+    return stored
 
 
 def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
@@ -270,6 +230,27 @@ def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
         sizes.pop("runs", None)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
     return {**given, **missing, "scale": scale}
+
+
+def _with_defaults(experiment: Experiment, given: GivenOptions, own_data: OwnData | None) -> GivenOptions:
+    """Returns the options with the sizes that this experiment has in this version of the tool: a command that repeats
+    the session needs them, because they may differ elsewhere."""
+    schema, usual = experiment.schema, Schema(experiment.schema.tables)
+    defaults: dict[str, str] = {}
+    if own_data is None:
+        defaults["tables"] = " ".join(map(str, experiment.points)) or str(schema.tables)
+        names = {"schemas": "databases", "columns": "columns", "rows": "rows", "database": "database"}
+        for option, field in names.items():
+            if getattr(schema, field) != getattr(usual, field):
+                defaults[option] = str(getattr(schema, field))
+        if schema.statistics:
+            defaults["statistics"] = switch_text(True)
+    if given.get("precision"):
+        defaults["max_runs"] = str(_DEFAULT_MAX_RUNS)
+    else:
+        defaults["runs"] = str(experiment.runs)
+    fixed = {"runs": "1"} if given.get("only") else {}
+    return {**given, **{name: text for name, text in defaults.items() if not given.get(name)}, **fixed}
 
 
 def usual_values(experiment: Experiment) -> dict[str, Any]:
@@ -340,8 +321,8 @@ def _server_kinds(given: GivenOptions, copied: OwnData | None = None) -> list[Se
     if given["image"] and not wanted:
         return [ServerKind(given["image"])]
     return [
-        ServerKind(one.text, one.flavor) if one.alias else _kind_of(one.text, one.like)
-        for one in wanted or [parse_version_option(DEFAULT_VERSION)]
+        ServerKind(server.text, server.flavor) if server.alias else _kind_of(server.text, server.like)
+        for server in wanted or [parse_version_option(DEFAULT_VERSION)]
     ]
 
 
@@ -375,15 +356,6 @@ def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> 
     return examine(absolute_path(path).resolve(), places, as_is=as_is)
 
 
-def _with_its_version(given: GivenOptions, own: OwnData) -> GivenOptions:
-    """Returns the options with the version that wrote the data directory, unless the user names a server."""
-    if given["versions"] or given["mysqld"] or given["image"]:
-        return given
-    if own.version is None:
-        raise UsageError(f"the files of {own.path} do not say their version", "give VERSION= or MYSQLD=")
-    return {**given, "versions": (own.version.release,)}
-
-
 def own_data_notes(own: OwnData) -> Iterator[str]:
     wrote = f"was written by {own.version}" if own.version else "does not say which version wrote it"
     yield (
@@ -405,26 +377,34 @@ def own_data_notes(own: OwnData) -> Iterator[str]:
 # --- Servers and sizes
 
 
-def _requested_versions(given: GivenOptions) -> tuple[str, ...]:
+def _with_servers(given: GivenOptions, own_data: OwnData | None) -> GivenOptions:
+    """Returns the options with the version that wrote the user's own data directory, or else with the default version,
+    unless the user names a server."""
     versions = split_versions(given["versions"])
     for name in ("mysqld", "image"):
         if given[name] and len(versions) > 1:
             raise UsageError(f"--{name} has one version, but --version names several", "name one version or none")
-    if not versions and not given["mysqld"] and not given["image"]:
-        return (DEFAULT_VERSION,)
-    return versions
+    if versions:
+        return {**given, "versions": (" ".join(_without_repeats(versions)),)}
+    if given["mysqld"] or given["image"]:
+        return given
+    if own_data is None:
+        return {**given, "versions": (DEFAULT_VERSION,)}
+    if own_data.version is None:
+        raise UsageError(f"the files of {own_data.path} do not say their version", "give VERSION= or MYSQLD=")
+    return {**given, "versions": (own_data.version.release,)}
 
 
 def _without_repeats(versions: Iterable[str]) -> tuple[str, ...]:
     """Returns the versions without repetitions, where two spellings of one release count as the same server."""
     found: dict[object, str] = {}
     for text in versions:
-        wanted = parse_version_option(text)
-        found.setdefault(wanted.release or wanted, text)
+        server = parse_version_option(text)
+        found.setdefault(server.release or server, text)
     return tuple(found.values())
 
 
-def _checked_baseline(named: str | None, versions: tuple[str, ...], own_servers: tuple[OwnServer, ...]) -> str | None:
+def _checked_baseline(named: str | None, given: GivenOptions, own_servers: tuple[OwnServer, ...]) -> str | None:
     """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server, or the
     name of the user's own server."""
     names = tuple(own.name for own in own_servers if own.name)
@@ -436,7 +416,8 @@ def _checked_baseline(named: str | None, versions: tuple[str, ...], own_servers:
         release = parse_request(named).release
     except UsageError:
         release = None
-    for version in _without_repeats(versions):
+    versions = split_versions(given["versions"])
+    for version in versions:
         if named == version or (release or named) == parse_version_option(version).release:
             return version
     measured = " ".join(versions) or "nothing"

@@ -170,15 +170,21 @@ def parse_notes(notes: Iterable[str]) -> str | None:
 
 
 def parse_command(name: str, text: str) -> tuple[str, ...]:
-    """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words; a path of the program becomes absolute."""
+    """Splits `BEFORE_START="blockdev --setra 0 /dev/nvme1n1"` into words. Raises UsageError without such a program."""
+    program, *arguments = split_command(name, text)
+    if shutil.which(program) is None:
+        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
+    return program, *arguments
+
+
+def split_command(name: str, text: str) -> tuple[str, ...]:
+    """Splits a command into words; a path of the program becomes absolute."""
     try:
         program, *arguments = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"{name}={text} is not valid: {error}", "quote it as in a shell") from error
     if "/" in program:
         program = str(absolute_path(program))
-    if shutil.which(program) is None:
-        raise UsageError(f"{name}={text}: there is no program {program}", "check its path, and that it is executable")
     return program, *arguments
 
 
@@ -311,10 +317,7 @@ def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
     """Parses `--mysqld PATH` and `--mysqld NAME=PATH`. Several servers without a name are named by their paths."""
     from recovery.session.request import OwnServer
 
-    found = [
-        OwnServer(place if "://" in place else str(absolute_path(place)), name)
-        for name, place in map(split_name, texts)
-    ]
+    found = [OwnServer(place, name) for name, place in map(split_name, map(absolute_own_server, texts))]
     if len(found) > 1:
         names = _names_by_path([own.place for own in found])
         found = [replace(own, name=own.name or name) for own, name in zip(found, names, strict=True)]
@@ -323,6 +326,12 @@ def parse_own_servers(texts: Iterable[str]) -> tuple[OwnServer, ...]:
             what = f"two servers have the name '{name}'" if name else "the servers have no names"
             raise UsageError(f"--mysqld: {what}", "give each a name of its own before its path, like patched=/PATH")
     return tuple(found)
+
+
+def absolute_own_server(text: str) -> str:
+    """Returns `NAME=PATH` with an absolute path. The address of a tarball stays as it is."""
+    name, place = split_name(text)
+    return text if "://" in place else f"{name}={absolute_path(place)}".removeprefix("=")
 
 
 def split_name(text: str) -> tuple[str, str]:
