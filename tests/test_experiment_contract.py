@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from sessions import KEPT_SESSIONS
 
 from recovery.cli.measure import request_from_arguments
+from recovery.cli.options import options_of
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.model import METRICS, parse_version
 from recovery.session.plan import is_supported_by
@@ -38,6 +40,16 @@ def test_an_experiment_has_a_question_and_a_metric_and_plans_different_variants(
     supported = {one.name for one in variants if is_supported_by(one, VERSION)}
     assert {trial.variant.name for trial in plan.trials} == supported
     assert [trial.number for trial in plan.trials] == list(range(1, len(plan.trials) + 1))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_has_the_options_of_its_class(name: str) -> None:
+    options = find_experiment(name).options
+    classes = {owner.__name__ for owner in options.__mro__} - {"object"}
+    listed = {owner for owner in EXPERIMENTS[name].options if owner.endswith("Options")}
+    assert listed == classes - {"ExperimentOptions"}
+    rows = [row for row in options_of(EXPERIMENTS[name].options) if row.options_class is not None]
+    assert {row.field.partition(".")[2] for row in rows} <= {field.name for field in fields(options)}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

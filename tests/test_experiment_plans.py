@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from at_work import write_scaling
@@ -16,7 +17,7 @@ from recovery.cli import parse
 from recovery.cli.measure import request_from_arguments
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.experiments.experiment import ExperimentOptions, HostCapacity
+from recovery.experiments.experiment import HostCapacity
 from recovery.experiments.server_description import check_differs
 from recovery.loads.load_plan import SPECIAL, UNIFORM, pool_bytes, pool_options
 from recovery.loads.tasks import CreateTask, DumpTask, Load, StatementTask, data_bytes
@@ -44,10 +45,10 @@ NAMES = ("metadata", "interference", "table-cache", "write-scaling")
 
 
 def works(
-    name: str, asked: ExperimentOptions, schema: Schema | None = None, host: HostCapacity = HOST
+    name: str, asked: dict[str, Any], schema: Schema | None = None, host: HostCapacity = HOST
 ) -> tuple[VariantSpec, ...]:
     found = find_experiment(name)
-    return found.variant_specs(asked, schema or found.schema, host)
+    return found.variant_specs(found.options(**asked), schema or found.schema, host)
 
 
 def loads(found: tuple[VariantSpec, ...]) -> list[Load]:
@@ -64,7 +65,7 @@ def test_the_list_of_experiments() -> None:
         "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
         "metadata", "interference", "table-cache", "write-scaling", "crash-matrix", "damage",
     ]  # fmt: skip
-    specs = find_experiment("crash-recovery").variant_specs(ExperimentOptions(), Schema(1), HOST)
+    specs = works("crash-recovery", {})
     assert [spec.cache for spec in specs] == [Cache.COLD, Cache.WARM]
     with pytest.raises(UsageError, match="no experiment 'hot'"):
         find_experiment("hot")
@@ -75,7 +76,8 @@ def test_the_list_of_experiments() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_variants_have_unique_file_names_and_each_axis_its_baseline(name: str) -> None:
-    found = works(name, ExperimentOptions(threads=(1, 4), more={"charset": ("latin1", "utf8mb4")}))
+    asked = {"threads": (1, 4), "charset": ("latin1", "utf8mb4")} if name != "metadata" else {}
+    found = works(name, asked)
     names = [work.name for work in found]
     assert len(set(names)) == len(names)
     assert all("/" not in one and " " not in one for one in names)
@@ -84,7 +86,7 @@ def test_variants_have_unique_file_names_and_each_axis_its_baseline(name: str) -
 
 
 def test_metadata_runs_the_published_queries_and_both_dumps() -> None:
-    found = works("metadata", ExperimentOptions(more={"published_build": 500}, queries=(("mine", "select 1"),)))
+    found = works("metadata", {"published_build": 500, "queries": (("mine", "select 1"),)})
     assert {work.cache for work in found} == {Cache.COLD}
     tasks = {work.name: work.task for work in found}
     assert list(tasks) == ["Q1", "Q2", "Q3", "mine", "dump", "dump-skip-lock-tables", "published-build"]
@@ -97,18 +99,16 @@ def test_metadata_runs_the_published_queries_and_both_dumps() -> None:
 
 def test_metadata_runs_only_what_was_asked_for() -> None:
     mine = (("mine", "select 1"),)
-    found = works("metadata", ExperimentOptions(parts=("mine", "dump"), queries=mine, more={"dump_schemas": 10}))
+    found = works("metadata", {"parts": ("mine", "dump"), "queries": mine, "dump_schemas": 10})
     assert {work.name: work.task for work in found} == {"mine": StatementTask("select 1"), "dump": DumpTask(10)}
     with pytest.raises(UsageError, match="QUESTION=published-build: metadata has no such question"):
-        works("metadata", ExperimentOptions(parts=("published-build",)))
+        works("metadata", {"parts": ("published-build",)})
     with pytest.raises(UsageError, match="DUMP_SCHEMAS=101 is more than SCHEMAS=100"):
-        works("metadata", ExperimentOptions(more={"dump_schemas": 101}))
+        works("metadata", {"dump_schemas": 101})
 
 
 def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
-    found = works(
-        "interference", ExperimentOptions(options=(("table_open_cache", ("400", "9000")),), pollers=3, every_s=0.5)
-    )
+    found = works("interference", {"options": (("table_open_cache", ("400", "9000")),), "pollers": 3, "every_s": 0.5})
     assert [(dict(work.axes)["table_open_cache"], dict(work.axes)["poll"]) for work in found] == [
         ("400", "off"), ("400", "on"), ("9000", "off"), ("9000", "on"),
     ]  # fmt: skip
@@ -122,15 +122,15 @@ def test_interference_measures_each_cache_with_and_without_the_poller() -> None:
 
 @pytest.mark.parametrize(("threads", "words"), [((1, 10), (SPECIAL, "--db-ps-mode=disable")), ((1, 2), (SPECIAL,))])
 def test_no_load_prepares_statements_if_one_load_cannot(threads: tuple[int, ...], words: tuple[str, ...]) -> None:
-    assert {load.options for load in loads(works("interference", ExperimentOptions(threads=threads)))} == {words}
+    assert {load.options for load in loads(works("interference", {"threads": threads}))} == {words}
 
 
 def test_only_writers_are_measured_for_each_flush_option() -> None:
-    requested = ExperimentOptions(parts=("scaling",), threads=(1,))
+    requested: dict[str, Any] = {"parts": ("scaling",), "threads": (1,)}
     found = works("write-scaling", requested)
     flushed = {dict(work.axes)["workload"] for work in found if "innodb_flush_log_at_trx_commit" in dict(work.axes)}
     assert flushed == {"read-write", "update-nokey"}
-    chosen = works("write-scaling", replace(requested, workloads=("update-nokey", "point-select")))
+    chosen = works("write-scaling", requested | {"workloads": ("update-nokey", "point-select")})
     assert [work.name for work in chosen] == [
         "scaling-point-select",
         *(f"scaling-update-nokey-commit-{value}" for value in ("1", "2", "0")),
@@ -138,7 +138,7 @@ def test_only_writers_are_measured_for_each_flush_option() -> None:
 
 
 def test_larger_than_memory_exceeds_the_pool() -> None:
-    found = works("write-scaling", ExperimentOptions(parts=("larger-than-memory",), threads=(4,)))
+    found = works("write-scaling", {"parts": ("larger-than-memory",), "threads": (4,)})
     schema = find_experiment("write-scaling").schema
     pools = {int(dict(work.settings)["innodb_buffer_pool_size"]) for work in found}
     assert pools == {pool_bytes(schema, HOST, ratio=4.0)}
@@ -156,7 +156,7 @@ def test_larger_than_memory_exceeds_the_pool() -> None:
 def test_page_sizes_and_compressed_tables_have_separate_data_directories(
     part: str, places: list[tuple[str | None, Layout | None]]
 ) -> None:
-    variants = build_variants(works("write-scaling", ExperimentOptions(parts=(part,), threads=(4,))))
+    variants = build_variants(works("write-scaling", {"parts": (part,), "threads": (4,)}))
     found = [(dict(one.settings).get("innodb_page_size"), one.layout) for one in datadir_specs([VERSION], variants)]
     assert found == places
 
@@ -171,17 +171,17 @@ def test_page_sizes_and_compressed_tables_have_separate_data_directories(
     ],
 )
 def test_a_part_is_skipped_on_servers_without_the_capability(part: str, version: str, measured: bool) -> None:
-    variants = build_variants(works("write-scaling", ExperimentOptions(parts=(part,), threads=(4,))))
+    variants = build_variants(works("write-scaling", {"parts": (part,), "threads": (4,)}))
     plan = make_plan([parse_version(version)], variants, repeats=1, alternating=True)
     assert bool(plan.trials) is measured
 
 
 def test_hot_rows_are_ten_rows_locked_by_transactions_that_are_counted_by_commits() -> None:
     for part in ("hot-rows", "lock-schedule"):
-        found = loads(works("write-scaling", ExperimentOptions(parts=(part,), threads=(4,), load_tables=(3,))))
+        found = loads(works("write-scaling", {"parts": (part,), "threads": (4,), "load_tables": (3,)}))
         assert {(load.script, load.tables, load.rows) for load in found} == {("oltp_read_write", 1, 10)}
         assert {load.options for load in found} == {(UNIFORM,)}
-    every = works("write-scaling", ExperimentOptions(threads=(4,)))
+    every = works("write-scaling", {"threads": (4,)})
     assert {dict(work.axes)["question"] for work in every if work.figure == "tps"} == {"hot-rows", "lock-schedule"}
     assert {work.figure for work in every} == {None, "tps"}
     assert {one.figure for one in build_variants(every) if "hot-rows" in one.name} == {"tps"}
@@ -189,10 +189,10 @@ def test_hot_rows_are_ten_rows_locked_by_transactions_that_are_counted_by_commit
 
 def test_unknown_questions_and_workloads_are_refused() -> None:
     with pytest.raises(UsageError, match="QUESTION=speed: write-scaling has no such") as error:
-        works("write-scaling", ExperimentOptions(parts=("speed",)))
+        works("write-scaling", {"parts": ("speed",)})
     assert "hot-rows" in error.value.hint
     with pytest.raises(UsageError, match="WORKLOAD=nonsense: there is no such"):
-        works("table-cache", ExperimentOptions(workloads=("nonsense",)))
+        works("table-cache", {"workloads": ("nonsense",)})
 
 
 def test_two_loads_with_the_same_name_are_refused(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_two_loads_with_the_same_name_are_refused(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.lua").write_text("")
     both = tuple(str(tmp_path / folder / "mine.lua") for folder in ("a", "b"))
-    asked = ExperimentOptions(workloads=both, threads=(1,), load_tables=(1,), options=((CACHE_INSTANCES, ("1",)),))
+    asked = {"workloads": both, "threads": (1,), "load_tables": (1,), "options": ((CACHE_INSTANCES, ("1",)),)}
     with pytest.raises(UsageError, match=r"two of the loads are called mine\.lua"):
         works("table-cache", asked)
 
@@ -211,25 +211,25 @@ def test_two_loads_with_the_same_name_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["larger-than-memory", "compression"])
 def test_a_memory_ratio_of_one_is_refused_for_data_larger_than_memory(part: str) -> None:
     with pytest.raises(UsageError, match="MEMORY_RATIO=1 leaves no data that is larger"):
-        works("write-scaling", ExperimentOptions(parts=(part,), memory_ratio=1.0))
-    assert works("write-scaling", ExperimentOptions(parts=("scaling",), threads=(1,), memory_ratio=1.0))
+        works("write-scaling", {"parts": (part,), "memory_ratio": 1.0})
+    assert works("write-scaling", {"parts": ("scaling",), "threads": (1,), "memory_ratio": 1.0})
 
 
 def test_data_that_does_not_fit_into_memory_is_refused_with_a_size_that_fits() -> None:
     schema = Schema(8, rows=10_000_000)
     with pytest.raises(UsageError, match="need a buffer pool of 24") as error:
-        works("table-cache", ExperimentOptions(threads=(1,), load_tables=(8,)), schema)
+        works("table-cache", {"threads": (1,), "load_tables": (8,)}, schema)
     fit = re.search(r"ROWS=(\d+)", error.value.hint)
     assert fit is not None
     assert 4_500_000 < int(fit[1]) < 5_500_000
-    assert works("table-cache", ExperimentOptions(threads=(1,), load_tables=(8,)), Schema(8, rows=int(fit[1])))
+    assert works("table-cache", {"threads": (1,), "load_tables": (8,)}, Schema(8, rows=int(fit[1])))
     # The load's own tables count, and data that is to be larger does not.
-    assert works("table-cache", ExperimentOptions(threads=(1,), load_tables=(1,)), schema)
-    assert works("write-scaling", ExperimentOptions(threads=(1,), parts=("larger-than-memory", "hot-rows")), schema)
+    assert works("table-cache", {"threads": (1,), "load_tables": (1,)}, schema)
+    assert works("write-scaling", {"threads": (1,), "parts": ("larger-than-memory", "hot-rows")}, schema)
     with pytest.raises(UsageError, match="MEMORY_RATIO=1 asks") as error:
-        works("table-cache", ExperimentOptions(threads=(1,), memory_ratio=1.0), schema)
+        works("table-cache", {"threads": (1,), "memory_ratio": 1.0}, schema)
     assert "MEMORY_RATIO=1.6 or more" in error.value.hint
-    assert works("table-cache", ExperimentOptions(threads=(1,), load_tables=(8,), memory_ratio=1.6), schema)
+    assert works("table-cache", {"threads": (1,), "load_tables": (8,), "memory_ratio": 1.6}, schema)
 
 
 @pytest.mark.parametrize("rows", [1, 20_000, 70_000, 250_000, 450_000, 1_000_000, 3_000_000, 20_000_000])
@@ -305,12 +305,12 @@ def test_the_server_of_a_cell_is_the_one_with_its_options() -> None:
 
 
 def interference(host: HostCapacity = HOST, **asked: object) -> tuple[VariantSpec, ...]:
-    return works("interference", ExperimentOptions(**asked), host=host)  # type: ignore[arg-type]
+    return works("interference", asked, host=host)
 
 
 def test_queries_of_the_pollers_are_compared_beside_one_load_alone() -> None:
     own = (("mine", "select 1"),)
-    found = interference(queries=own, more={"poll_query": ("foreign-keys", "filtered", "mine")})
+    found = interference(queries=own, poll_query=("foreign-keys", "filtered", "mine"))
     polls = {dict(one.axes)["poll"]: one.task.poll for one in found if isinstance(one.task, Load)}
     assert {value: poll.clients for value, poll in polls.items() if poll} == {
         "off": 0, "foreign-keys": 1, "filtered": 1, "mine": 1
@@ -320,7 +320,7 @@ def test_queries_of_the_pollers_are_compared_beside_one_load_alone() -> None:
     assert "rc.table_name" not in asked["foreign-keys"][0]
     assert asked["mine"] == ("select 1",)
     with pytest.raises(UsageError, match="POLL_QUERY=x: there is no such query") as error:
-        interference(more={"poll_query": ("x",)})
+        interference(poll_query=("x",))
     assert error.value.hint == "there are: foreign-keys, filtered"
 
 
@@ -375,7 +375,7 @@ def test_the_default_caches_are_for_the_tables_of_the_load_and_for_all(
     files: int, tables: int, used: str, caches: list[str]
 ) -> None:
     schema = replace(find_experiment("interference").schema, tables=tables)
-    found = works("interference", ExperimentOptions(), schema, replace(HOST, open_files=files))
+    found = works("interference", {}, schema, replace(HOST, open_files=files))
     assert axis_values(found, "tables") == [used]
     assert axis_values(found, "table_open_cache") == caches
     assert max(map(int, caches)) <= max_open_tables(files, connections=1000)
@@ -390,17 +390,17 @@ def test_caches_follow_the_tables_that_the_load_uses() -> None:
 @pytest.mark.parametrize(
     ("name", "asked", "cpus", "connections"),
     [
-        ("interference", ExperimentOptions(), 2, 1000),
-        ("interference", ExperimentOptions(threads=(10, 1100), pollers=2), 2, 1118),
-        ("table-cache", ExperimentOptions(), 256, 4 * 256 + 16),
-        ("write-scaling", ExperimentOptions(), 512, 4 * 512 + 16),
+        ("interference", {}, 2, 1000),
+        ("interference", {"threads": (10, 1100), "pollers": 2}, 2, 1118),
+        ("table-cache", {}, 256, 4 * 256 + 16),
+        ("write-scaling", {}, 512, 4 * 512 + 16),
     ],
 )
 def test_as_many_may_connect_as_there_are_clients(
-    name: str, asked: ExperimentOptions, cpus: int, connections: int
+    name: str, asked: dict[str, Any], cpus: int, connections: int
 ) -> None:
     found, host = find_experiment(name), HostCapacity(cpus, 512 << 30, open_files=LIMIT)
-    assert dict(found.settings(asked, found.schema, host))["max_connections"] == str(connections)
+    assert dict(found.settings(found.options(**asked), found.schema, host))["max_connections"] == str(connections)
 
 
 def test_connections_leave_fewer_files_for_tables() -> None:

@@ -88,7 +88,8 @@ def test_caps_of_the_user_hold_and_larger_scales_have_runs_for_an_interval(scale
     for request in session_requests(capped):
         assert request.repeats <= 2
         if "--seconds" in request.command:
-            assert max(request.experiment_options.seconds, request.experiment_options.warmup_s) <= 4
+            load: Any = request.experiment_options
+            assert max(load.seconds, load.warmup_s) <= 4
         if request.scenario in ("crash-recovery", "metadata", "interference"):
             assert request.schema.total_tables <= 400
 

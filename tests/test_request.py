@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -29,7 +30,8 @@ from recovery.cli.values import (
     variant_text,
 )
 from recovery.errors import UsageError
-from recovery.experiments import EXPERIMENTS
+from recovery.experiments import EXPERIMENTS, crash_recovery
+from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import Layout, NamedSettings
 from recovery.mysqld import startup
 from recovery.profiling import samplers
@@ -172,8 +174,10 @@ def test_defaults_equal_those_of_the_modules_that_the_table_does_not_import() ->
 
 def test_names_are_unique_and_each_option_belongs_to_a_command() -> None:
     assert len(BY_NAME) == len({one.key for one in OPTIONS}) == len(OPTIONS)
-    used = {option for one in EXPERIMENTS.values() for option in one.options}
-    assert {one.name for one in OPTIONS if not one.common} == used
+    listed = {name for entry in EXPERIMENTS.values() for name in entry.options}
+    special = [option for option in OPTIONS if not option.common]
+    assert all({option.name, option.options_class} & listed for option in special)
+    assert listed <= {name for option in special for name in (option.name, option.options_class)}
 
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, *COMMANDS])
@@ -225,19 +229,29 @@ def test_shell_completion_of_commands(typed: str, found: list[str]) -> None:
 # --- What a new option takes
 
 
-def test_a_new_option_is_one_row_and_the_place_that_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass(frozen=True)
+class RetryOptions(OwnDataOptions):
+    """The options of an experiment, with the field of the new one, in the file of the experiment."""
+
+    retries: int | None = None
+
+
+def test_a_new_option_of_an_experiment_is_a_row_and_a_field(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the command line and the environment to the request, to what is stored, and back to the command."""
     row = Option(
-        "retries", "Retry so often.", "N", Kind.WHOLE, field="more.retries", convert=count(9), stored="retries"
-    )
+        "retries", "Retry so often.", "N", Kind.WHOLE, field="StartOptions.retries", convert=count(9),
+        stored="retries", common=False,
+    )  # fmt: skip
     for module in (options, parse):
         monkeypatch.setattr(module, "OPTIONS", (*OPTIONS, row))
+    monkeypatch.setattr(crash_recovery, "COLD", replace(crash_recovery.COLD, options=RetryOptions))
     request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22"])
-    assert request.experiment_options.more == {"retries": 4}
+    assert request.experiment_options == RetryOptions(retries=4)
     assert dict(request.stored_settings)["retries"] == 4
     assert "--retries 4" in request.command
     _, name, *words = shlex.split(request.command)
     assert request_from_arguments(name, words) == request
+    assert "retries" not in dict(request_from_arguments("metadata", []).stored_settings)
     monkeypatch.setenv("RECOVERY_RETRIES", "5")
     assert MeasuringCommand("cold-recovery").make_context("cold-recovery", []).params["retries"] == "5"
     with pytest.raises(UsageError, match="RETRIES=10 is not valid"):

@@ -10,7 +10,7 @@ import pytest
 
 from recovery.cli.main import run
 from recovery.cli.naming import Layers
-from recovery.cli.options import BY_NAME, SETTINGS, Kind, Option
+from recovery.cli.options import BY_NAME, SETTINGS, Kind, Option, options_of
 from recovery.experiments import EXPERIMENTS
 
 LAYERS = ("line", "make", "environment", "file")
@@ -33,7 +33,7 @@ def command_with(option: Option) -> str:
     """The name of a command that has the option."""
     if option.common or option.name == "scale":
         return "experiments" if option.name == "scale" else "cold-recovery"
-    return next(name for name, one in EXPERIMENTS.items() if option.name in one.options)
+    return next(name for name, entry in EXPERIMENTS.items() if option in options_of(entry.options))
 
 
 def words_of(option: Option, layer: str) -> str:

@@ -18,7 +18,8 @@ from sessions import with_metrics
 from recovery.analysis.summary import all_variant_ratios
 from recovery.analysis.warnings import findings, kendall
 from recovery.experiments import find_experiment
-from recovery.experiments.experiment import ExperimentOptions, HostCapacity
+from recovery.experiments.experiment import HostCapacity
+from recovery.linux.procfs import CoreSplit
 from recovery.model import (
     Finding,
     HostActivity,
@@ -30,6 +31,7 @@ from recovery.model import (
     Verdict,
     parse_version,
 )
+from recovery.session import store as session_store
 from recovery.session.plan import make_plan
 from recovery.session.request import Request
 from recovery.session.store import session_from_request
@@ -353,8 +355,12 @@ def test_a_dump_uses_one_cpu_and_statements_are_not_pinned() -> None:
 
 
 @pytest.mark.parametrize(("name", "stored"), [("table-cache", "3,7"), ("metadata", None)])
-def test_cpus_of_clients_are_stored_only_if_they_are_pinned(name: str, stored: str | None, tmp_path: Path) -> None:
-    scenario, work = find_experiment(name), ExperimentOptions(threads=(1,), client_cpus="3,7")
+def test_cpus_of_clients_are_stored_only_if_they_are_pinned(
+    name: str, stored: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_store, "reserved_cpus", lambda _: CoreSplit(frozenset({0}), frozenset({3, 7})))
+    scenario = find_experiment(name)
+    work = scenario.options()
     schema = Schema(10, rows=10)
     works = scenario.variant_specs(work, schema, HostCapacity(12, 8 << 30))
     request = Request(name, works, ("5.7.22",), schema, 1, tmp_path, tmp_path, experiment_options=work)

@@ -29,7 +29,7 @@ from recovery.cli.settings import REPLACED_FLAGS
 from recovery.cli.status import find_running_session
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.experiments.experiment import PUBLISHED
+from recovery.experiments.experiment import PUBLISHED, StartOptions
 from recovery.linux.files import read_stored_text
 from recovery.linux.locks import lock_path
 from recovery.linux.privileges import refuse_steps
@@ -88,7 +88,8 @@ def exit_code(request: Request, session: Session) -> int:
         )
     if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
         raise LimitExceededError("; ".join(slower), "the report shows where the time went")
-    longest_s = request.experiment_options.more.get("max_startup")
+    options = request.experiment_options
+    longest_s = options.max_startup if isinstance(options, StartOptions) else None
     if longest_s is not None and (slow := starts_over(session, longest_s)):
         raise LimitExceededError(
             f"a start took longer than --max-startup {longest_s:g}: {'; '.join(slow)}",

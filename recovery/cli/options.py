@@ -88,7 +88,8 @@ class Option:
     """The value if the option is given without one. None: a value is required."""
     default: Any = None
     common: bool = True
-    """Whether every measuring command has the option. The other options are listed with each experiment."""
+    """Whether every measuring command has the option. The other options, or their class, are listed with each
+    experiment."""
     line_only: bool = False
     """Whether the option exists on the command line only, without a variable and without a key in recovery.toml."""
     short: str | None = None
@@ -96,8 +97,8 @@ class Option:
     from_environment: bool = False
     """Whether make takes the variable also from its environment. The names of the others are too common there."""
     field: str = ""
-    """The field of the Request that has its value: `trace`, `schema.tables`, or `more.NAME` for a value that only the
-    place that uses it knows (`request.experiment_options.more`). Empty: it is not part of the request."""
+    """The field of the Request that has its value: `trace`, or `schema.tables`. For an option of some experiments, the
+    field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
@@ -115,6 +116,12 @@ class Option:
     @property
     def key(self) -> str:
         return self.parameter or self.name
+
+    @property
+    def options_class(self) -> str | None:
+        """Returns the name of the class of options that has its field, if only some experiments have the option."""
+        owner = self.field.partition(".")[0]
+        return owner if owner.endswith("Options") else None
 
     @property
     def flag(self) -> str:
@@ -298,12 +305,12 @@ OPTIONS = (
     Option(
         "datadir", "A data directory of your own, of a server that has ended: it is only read, and a copy is measured.",
         kind=Kind.PATH, common=False,
-        field="more.datadir", convert=_value_only(values.absolute_path), stored="datadir", lasting=True,
+        field="OwnDataOptions.datadir", convert=_value_only(values.absolute_path), stored="datadir", lasting=True,
     ),
     Option(
         "as_is", "With --datadir, time the recovery that is ahead of it, without inserts and a kill of the tool's own.",
         kind=Kind.FLAG, common=False,
-        field="more.as_is", stored="as_is", lasting=True,
+        field="OwnDataOptions.as_is", stored="as_is", lasting=True,
     ),
     Option(
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
@@ -334,12 +341,12 @@ OPTIONS = (
     Option(
         "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
         "COMMAND", Kind.COMMAND, common=False,
-        field="more.before_start", convert=values.parse_command, stored="before_start",
+        field="StartOptions.before_start", convert=values.parse_command, stored="before_start",
     ),
     Option(
         "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
         "all schemas, and a row of 100 tables.", "[FILE]", Kind.PATH, alone="default", common=False,
-        field="more.first_queries", convert=values.parse_first_queries, stored="first_queries",
+        field="StartOptions.first_queries", convert=values.parse_first_queries, stored="first_queries",
         text=lambda queries: "\n".join(f"-- {name}\n{statement};" for name, statement in queries),
         plain=re.compile("default"),
     ),
@@ -375,7 +382,7 @@ OPTIONS = (
     ),
     Option(
         "max_startup", "Exit with 4 if a start took longer than this.", "SECONDS", Kind.NUMBER, common=False,
-        field="more.max_startup", convert=values.decimal(0.001, 1e6), stored="max_startup",
+        field="StartOptions.max_startup", convert=values.decimal(0.001, 1e6), stored="max_startup",
     ),
     Option(
         "no_drop_caches", "Never drop the whole host's caches: evict the files one by one.", kind=Kind.FLAG,
@@ -413,89 +420,89 @@ OPTIONS = (
     # Options of single experiments.
     Option(
         "seconds", "Measured seconds of each load. [default: 60]", "N", Kind.WHOLE, common=False, from_environment=True,
-        field="experiment_options.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
+        field="LoadOptions.seconds", convert=values.count(values.MAX_SECONDS), stored="seconds",
     ),
     Option(
         "warmup", "Seconds of the load before it is measured. [default: 10]", "N", Kind.WHOLE, common=False,
-        field="experiment_options.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
+        field="LoadOptions.warmup_s", convert=values.count_or_zero(values.MAX_SECONDS), stored="warmup_s",
     ),
     Option(
         "threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False,
-        field="experiment_options.threads", convert=values.counts(values.MAX_CLIENTS),
+        field="LoadOptions.threads", convert=values.counts(values.MAX_CLIENTS),
     ),
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
-        field="experiment_options.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
+        field="LoadOptions.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
     ),
     Option(
         "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
-        field="experiment_options.load_tables", convert=values.counts(values.MAX_TABLES),
+        field="LoadOptions.load_tables", convert=values.counts(values.MAX_TABLES),
     ),
     Option(
         "charset", "Character sets of the tables to compare: latin1, utf8mb4 (collation utf8mb4_general_ci), or other "
         "collations. [default: latin1]", "NAME...", common=False,
-        field="more.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
+        field="LoadOptions.charset", convert=values.charsets, stored="charset", plain=_PLAIN,
     ),
     Option(
         "memory_ratio", "Size of the data divided by that of the buffer pool: 0.5, or 4. [default: the data fits]", "X",
         Kind.NUMBER, common=False,
-        field="experiment_options.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
+        field="LoadOptions.memory_ratio", convert=values.decimal(0.001, 1000), stored="memory_ratio",
     ),
     Option(
         "option", "A server option, and the values to measure it at: table_open_cache=400,4000; may be repeated.",
         "NAME=VALUE,...", parameter="options", several=True, common=False,
-        field="experiment_options.options", convert=lambda _, texts: tuple(map(values.parse_server_option, texts)),
+        field="ExperimentOptions.options", convert=lambda _, texts: tuple(map(values.parse_server_option, texts)),
         text=lambda options: tuple(f"{name}={','.join(found)}" for name, found in options), stored="options",
     ),
     Option(
         "question", "Only these of the experiment's questions.", "NAME...", parameter="parts", common=False,
-        field="experiment_options.parts", convert=values.words, plain=_PLAIN,
+        field="ExperimentOptions.parts", convert=values.words, plain=_PLAIN,
     ),
     Option(
         "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
         common=False,
-        field="experiment_options.seed", convert=values.count(10**9),
+        field="CrashOptions.seed", convert=values.count(10**9),
     ),
     Option(
         "only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False,
-        field="experiment_options.only", convert=values.run_count,
+        field="CrashOptions.only", convert=values.run_count,
     ),
     Option(
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
-        field="more.depth", convert=values.count(100),
+        field="CrashMatrixOptions.depth", convert=values.count(100),
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",
         kind=Kind.PATH, common=False,
-        field="experiment_options.queries", stored="queries",
+        field="QueryOptions.queries", stored="queries",
         text=lambda queries: "; ".join(f"{name}: {statement}" for name, statement in queries),
     ),
     Option(
         "dump_schemas", "Dump only so many of the schemas.", "N", Kind.WHOLE, common=False,
-        field="more.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
+        field="MetadataOptions.dump_schemas", convert=values.count(values.MAX_SCHEMAS), stored="dump_schemas",
     ),
     Option(
         "published_build", "Also create N tables in the published way, by one client, and extrapolate for all.",
         "N", Kind.WHOLE, common=False,
-        field="more.published_build", convert=values.count(values.MAX_TABLES),
+        field="MetadataOptions.published_build", convert=values.count(values.MAX_TABLES),
         stored="published_build",
     ),
     Option(
         "poll_query", "Queries of these clients, each measured alone: foreign-keys (as published), filtered (by the "
         "table, too: a published remedy), or those of --queries. [default: all of --queries in turn, or foreign-keys]",
         "NAME...", common=False,
-        field="more.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
+        field="InterferenceOptions.poll_query", convert=values.words, stored="poll_query", plain=_PLAIN,
     ),
     Option(
         "pollers", "Clients that query information_schema during the load. [default: 1]", "N", Kind.WHOLE, common=False,
-        field="experiment_options.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
+        field="InterferenceOptions.pollers", convert=values.count(values.MAX_CLIENTS), stored="pollers",
     ),
     Option(
         "every", "Such a client begins a query so many seconds after the one before. [default: 0]", "SECONDS",
         Kind.NUMBER, common=False,
-        field="experiment_options.every_s", convert=values.decimal(0, 3600), stored="every_s",
+        field="InterferenceOptions.every_s", convert=values.decimal(0, 3600), stored="every_s",
     ),
     Option(
         "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
@@ -514,8 +521,9 @@ SETTING_NAMES = tuple(option.name.upper() for option in SETTINGS)
 
 
 def options_of(own: Iterable[str]) -> tuple[Option, ...]:
-    """Returns the common options and those named in `own`, in the order of the table."""
-    return tuple(option for option in OPTIONS if option.common or option.name in tuple(own))
+    """Returns the common options and those in `own`, by name or by class, in the order of the table."""
+    names = (*own,)
+    return tuple(option for option in OPTIONS if option.common or option.name in names or option.options_class in names)
 
 
 class _WholeText(click.types.StringParamType):

@@ -45,6 +45,8 @@ from recovery.storage.sessions import REPORT_FILE, find_session, load_session
 GivenOptions = Mapping[str, Any]
 """Values of the options, by the names of click's parameters. None or empty: the option was not given."""
 _DEFAULT_MAX_RUNS = 30
+_OF_LOADS = {"seconds": "seconds", "warmup": "warmup_s"}
+"""Options of loads whose default is that of a field, and the field."""
 
 
 def make_request(scenario: str, given: GivenOptions) -> Request:
@@ -89,9 +91,7 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         **({"tables": points[-1]} if points else {}),
     }
     values, limits = field_values("", texts), Limits(**field_values("limits", texts))
-    options = ExperimentOptions(
-        **{**_reserved_cpus(limits), **field_values("experiment_options", texts), "more": field_values("more", texts)}
-    )
+    options = experiment.options(**_experiment_values(experiment, texts))
     if own_data is not None:
         schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=own_data)
     else:
@@ -139,18 +139,21 @@ def field_values(owner: str, given: GivenOptions) -> dict[str, Any]:
     return found
 
 
+def _experiment_values(experiment: Experiment, given: GivenOptions) -> dict[str, Any]:
+    """Returns the values of the given options for the fields of the experiment's own class."""
+    owners = [owner.__name__ for owner in experiment.options.__mro__]
+    return {name: value for owner in owners for name, value in field_values(owner, given).items()}
+
+
 def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float | bool | None]]:
     """Yields the options as they are stored. What only some experiments have is stored with these."""
-    of_experiment = EXPERIMENTS[request.scenario].options
+    of_experiment = options_of(EXPERIMENTS[request.scenario].options)
     for option in OPTIONS:
         owner, _, name = option.field.rpartition(".")
-        special = owner in ("experiment_options", "more")
-        if option.stored and (option.common or option.name in of_experiment or not special):
-            if owner == "more":
-                value = request.experiment_options.more.get(name)
-            else:
-                value = getattr(getattr(request, owner) if owner else request, name)
-            yield option.stored, option.to_stored(value)
+        if option.stored and option.options_class is None:
+            yield option.stored, option.to_stored(getattr(getattr(request, owner) if owner else request, name))
+        elif option.stored and option in of_experiment:
+            yield option.stored, option.to_stored(getattr(request.experiment_options, name))
     if request.schema.own is not None:
         yield "tables", request.schema.all_tables
         yield from dict.fromkeys(("schemas", "layout", "database")).items()
@@ -259,7 +262,8 @@ def usual_values(experiment: Experiment) -> dict[str, Any]:
     usual = {
         "tables": " ".join(map(str, experiment.points)) or schema.tables, "schemas": schema.databases,
         "rows": schema.rows, "runs": experiment.runs,
-        "seconds": ExperimentOptions.seconds, "warmup": ExperimentOptions.warmup_s, **experiment.defaults,
+        **{name: getattr(experiment.options, field, None) for name, field in _OF_LOADS.items()},
+        **experiment.defaults,
     }  # fmt: skip
     if scale is not None:
         usual |= {"scale": scale, **scale_sizes(experiment, scale, cpus=host_capacity(NO_LIMITS).cpus)}
@@ -437,15 +441,16 @@ def _check_runs_and_precision(given: GivenOptions) -> None:
 
 def requested_schema(experiment: Experiment, given: Mapping[str, Any], options: ExperimentOptions) -> Schema:
     """Returns the experiment's schema with the fields that the user gave."""
+    load_tables: tuple[int, ...] = getattr(options, "load_tables", ())
     fields_given = dict(given)
     if experiment.template:
         fields_given["template"] = template_dir() / experiment.template
     schema = replace(experiment.schema, **fields_given)
     if experiment.schema.rows and not schema.rows:
         raise UsageError("ROWS=0 is not valid", f"{experiment.name} uses the rows: give 1 or more")
-    if options.load_tables and max(options.load_tables) > schema.tables:
+    if load_tables and max(load_tables) > schema.tables:
         raise UsageError(
-            f"LOAD_TABLES={max(options.load_tables)} is more than TABLES={schema.tables}",
+            f"LOAD_TABLES={max(load_tables)} is more than TABLES={schema.tables}",
             "give TABLES= at least this number",
         )
     if 2 * schema.foreign_keys > schema.tables:
@@ -485,14 +490,3 @@ def _why_no_power_cut() -> str | None:
     from recovery.linux.loop_device import why_no_power_cut
 
     return why_no_power_cut()
-
-
-def _reserved_cpus(limits: Limits) -> dict[str, Any]:
-    """Returns the CPUs of a loaded server and of its clients, or nothing if the host has too few to reserve any."""
-    apart = procfs.reserved_cpus(limits.cpu_set)
-    if apart is None:
-        return {}
-    return {
-        "server_cpus": procfs.format_cpu_list(apart.server),
-        "client_cpus": procfs.format_cpu_list(apart.clients),
-    }

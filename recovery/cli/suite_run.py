@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -116,8 +117,8 @@ def _capped_options(request: Request, caps: Caps) -> list[str]:
     if caps.tables is not None and request.scenario in _MANY_TABLES:
         least = max(1, 2 * request.schema.foreign_keys)
         sizes["tables"] = request.schema.tables, max(least, caps.tables // request.schema.databases)
-    loads = request.experiment_options
-    if loads is not None and "seconds" in EXPERIMENTS[request.scenario].options:
+    loads: Any = request.experiment_options
+    if "LoadOptions" in EXPERIMENTS[request.scenario].options:
         sizes |= {"seconds": (loads.seconds, caps.seconds), "warmup": (loads.warmup_s, caps.seconds)}
     over = {name: most for name, (size, most) in sizes.items() if most is not None and size > most}
     return [word for name, most in over.items() for word in (f"--{name}", str(most))]

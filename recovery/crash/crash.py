@@ -72,6 +72,19 @@ SCHEMA = Schema(tables=20, columns=1)
 
 
 @dataclass(frozen=True)
+class CrashOptions(ExperimentOptions):
+    """The options of experiments that make random choices."""
+
+    seed: int = 1
+    only: int | None = None
+    """Number of the only run to do in each cell; None is all."""
+
+    @property
+    def first_run(self) -> int:
+        return self.only or 1
+
+
+@dataclass(frozen=True)
 class CrashParts:
     """The parts of an experiment, of which one needs a separate disk and is skipped on hosts that cannot provide it."""
 
@@ -80,7 +93,7 @@ class CrashParts:
     with_disk: str
     why_no_disk: Callable[[HostCapacity], str | None]
 
-    def selected(self, requested: ExperimentOptions, host: HostCapacity) -> tuple[str, ...]:
+    def selected(self, requested: CrashOptions, host: HostCapacity) -> tuple[str, ...]:
         """Returns the parts to run, in the order of `names`.
 
         Raises HostUnfitError if the user explicitly asked for the one that needs a disk and the host has none."""
@@ -96,7 +109,7 @@ class CrashParts:
             )
         return tuple(name for name in parts if name != self.with_disk)
 
-    def skipped_notes(self, requested: ExperimentOptions, host: HostCapacity) -> tuple[str, ...]:
+    def skipped_notes(self, requested: CrashOptions, host: HostCapacity) -> tuple[str, ...]:
         """Returns a note for the report if the part is skipped by default on this host."""
         why = None if requested.parts else self.why_no_disk(host)
         if why is None:

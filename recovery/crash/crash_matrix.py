@@ -19,6 +19,7 @@ from recovery.builds.packages import SYSBENCH
 from recovery.crash.consistency import compare_dictionary, damage_lines, failing_tables
 from recovery.crash.crash import (
     SCHEMA,
+    CrashOptions,
     CrashParts,
     background_writer,
     create_journal_writer,
@@ -36,7 +37,6 @@ from recovery.experiments.experiment import (
     STANDARD,
     TIMED_LOG,
     Experiment,
-    ExperimentOptions,
     HostCapacity,
     judge_recovery,
     option_combinations,
@@ -288,12 +288,20 @@ PARTS = CrashParts(
 )
 
 
-def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+@dataclass(frozen=True)
+class CrashMatrixOptions(CrashOptions):
+    """The options of random kills."""
+
+    depth: int = 3
+    """Kills of a recovery before it may finish."""
+
+
+def variant_specs(requested: CrashMatrixOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     return tuple(
         VariantSpec(
             name="-".join((moment, *(f"{option.rpartition('_')[2]}-{value}" for option, value in options))),
             cache=Cache.WARM,
-            task=Crash(moment, requested.seed, requested.more.get("depth", _DEPTH)),
+            task=Crash(moment, requested.seed, requested.depth),
             axes=((QUESTION_AXIS, moment), *options),
             settings=options,
         )
@@ -311,6 +319,7 @@ CRASH_MATRIX = Experiment(
     judge_recovery,
     variant_specs,
     metric=RECOVERY_METRIC,
+    options=CrashMatrixOptions,
     # Small, so that within seconds pages are written back and the log wraps around.
     settings=lambda *_: {"innodb_buffer_pool_size": str(32 << 20), "loose_innodb_redo_log_capacity": str(16 << 20)},
     schema=SCHEMA,

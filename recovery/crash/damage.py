@@ -19,6 +19,7 @@ from recovery.builds.packages import SYSBENCH
 from recovery.crash.consistency import failing_tables, first_damage_message
 from recovery.crash.crash import (
     SCHEMA,
+    CrashOptions,
     CrashParts,
     background_writer,
     create_journal_writer,
@@ -30,7 +31,7 @@ from recovery.crash.tasks import Damage, FileFault
 from recovery.crash.writers import LOAD_DATABASE, Writer
 from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.experiments.bench import Bench
-from recovery.experiments.experiment import STANDARD, TIMED_LOG, Experiment, ExperimentOptions, HostCapacity, accept
+from recovery.experiments.experiment import STANDARD, TIMED_LOG, Experiment, HostCapacity, accept
 from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Measurement, Schema, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
@@ -198,12 +199,12 @@ PARTS = CrashParts(
 )
 
 
-def variant_specs(requested: ExperimentOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def variant_specs(requested: CrashOptions, _: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     faults = map(FileFault, PARTS.selected(requested, host))
     return tuple(spec for fault in faults for spec in _specs_for_fault(fault, requested))
 
 
-def _specs_for_fault(fault: FileFault, requested: ExperimentOptions) -> Iterator[VariantSpec]:
+def _specs_for_fault(fault: FileFault, requested: CrashOptions) -> Iterator[VariantSpec]:
     if fault is FileFault.FULL_DISK:
         yield VariantSpec(
             fault, Cache.WARM, Damage(fault, written=True, seed=requested.seed), ((QUESTION_AXIS, fault),)
@@ -222,6 +223,7 @@ DAMAGE = Experiment(
     accept,
     variant_specs,
     metric=RECOVERY_METRIC,
+    options=CrashOptions,
     # The redo log holds all changes of the load when the server is killed.
     settings=lambda *_: {"innodb_buffer_pool_size": str(64 << 20), "loose_innodb_redo_log_capacity": str(256 << 20)},
     schema=SCHEMA,

@@ -15,21 +15,18 @@ if TYPE_CHECKING:
 _PRECISION = ("precision", "max_runs")
 _ALL_STARTS = (
     "scale", "schemas", "layout", "columns", "database", "statistics", "template", "insert_template", "inserts",
-    "before_start", "first_queries", "as_published", "trace", "stacks", "floor", "fail_over", "max_startup",
+    "as_published", "trace", "stacks", "floor", "fail_over", "StartOptions",
 )  # fmt: skip
-_STARTS = (*_ALL_STARTS, "datadir", "as_is", *_PRECISION)
+_STARTS = (*_ALL_STARTS, "OwnDataOptions", *_PRECISION)
 """All but `scale`: its fit and prediction need the tool's own tables, and the same number of runs at every size, chosen
 without seeing them."""
-_LOADS = (
-    "scale", "seconds", "warmup", "threads", "workload", "load_tables", "charset", "memory_ratio", "option",
-    *_PRECISION,
-)  # fmt: skip
+_LOADS = ("scale", "option", "LoadOptions", *_PRECISION)
 _EXTRAS = ("profile", "waits")
 _METADATA = (
-    "scale", "schemas", "statistics", "question", "queries", "dump_schemas", "published_build", *_EXTRAS, *_PRECISION,
+    "scale", "schemas", "statistics", "question", "QueryOptions", "MetadataOptions", *_EXTRAS, *_PRECISION,
 )  # fmt: skip
-_POLLED = (*_LOADS, "queries", "poll_query", "pollers", "every", *_EXTRAS)
-_CRASHES = ("schemas", "question", "seed", "only")
+_POLLED = (*_LOADS, "QueryOptions", "InterferenceOptions", *_EXTRAS)
+_CRASHES = ("schemas", "question", "CrashOptions")
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,8 @@ class Entry:
     """Module, and name in it."""
     help: str
     options: tuple[str, ...]
-    """In addition to those that all measuring commands have."""
+    """Names of options that it has in addition to those of all measuring commands, and the classes whose options it
+    has."""
 
 
 EXPERIMENTS = {
@@ -76,7 +74,7 @@ EXPERIMENTS = {
     "crash-matrix": Entry(
         "recovery.crash.crash_matrix:CRASH_MATRIX",
         "Count what survives kills at random moments.",
-        ("scale", *_CRASHES, "option", "depth"),
+        ("scale", *_CRASHES, "option", "CrashMatrixOptions"),
     ),
     "damage": Entry("recovery.crash.damage:DAMAGE", "Start over a full disk and damaged files.", _CRASHES),
 }

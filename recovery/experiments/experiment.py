@@ -33,38 +33,71 @@ if TYPE_CHECKING:
 _NOT_TRIED = "it was not tried"
 
 
+OptionValues = tuple[tuple[str, tuple[str, ...]], ...]
+NamedStatements = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class ExperimentOptions:
-    """What the user asked of an experiment; where a field is None or empty, the experiment uses its default."""
+    """What the user asked of an experiment. Each experiment has a class with the options that only it has; where a
+    field is None or empty, the experiment uses its default."""
 
-    seconds: int = 60
-    """Measured time of each load, after the warm-up."""
-    warmup_s: int = 10
-    threads: tuple[int, ...] = ()
-    workloads: tuple[str, ...] = ()
-    """Names of sysbench's scripts, or paths of the user's own scripts."""
     parts: tuple[str, ...] = ()
     """The parts of the experiment to run (QUESTION=)."""
-    load_tables: tuple[int, ...] = ()
-    """Numbers of tables that the loads use."""
-    options: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Server options, each with the values to measure at."""
-    queries: tuple[tuple[str, str], ...] = ()
-    """The user's own statements, as pairs of name and statement."""
-    pollers: int = 1
-    every_s: float = 0.0
-    """Seconds from the beginning of a query of a poller to that of its next."""
-    memory_ratio: float | None = None
-    """Size of the data divided by the size of the buffer pool."""
-    seed: int = 1
-    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Values of options that no field has, by the names of the options."""
-    only: int | None = None
-    """Number of the only run to do in each cell; None is all."""
-    server_cpus: str | None = None
-    """CPUs reserved for the server, as a list such as `0-2,4-6`; None if it shares all with the clients."""
-    client_cpus: str | None = None
-    """CPUs reserved for the clients, in the same format."""
+    options: OptionValues = ()
+    """Server options, each with the values to measure at (OPTION=)."""
+
+    @property
+    def named_queries(self) -> NamedStatements:
+        """Returns the names and texts of the queries in files of the user's, who may have them from somebody else."""
+        return ()
+
+    @property
+    def first_run(self) -> int:
+        """Returns the number of the first run of each cell, on which random choices depend."""
+        return 1
+
+    def setting_of(self, server_option: str) -> str | None:  # noqa: ARG002 - for classes with such an option
+        """Returns which of these options sets the server option, in words; None if none does."""
+        return None
+
+
+@dataclass(frozen=True)
+class StartOptions(ExperimentOptions):
+    """The options of experiments that time starts."""
+
+    before_start: tuple[str, ...] = ()
+    """The words of a command to run before each timed start."""
+    first_queries: str | NamedStatements = ()
+    """Queries to time after each start; `default` for the tool's own."""
+    max_startup: float | None = None
+    """Seconds that no start may exceed."""
+
+    @property
+    def named_queries(self) -> NamedStatements:
+        return () if isinstance(self.first_queries, str) else self.first_queries
+
+
+@dataclass(frozen=True)
+class OwnDataOptions(StartOptions):
+    """The options of starts over a data directory of the user's own, too."""
+
+    datadir: Path | None = None
+    """The directory; a copy of it is measured."""
+    as_is: bool | None = None
+    """True: time the recovery that is ahead of it."""
+
+
+@dataclass(frozen=True)
+class QueryOptions(ExperimentOptions):
+    """The options of experiments that execute queries."""
+
+    queries: NamedStatements = ()
+    """The user's own."""
+
+    @property
+    def named_queries(self) -> NamedStatements:
+        return self.queries
 
 
 @dataclass(frozen=True)
@@ -81,9 +114,9 @@ class HostCapacity:
     """Returns why no separate disk that can lose its power is possible, or None if it is."""
 
 
-VariantPlanner = Callable[[ExperimentOptions, Schema, HostCapacity], tuple[VariantSpec, ...]]
+VariantPlanner = Callable[[Any, Schema, HostCapacity], tuple[VariantSpec, ...]]
+"""Takes the experiment's own options."""
 Pairs = tuple[tuple[str, str], ...]
-OptionValues = tuple[tuple[str, tuple[str, ...]], ...]
 MAX_COMBINATIONS = 10_000
 """A week, at a minute each."""
 
@@ -149,7 +182,9 @@ class Experiment:
     variant_specs: VariantPlanner
     metric: str = STARTUP_METRIC
     """Name of the main metric, a key of `model.METRICS`."""
-    settings: Callable[[ExperimentOptions, Schema, HostCapacity], Mapping[str, str]] = lambda *_: {}
+    options: type[ExperimentOptions] = ExperimentOptions
+    """Class of the options that only some experiments have."""
+    settings: Callable[[Any, Schema, HostCapacity], Mapping[str, str]] = lambda *_: {}
     """Server options for all variants; options of the user take precedence."""
     schema: Schema = field(default_factory=lambda: Schema(DEFAULT_TABLES))
     """Schema of the published scale, built unless the user asks for another; `runs` is its, too."""
@@ -169,7 +204,7 @@ class Experiment:
     sizes: Sizes = field(default_factory=dict)
     scale: str | None = None
     """The scale that is used without SCALE. None: the published one."""
-    unavailable: Callable[[ExperimentOptions, HostCapacity], tuple[str, ...]] = lambda *_: ()
+    unavailable: Callable[[Any, HostCapacity], tuple[str, ...]] = lambda *_: ()
     """Returns a note for each part that this host cannot run, with the reason."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """Descriptions of defaults by option, for the help text; only of defaults that are in no field of this class."""
@@ -188,12 +223,24 @@ def start_experiment(
     measure: Callable[[Bench, Variant], Measurement],
     judge: Callable[[Measurement], Judgement],
     *,
+    options: type[StartOptions] = OwnDataOptions,
     sizes: Sizes = _SIZES_OF_STARTS,
     points: tuple[int, ...] = (),
 ) -> Experiment:
     specs = startup_specs(caches)
     how = f"Measured with {' and '.join(f'a {cache}' for cache in caches)} cache. "
-    return Experiment(name, question, title, measure, judge, lambda *_: specs, points=points, sizes=sizes, how=how)
+    return Experiment(
+        name,
+        question,
+        title,
+        measure,
+        judge,
+        lambda *_: specs,
+        options=options,
+        points=points,
+        sizes=sizes,
+        how=how,
+    )
 
 
 def judge_recovery(measured: Measurement) -> Judgement:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 
 from recovery.errors import UsageError
-from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
+from recovery.experiments.experiment import QUICK, STANDARD, HostCapacity, QueryOptions, option_combinations
 from recovery.loads.load import LoadExperiment
-from recovery.loads.load_plan import QUICK_LOAD, TABLES, THREADS, WORKLOAD, load_variant, make_load, name_variants
+from recovery.loads.load_plan import (
+    QUICK_LOAD,
+    TABLES,
+    THREADS,
+    WORKLOAD,
+    LoadOptions,
+    load_variant,
+    make_load,
+    name_variants,
+)
 from recovery.loads.poller import FILTERED_QUERY, FOREIGN_KEY_QUERY
 from recovery.loads.tasks import Poll
 from recovery.model import Schema, VariantSpec
@@ -28,11 +38,22 @@ _SERVER = (("loose_table_open_cache_instances", "1"), ("table_definition_cache",
 """Published options. With several instances, each would have to hold the tables of the load."""
 
 
-def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+@dataclass(frozen=True)
+class InterferenceOptions(LoadOptions, QueryOptions):
+    """The options of a load with clients that query information_schema."""
+
+    poll_query: tuple[str, ...] = ()
+    """Names of the queries to measure alone."""
+    pollers: int = 1
+    every_s: float = 0.0
+    """Seconds from the beginning of a query of a poller to that of its next."""
+
+
+def plan(requested: InterferenceOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     return name_variants(_variants(requested, schema, host))
 
 
-def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+def _variants(requested: InterferenceOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     clients = requested.threads or (_THREADS,)
     limit = max_open_tables(host.open_files, connections=needed_connections(max(clients) + requested.pollers))
     used = requested.load_tables or (max(1, min(schema.tables // _LOAD_SHARE, limit // _CACHE_FACTOR)),)
@@ -52,15 +73,14 @@ def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) 
         yield load_variant(load, axes, options)
 
 
-def _polls(requested: ExperimentOptions) -> dict[str, Poll]:
+def _polls(requested: InterferenceOptions) -> dict[str, Poll]:
     """Returns what the pollers execute, by the value of the axis: all queries in turn, or each of POLL_QUERY alone."""
     known = {**QUERIES, **dict(requested.queries)}
-    chosen = requested.more.get("poll_query", ())
-    for name in chosen:
+    for name in requested.poll_query:
         if name not in known:
             raise UsageError(f"POLL_QUERY={name}: there is no such query", f"there are: {', '.join(known)}")
     statements = tuple(statement for _, statement in requested.queries) or (FOREIGN_KEY_QUERY,)
-    each: dict[str, tuple[str, ...]] = {name: (known[name],) for name in chosen} or {ON: statements}
+    each: dict[str, tuple[str, ...]] = {name: (known[name],) for name in requested.poll_query} or {ON: statements}
     off = {OFF: Poll(0, requested.every_s, next(iter(each.values())))}
     return off | {name: Poll(requested.pollers, requested.every_s, asked) for name, asked in each.items()}
 
@@ -70,6 +90,7 @@ INTERFERENCE = LoadExperiment(
     "How much throughput does a load lose while another client queries foreign keys in information_schema?",
     "A load with concurrent information_schema queries",
     plan,
+    options=InterferenceOptions,
     tables=10_000,
     rows=100,
     foreign_keys=20,

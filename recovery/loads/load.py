@@ -25,7 +25,6 @@ from recovery.experiments.experiment import (
     STANDARD,
     TIMED_LOG,
     Experiment,
-    ExperimentOptions,
     HostCapacity,
     Pairs,
     Sizes,
@@ -39,6 +38,7 @@ from recovery.loads import sysbench
 from recovery.loads.load_plan import (
     CHARSET,
     DATABASE,
+    LoadOptions,
     check_clients,
     check_memory,
     load_settings,
@@ -507,6 +507,7 @@ class LoadExperiment:
     bases: Mapping[str, str]
     defaults: Mapping[str, str]
     sizes: Sizes
+    options: type[LoadOptions] = LoadOptions
     foreign_keys: int = 0
     names: tuple[str, ...] = ()
     server_options: Pairs = ()
@@ -521,6 +522,7 @@ class LoadExperiment:
             accept,
             self._variant_specs,
             metric="qps",
+            options=self.options,
             settings=self._settings,
             schema=Schema(
                 self.tables,
@@ -540,14 +542,12 @@ class LoadExperiment:
             defaults=self.defaults,
         )
 
-    def _variant_specs(
-        self, requested: ExperimentOptions, schema: Schema, host: HostCapacity
-    ) -> tuple[VariantSpec, ...]:
+    def _variant_specs(self, requested: LoadOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
         """Returns the variants. Raises UsageError if the host has too little memory or too few file descriptors for
         the loads."""
         variants = self.plan(requested, schema, host)
-        if charsets := requested.more.get("charset"):
-            variants = with_charsets(variants, charsets)
+        if requested.charset:
+            variants = with_charsets(variants, requested.charset)
         check_memory(variants, requested, schema, host)
         check_clients(variants, host)
         if requested.memory_ratio is None:
@@ -556,6 +556,6 @@ class LoadExperiment:
             replace(variant, fixed=tuple(dict.fromkeys((*variant.fixed, *POOL_OPTIONS)))) for variant in variants
         )
 
-    def _settings(self, requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
+    def _settings(self, requested: LoadOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
         clients = max_simultaneous_clients(self.plan(requested, schema, host))
         return {**load_settings(requested, schema, host, clients=clients), **dict(self.server_options)}

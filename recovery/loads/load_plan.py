@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from recovery.errors import UsageError
@@ -19,7 +19,33 @@ from recovery.experiments.experiment import (
 from recovery.loads.sysbench import NO_PREPARED_STATEMENTS, must_send_text, resolve_script
 from recovery.loads.tasks import Load, Poll, data_bytes, rows_within
 from recovery.model import QUESTION_AXIS, Cache, Schema, VariantSpec
-from recovery.mysqld.options import POOL, max_clients, needed_connections
+from recovery.mysqld.options import POOL, POOL_OPTIONS, max_clients, needed_connections
+
+# --- The options of loads
+
+
+@dataclass(frozen=True)
+class LoadOptions(ExperimentOptions):
+    """The options of experiments that put load on a server."""
+
+    seconds: int = 60
+    """Measured time of each load, after the warm-up."""
+    warmup_s: int = 10
+    threads: tuple[int, ...] = ()
+    workloads: tuple[str, ...] = ()
+    """Names of sysbench's scripts, or paths of the user's own scripts."""
+    load_tables: tuple[int, ...] = ()
+    """Numbers of tables that the loads use."""
+    charset: tuple[str, ...] = ()
+    """Character sets or collations of the tables to compare."""
+    memory_ratio: float | None = None
+    """Size of the data divided by the size of the buffer pool."""
+
+    def setting_of(self, server_option: str) -> str | None:
+        if self.memory_ratio is None or server_option not in POOL_OPTIONS:
+            return None
+        return f"MEMORY_RATIO={self.memory_ratio:g} sets the size of the buffer pool"
+
 
 # --- Buffer pool size: the same for all servers, checked against what a load uses
 
@@ -62,7 +88,7 @@ def pool_options(size: int) -> dict[str, str]:
 
 
 def check_memory(
-    variant_specs: Iterable[VariantSpec], requested: ExperimentOptions, schema: Schema, host: HostCapacity
+    variant_specs: Iterable[VariantSpec], requested: LoadOptions, schema: Schema, host: HostCapacity
 ) -> None:
     """Raises UsageError if this host has too little memory for the data of a load, or for the requested ratio."""
     if requested.memory_ratio is not None:
@@ -140,7 +166,7 @@ DEFAULT_THREADS_TEXT = f"1 2 4 … {THREADS_PER_CPU} times the CPUs"
 
 
 def make_load(
-    requested: ExperimentOptions,
+    requested: LoadOptions,
     workload: str,
     *,
     threads: int,
@@ -225,9 +251,7 @@ def _name_part(axis: str, value: str) -> str:
     return f"{axis.rpartition('_')[2]}-{value}"
 
 
-def load_settings(
-    requested: ExperimentOptions, schema: Schema, host: HostCapacity, *, clients: int
-) -> Mapping[str, str]:
+def load_settings(requested: LoadOptions, schema: Schema, host: HostCapacity, *, clients: int) -> Mapping[str, str]:
     """Returns the server options that all compared servers share, whatever their defaults, for this many clients."""
     return {
         **pool_options(pool_bytes(schema, host, ratio=requested.memory_ratio)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from recovery.builds.packages import DUMP
 from recovery.errors import UsageError
@@ -10,8 +11,8 @@ from recovery.experiments.experiment import (
     QUICK,
     STANDARD,
     Experiment,
-    ExperimentOptions,
     HostCapacity,
+    QueryOptions,
     accept,
     selected_parts,
 )
@@ -26,7 +27,17 @@ SIZES, SIZE, ENGINES = "Q1", "Q2", "Q3"
 PLAIN_DUMP, UNLOCKED_DUMP, PUBLISHED_BUILD = "dump", "dump-skip-lock-tables", "published-build"
 
 
-def variant_specs(requested: ExperimentOptions, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
+@dataclass(frozen=True)
+class MetadataOptions(QueryOptions):
+    """The options of queries and dumps."""
+
+    dump_schemas: int | None = None
+    """Number of schemas to dump. None: all."""
+    published_build: int | None = None
+    """Number of tables to create in the published way. None: this is not measured."""
+
+
+def variant_specs(requested: MetadataOptions, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
     """Returns one variant for each query and dump; before each, the server is restarted and the cache is emptied."""
     tasks = dict(_tasks(requested, schema))
     chosen = selected_parts(requested, tuple(tasks), "metadata")
@@ -35,7 +46,7 @@ def variant_specs(requested: ExperimentOptions, schema: Schema, _: HostCapacity)
     )
 
 
-def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, Task]]:
+def _tasks(requested: MetadataOptions, schema: Schema) -> Iterator[tuple[str, Task]]:
     first = schema.database_names[0]
     sizes = "select table_schema, sum(data_length) from information_schema.tables group by table_schema"
     # The tool itself has chosen the name of the schema.
@@ -43,18 +54,18 @@ def _tasks(requested: ExperimentOptions, schema: Schema) -> Iterator[tuple[str, 
     engines = "select table_schema, engine, count(*) from information_schema.tables group by table_schema, engine"
     for name, statement in ((SIZES, sizes), (SIZE, size), (ENGINES, engines), *requested.queries):
         yield name, StatementTask(statement)
-    schemas = requested.more.get("dump_schemas", schema.databases)
+    schemas = requested.dump_schemas or schema.databases
     if schemas > schema.databases:
         raise UsageError(
             f"DUMP_SCHEMAS={schemas} is more than SCHEMAS={schema.databases}", "give SCHEMAS= at least this number"
         )
     yield PLAIN_DUMP, DumpTask(schemas)
     yield UNLOCKED_DUMP, DumpTask(schemas, (SKIP_LOCKS,))
-    if tables := requested.more.get("published_build"):
-        yield PUBLISHED_BUILD, CreateTask(tables)
+    if requested.published_build:
+        yield PUBLISHED_BUILD, CreateTask(requested.published_build)
 
 
-def settings(_: ExperimentOptions, __: Schema, host: HostCapacity) -> Mapping[str, str]:
+def settings(_: MetadataOptions, __: Schema, host: HostCapacity) -> Mapping[str, str]:
     """Returns the published settings.
 
     The two options for statistics make the server ask the storage engine for current values instead of cached ones;
@@ -76,6 +87,7 @@ METADATA = Experiment(
     accept,
     variant_specs,
     metric="elapsed_s",
+    options=MetadataOptions,
     settings=settings,
     # The queries should read statistics, not be the first to compute them.
     schema=Schema(tables=10_000, databases=100, columns=1, database="s", statistics=True),

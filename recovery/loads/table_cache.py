@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recovery.experiments.experiment import QUICK, STANDARD, ExperimentOptions, HostCapacity, option_combinations
+from recovery.experiments.experiment import QUICK, STANDARD, HostCapacity, option_combinations
 from recovery.loads.load import LoadExperiment
 from recovery.loads.load_plan import (
     DEFAULT_THREADS_TEXT,
@@ -14,6 +14,7 @@ from recovery.loads.load_plan import (
     TABLES,
     THREADS,
     WORKLOAD,
+    LoadOptions,
     default_threads,
     load_variant,
     make_load,
@@ -27,11 +28,11 @@ _OPTIONS = ((CACHE_INSTANCES, ("1", "8", "16")),)
 _MAX_TABLES = 3
 
 
-def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def plan(requested: LoadOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     return name_variants(_variants(requested, schema, host))
 
 
-def _variants(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+def _variants(requested: LoadOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     crossed = product(
         requested.workloads or _WORKLOADS,
         option_combinations(requested, _OPTIONS),

@@ -13,7 +13,6 @@ from recovery.errors import UsageError
 from recovery.experiments.experiment import (
     QUICK,
     STANDARD,
-    ExperimentOptions,
     HostCapacity,
     OptionValues,
     Pairs,
@@ -31,6 +30,7 @@ from recovery.loads.load_plan import (
     THREADS,
     UNIFORM,
     WORKLOAD,
+    LoadOptions,
     default_threads,
     load_variant,
     make_load,
@@ -150,14 +150,14 @@ PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
 LARGER_PARTS = tuple(dict.fromkeys(part.name for part in PARTS if part.larger))
 
 
-def plan(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
+def plan(requested: LoadOptions, schema: Schema, host: HostCapacity) -> tuple[VariantSpec, ...]:
     parts = selected_parts(requested, PART_NAMES, "write-scaling")
     return name_variants(
         variant for part in PARTS if part.name in parts for variant in _variants(part, requested, schema, host)
     )
 
 
-def _variants(part: Part, requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
+def _variants(part: Part, requested: LoadOptions, schema: Schema, host: HostCapacity) -> Iterator[VariantSpec]:
     given = (*part.fixed, *(_smaller_pool(requested, schema, host) if part.larger else ()))
     fixed = (*(name for name, _ in part.fixed), *(POOL_OPTIONS if part.larger else ()))
     crossed = product(
@@ -178,7 +178,7 @@ def _variants(part: Part, requested: ExperimentOptions, schema: Schema, host: Ho
         yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, figure=part.figure)
 
 
-def _smaller_pool(requested: ExperimentOptions, schema: Schema, host: HostCapacity) -> Pairs:
+def _smaller_pool(requested: LoadOptions, schema: Schema, host: HostCapacity) -> Pairs:
     """Returns the options of a buffer pool smaller than the data that differ from the usual ones.
 
     The size is always among them, so that the reader sees it. Raises UsageError for a MEMORY_RATIO of 1 or less."""
@@ -192,13 +192,13 @@ def _smaller_pool(requested: ExperimentOptions, schema: Schema, host: HostCapaci
     return tuple((name, value) for name, value in smaller.items() if name == POOL or value != usual[name])
 
 
-def _workloads(part: Part, requested: ExperimentOptions) -> tuple[str, ...]:
+def _workloads(part: Part, requested: LoadOptions) -> tuple[str, ...]:
     if not requested.workloads:
         return part.workloads
     return tuple(name for name in requested.workloads if part.writes in (None, name not in _READERS))
 
 
-def _threads(part: Part, requested: ExperimentOptions, host: HostCapacity) -> tuple[int, ...]:
+def _threads(part: Part, requested: LoadOptions, host: HostCapacity) -> tuple[int, ...]:
     every = requested.threads or default_threads(host)
     ends = tuple(dict.fromkeys((1, max(every))))
     return {"all": every, "most": (max(every),), "one": (1,), "ends": ends}[part.clients]

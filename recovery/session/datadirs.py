@@ -11,6 +11,7 @@ from pathlib import Path
 from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench, Conditions
+from recovery.experiments.experiment import StartOptions
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.cleanup import kill_servers_in
 from recovery.linux.page_cache import CacheDropper, flush_caches
@@ -133,12 +134,13 @@ class DatadirPool:
             self._open.clear()
 
     def _conditions(self, planned: PlannedDatadir) -> Conditions:
-        requested = self.request
+        requested, options = self.request, self.request.experiment_options
+        starts = options if isinstance(options, StartOptions) else StartOptions()
         return Conditions(
             insert_statements(planned.schema, count=requested.inserts, template=requested.insert_template),
             as_published=requested.as_published,
-            before_start=requested.experiment_options.more.get("before_start", ()),
-            first_queries=requested.experiment_options.more.get("first_queries", ()),
+            before_start=starts.before_start,
+            first_queries=starts.first_queries,
             foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,

@@ -33,7 +33,6 @@ from recovery.mysqld.launcher import open_files_limit
 from recovery.mysqld.options import (
     DEFAULT_CONNECTIONS,
     ENCRYPTED_REDO,
-    POOL_OPTIONS,
     REDO_CAPACITY,
     REDO_FILE_OPTIONS,
     adapt_redo_capacity,
@@ -91,7 +90,7 @@ def check_own_data(request: Request) -> None:
             raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
     if any(one.layout or one.schemas for one in request.named_settings):
         raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
-    for name, statement in request.named_queries:
+    for name, statement in request.experiment_options.named_queries:
         check_reads_only(name, statement)
 
 
@@ -326,12 +325,9 @@ def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -
     """Raises OptionConflictError if the experiment sets the option itself.
 
     With `varied`, the hint also leaves out the questions that vary the option: they clash with it as well."""
-    name, options = base_name(given.name), request.experiment_options
-    if options.memory_ratio is not None and name in POOL_OPTIONS:
-        raise OptionConflictError(
-            f"{given.text}: MEMORY_RATIO={options.memory_ratio:g} sets the size of the buffer pool",
-            "leave out one of the two",
-        )
+    name = base_name(given.name)
+    if (why := request.experiment_options.setting_of(name)) is not None:
+        raise OptionConflictError(f"{given.text}: {why}", "leave out one of the two")
     found = [one for one in request.variant_specs if name in one.fixed]
     if found:
         too = [one for one in request.variant_specs if varied and name in _axis_names(one)]
@@ -471,7 +467,7 @@ def _check_foreign_statements(request: Request, versions: Sequence[Version]) -> 
     for version in versions:
         is_checked = has_own_template(request.schema) and not can(version, "directory_needs_right")
         script = script_statements(request.schema) if is_checked else ()
-        for statement in chain(script, (statement for _, statement in request.named_queries)):
+        for statement in chain(script, (statement for _, statement in request.experiment_options.named_queries)):
             check_access(statement, version)
 
 

@@ -122,7 +122,7 @@ def plan_session(
         repeats=request.repeats,
         alternating=alternating,
         extras=request.extras,
-        first=request.experiment_options.only or 1,
+        first=request.experiment_options.first_run,
     )
     return replace(
         plan,

@@ -133,15 +133,9 @@ class Request:
         return None if self.baseline is None else versions[self.server_names.index(self.baseline)]
 
     @property
-    def named_queries(self) -> tuple[tuple[str, str], ...]:
-        """Returns the names and texts of the queries in files of the user's, who may have them from somebody else."""
-        first = self.experiment_options.more.get("first_queries", ())
-        return (*self.experiment_options.queries, *(() if isinstance(first, str) else first))
-
-    @property
     def has_foreign_statements(self) -> bool:
         """Returns whether statements come from files of the user's, who may have them from somebody else."""
-        return bool(has_own_template(self.schema) or self.insert_template or self.named_queries)
+        return bool(has_own_template(self.schema) or self.insert_template or self.experiment_options.named_queries)
 
     @property
     def most_tables(self) -> int:

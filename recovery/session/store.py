@@ -39,6 +39,7 @@ from recovery.linux.files import (
     write_atomically,
 )
 from recovery.linux.privileges import EVERY_STEP, RootStep
+from recovery.linux.procfs import format_cpu_list, reserved_cpus
 from recovery.model import (
     RECOVERY_METRIC,
     SETTINGS_AXIS,
@@ -359,11 +360,14 @@ def session_from_request(
 
 
 def _reserved_cpus(request: Request, plan: Plan) -> dict[str, str | None]:
-    """Returns the CPUs reserved for the server and for the clients. Only those of a load get CPUs of their own."""
-    if not any(one.variant.task and one.variant.task.has_clients for one in plan.trials):
+    """Returns the CPUs reserved for the server and for the clients, or None if the host has too few to reserve any.
+    Only those of a load get CPUs of their own."""
+    if not any(trial.variant.task and trial.variant.task.has_clients for trial in plan.trials):
         return {}
-    options = request.experiment_options
-    return {"server_cpus": options.server_cpus, "client_cpus": options.client_cpus}
+    apart = reserved_cpus(request.limits.cpu_set)
+    if apart is None:
+        return {"server_cpus": None, "client_cpus": None}
+    return {"server_cpus": format_cpu_list(apart.server), "client_cpus": format_cpu_list(apart.clients)}
 
 
 def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
