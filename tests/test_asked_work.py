@@ -57,17 +57,17 @@ def test_crash_recovery_and_metadata_can_have_the_same_tables() -> None:
     of_metadata = asked("metadata", tables="50", schemas="4")
     same = {"tables": "50", "schemas": "4", "columns": "1", "database": "s", "statistics": "on"}
     recovery = asked("cold-recovery", **same)
-    assert recovery.schema == of_metadata.schema
+    assert recovery.sizes.schema == of_metadata.sizes.schema
     assert dict(recovery.stored_settings)["statistics"] is True
     assert "--statistics on" in recovery.command
-    assert not asked("metadata", statistics="off").schema.statistics
+    assert not asked("metadata", statistics="off").sizes.schema.statistics
     assert "--statistics" not in asked("cold-recovery").command
 
 
 def test_character_sets_are_an_axis_with_a_data_directory_each() -> None:
     request = asked("table-cache", charset="latin1 utf8mb4", threads="1", workload="read-only")
     specs = datadir_specs([parse_version("8.0.31")], request.all_variants)
-    assert [one.schema(request.schema).charset for one in specs] == ["latin1", "utf8mb4"]
+    assert [one.schema(request.sizes.schema).charset for one in specs] == ["latin1", "utf8mb4"]
     assert {dict(one.axes)["charset"] for one in request.all_variants} == {"latin1", "utf8mb4"}
     assert "charset" not in dict(asked("table-cache").all_variants[0].axes)
 
@@ -83,12 +83,12 @@ def test_the_table_cache_is_planned_for_the_files_that_servers_may_open() -> Non
 
 def test_the_published_scale_has_the_published_sizes() -> None:
     request = asked("metadata")
-    assert (request.schema.tables, request.schema.databases, request.runs) == (10_000, 100, 3)
-    assert request.schema.database_names[0] == "s_1"
-    assert request.inserts == 0
+    assert (request.sizes.schema.tables, request.sizes.schema.databases, request.sizes.runs) == (10_000, 100, 3)
+    assert request.sizes.schema.database_names[0] == "s_1"
+    assert request.sizes.inserts == 0
     assert dict(request.settings_of_experiment)["loose_information_schema_stats_expiry"] == "0"
     request = asked("interference")
-    assert (request.schema.tables, request.schema.foreign_keys) == (10_000, 20)
+    assert (request.sizes.schema.tables, request.sizes.schema.foreign_keys) == (10_000, 20)
     assert (work_of(request).seconds, work_of(request).warmup_s) == (60, 10)
     assert {dict(one.axes)["tables"] for one in request.variant_specs} == {"1000"}
     assert dict(request.settings_of_experiment)["loose_table_open_cache_instances"] == "1"
@@ -103,7 +103,12 @@ def test_given_options_take_precedence_over_the_scale() -> None:
     request = asked("table-cache", scale="quick", seconds="7", threads="2", workload="point-select")
     work = work_of(request)
     assert (work.seconds, work.warmup_s, work.threads, work.workloads) == (7, 2, (2,), ("point-select",))
-    assert (request.schema.tables, request.schema.rows, request.runs, work.load_tables) == (8, 10_000, 1, (1,))
+    assert (request.sizes.schema.tables, request.sizes.schema.rows, request.sizes.runs, work.load_tables) == (
+        8,
+        10_000,
+        1,
+        (1,),
+    )
 
 
 def test_a_stored_command_of_an_older_version_keeps_its_sizes() -> None:
@@ -139,7 +144,7 @@ def test_given_options_are_used() -> None:
     work = work_of(request)
     assert (work.seconds, work.warmup_s, work.threads, work.load_tables) == (5, 0, (1, 4), (2,))
     assert work.options == (("table_open_cache", ("400", "4000")), ("innodb_thread_concurrency", ("8",)))
-    assert (request.schema.rows, work.memory_ratio) == (77, 0.5)
+    assert (request.sizes.schema.rows, work.memory_ratio) == (77, 0.5)
     assert "--option table_open_cache=400,4000 --option innodb-thread-concurrency=8" in request.command
     assert "--threads '4 1,4'" in request.command
     assert "--template" not in request.command
@@ -153,18 +158,18 @@ def test_settings_of_the_user_take_precedence() -> None:
 
 def test_limits_scale_the_experiment() -> None:
     small = asked("write-scaling", memory=str(512 << 20), cpus="1", rows="20000")
-    assert small.limits != NO_LIMITS
+    assert small.servers.limits != NO_LIMITS
     assert int(dict(small.settings_of_experiment)["innodb_buffer_pool_size"]) <= 256 << 20
     assert max(int(dict(work.axes)["threads"]) for work in small.variant_specs) == 4
 
 
 @pytest.mark.parametrize("scenario", WORK)
 def test_stacks_and_waits_have_separate_runs(scenario: str) -> None:
-    assert asked(scenario).extras == ()
+    assert asked(scenario).method.extras == ()
     both = asked(scenario, profile=True, waits=True)
-    assert both.extras == (ExtraRun.STACKS, ExtraRun.WAITS)
+    assert both.method.extras == (ExtraRun.STACKS, ExtraRun.WAITS)
     assert both.command.endswith("--profile --waits")
-    assert asked(scenario, waits=True).extras == (ExtraRun.WAITS,)
+    assert asked(scenario, waits=True).method.extras == (ExtraRun.WAITS,)
 
 
 def test_only_repeats_one_run_of_each_cell() -> None:
@@ -245,7 +250,7 @@ def test_a_question_that_no_version_supports_is_refused(parts: str, who: str) ->
 
 def test_a_version_known_only_later_is_refused_before_anything_is_built() -> None:
     request = asked("write-scaling", image="mine", parts="redo-spinning")
-    assert request.versions == ()
+    assert request.servers.versions == ()
     build = Build(parse_version("5.7.22"), Path("mysqld"), Path(), "f", "own")
     with pytest.raises(UsageError, match=r"5\.7\.22 does not support redo-spinning"):
         plan_session(request, [build.version], builds=[build])
@@ -356,8 +361,9 @@ def test_the_help_shows_the_defaults_of_an_experiment(name: str) -> None:
     request, text = asked(name, scale=None), help_of(name)
     work = work_of(request)
     usual = {
-        "tables": request.schema.tables, "schemas": request.schema.databases, "rows": request.schema.rows,
-        "runs": request.runs, "scale": "standard",
+        "tables": request.sizes.schema.tables, "schemas": request.sizes.schema.databases,
+        "rows": request.sizes.schema.rows,
+        "runs": request.sizes.runs, "scale": "standard",
     }  # fmt: skip
     fields = {"seconds": "seconds", "warmup": "warmup_s", "pollers": "pollers", "every": "every_s"}
     usual |= {option: f"{getattr(work, field):g}" for option, field in fields.items() if option in text}

@@ -710,9 +710,9 @@ def test_a_dry_run_refuses_two_names_of_one_server(has_engine: bool, monkeypatch
     monkeypatch.setattr(docker_engine, "endpoint", lambda: None)
     monkeypatch.setattr(docker_engine, "connect", connect)
     wanted = request()
-    wanted.versions = ("5.7.22", "8.0.31")  # type: ignore[misc]
+    wanted.servers.versions = ("5.7.22", "8.0.31")  # type: ignore[misc]
     assert len(session_engine.locate_servers(wanted, print)) == 2
-    wanted.versions = ("8.0.31", "8.0")  # type: ignore[misc]
+    wanted.servers.versions = ("8.0.31", "8.0")  # type: ignore[misc]
     with pytest.raises(UsageError, match=r"two of the names in VERSION= mean one server: 8\.0\.31 and 8\.0$"):
         session_engine.locate_servers(wanted, print)
 

@@ -95,7 +95,7 @@ def test_options_that_name_schemas_are_not_stored(tmp_path: Path) -> None:
 def test_a_setting_of_the_command_line_takes_precedence(tmp_path: Path) -> None:
     file = written(tmp_path, {"my.cnf": FILE})
     request = asked("metadata", defaults_file=file, settings=("innodb_io_capacity=4000",))
-    settings = dict(request.server_options)
+    settings = dict(request.servers.options)
     assert (settings["innodb_io_capacity"], settings["table_open_cache"]) == ("4000", "400")
     assert "--set table_open_cache=400" in request.command
     assert "my.cnf --" not in request.command, "the command repeats the session without the file"
@@ -137,7 +137,7 @@ def test_the_last_spelling_of_an_option_counts(tmp_path: Path) -> None:
 def test_the_files_of_debian_are_found(tmp_path: Path) -> None:
     request = asked("interference", defaults_file=written(tmp_path, DEBIAN))
     settings = {"key_buffer_size": "16M", "myisam_recover_options": "BACKUP", "max_binlog_size": "100M"}
-    assert dict(request.server_options) == settings
+    assert dict(request.servers.options) == settings
     assert request.unavailable[-2:] == (
         "Used of my.cnf with 4 included files: 3 options.", "Not used of my.cnf: user, bind_address, log_error.",
     )  # fmt: skip
@@ -145,7 +145,7 @@ def test_the_files_of_debian_are_found(tmp_path: Path) -> None:
 
 def test_the_files_of_debian_for_mariadb_are_found(tmp_path: Path) -> None:
     request = asked("interference", defaults_file=written(tmp_path, DEBIAN_MARIADB), versions=("mariadb-10.11.5",))
-    assert dict(request.server_options) == {"expire_logs_days": "10", "character_set_server": "utf8mb4"}
+    assert dict(request.servers.options) == {"expire_logs_days": "10", "character_set_server": "utf8mb4"}
 
 
 def test_a_folder_is_read_in_the_order_of_bytes_where_it_is_included(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_groups_count_for_their_servers_only(server: str, back_log: str, others:
 @pytest.mark.parametrize("versions", [("8.0.31",), ("8.0",), ("8.0.31 8.0.15",)])
 def test_the_version_of_the_session_decides(versions: tuple[str, ...], tmp_path: Path) -> None:
     file = written(tmp_path, {"my.cnf": GROUPS})
-    assert dict(asked("interference", defaults_file=file, versions=versions).server_options)["back_log"] == "80"
+    assert dict(asked("interference", defaults_file=file, versions=versions).servers.options)["back_log"] == "80"
 
 
 def test_a_group_that_only_some_versions_read_is_refused(tmp_path: Path) -> None:

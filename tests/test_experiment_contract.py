@@ -67,11 +67,11 @@ def test_a_stored_command_asks_for_the_same_session(kept: str, kept_sessions: Pa
     stored = json.loads((kept_sessions / kept / "report.json").read_text())
     request = parsed(stored["command"])
     assert parsed(request.command) == request
-    settings, schema = stored["settings"], request.schema
+    settings, schema = stored["settings"], request.sizes.schema
     assert (schema.tables, schema.databases, schema.rows) == tuple(
         settings[one] for one in ("tables", "schemas", "rows")
     )
-    assert request.runs == settings["runs"]
+    assert request.sizes.runs == settings["runs"]
     if kept in OTHER_DEFAULTS:
         return
     # What was planned as a warm start and proved to be none is named after what it was.

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from at_work import write_scaling
+from request_parts import changed_request, new_request
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
@@ -34,7 +35,6 @@ from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, trial_s
 from recovery.session.option_checks import check_table_open_cache
 from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs, make_plan
 from recovery.session.prepare import plan_ahead, plan_session
-from recovery.session.request import Request
 from recovery.storage.sessions import load_session
 
 LIMIT = 20_000
@@ -338,8 +338,8 @@ def messages_about_caches(folder: Path, *values: str, versions: tuple[str, ...] 
     """What is printed before interference is measured with these values of table_open_cache."""
     found = interference(options=(("table_open_cache", values),))
     own = (("max_connections", "1000"),)
-    request = Request("interference", found, versions, Schema(100), 1, folder, folder, server_options=own)
-    request = replace(request, open_files=LIMIT)
+    request = new_request("interference", found, versions, Schema(100), 1, folder, folder, options=own)
+    request = changed_request(request, open_files=LIMIT)
     printed: list[str] = []
     check_table_open_cache(request, say=printed.append)
     return printed
@@ -419,7 +419,7 @@ def test_more_clients_than_files_suffice_for_are_refused_with_what_fits() -> Non
 
 ASKED = Schema(1000)
 BOTH = startup_specs((Cache.COLD, Cache.WARM))
-REQUEST = Request("crash-recovery", BOTH, ("5.7.22",), ASKED, 2, Path("/data"), Path("/results"))
+REQUEST = new_request("crash-recovery", BOTH, ("5.7.22",), ASKED, 2, Path("/data"), Path("/results"))
 
 
 def test_a_directory_that_grows_is_counted_once() -> None:
@@ -439,7 +439,7 @@ SESSIONS = (
 
 
 def planned(*points: int) -> Plan:
-    return plan_session(replace(REQUEST, points=points), [VERSION])
+    return plan_session(changed_request(REQUEST, points=points), [VERSION])
 
 
 def test_the_estimate_has_every_trial_and_every_build_that_is_not_there() -> None:
@@ -512,6 +512,8 @@ def test_the_estimate_uses_the_pool_of_the_session(tmp_path: Path) -> None:
     seconds = []
     for pool in (4 << 30, 1 << 30):
         own = ((POOL, str(pool)),)
-        request = Request("table-cache", found, ("5.7.22",), schema, 1, tmp_path, tmp_path, settings_of_experiment=own)
+        request = new_request(
+            "table-cache", found, ("5.7.22",), schema, 1, tmp_path, tmp_path, settings_of_experiment=own
+        )
         seconds.append(next(iter(plan_session(request, [VERSION]).trial_s.values())))
     assert seconds[0] > seconds[1] + 5

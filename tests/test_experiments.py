@@ -68,30 +68,31 @@ def test_the_quick_scale_takes_less_than_ten_minutes_on_two_cpus(quick: SuiteReq
     requests = session_requests(quick)
     assert sum(plan_ahead(request).seconds for request in requests) < 600
     *_, table_cache, write_scaling = requests
-    assert table_cache.schema == write_scaling.schema, "both are measured over one data directory"
+    assert table_cache.sizes.schema == write_scaling.sizes.schema, "both are measured over one data directory"
 
 
 @pytest.mark.usefixtures("two_cpus")
 def test_the_published_scale_has_the_published_sizes(quick: SuiteRequest) -> None:
     crash, metadata, interference, *_ = session_requests(replace(quick, scale="published"))
-    assert (crash.schema.total_tables, crash.runs) == (200_000, 5)
-    assert (metadata.schema.databases, metadata.schema.total_tables) == (100, 1_000_000)
-    assert (interference.schema.total_tables, interference.runs) == (10_000, 3)
+    assert (crash.sizes.schema.total_tables, crash.sizes.runs) == (200_000, 5)
+    assert (metadata.sizes.schema.databases, metadata.sizes.schema.total_tables) == (100, 1_000_000)
+    assert (interference.sizes.schema.total_tables, interference.sizes.runs) == (10_000, 3)
 
 
 @every_scale
 def test_caps_of_the_user_hold_and_larger_scales_have_runs_for_an_interval(scale: str, quick: SuiteRequest) -> None:
     assert all(
-        request.repeats >= (1 if scale == QUICK else 3) for request in session_requests(replace(quick, scale=scale))
+        request.sizes.repeats >= (1 if scale == QUICK else 3)
+        for request in session_requests(replace(quick, scale=scale))
     )
     capped = replace(quick, scale=scale, caps=Caps(tables=400, seconds=4, runs=2))
     for request in session_requests(capped):
-        assert request.repeats <= 2
+        assert request.sizes.repeats <= 2
         if "--seconds" in request.command:
             load: Any = request.experiment_options
             assert max(load.seconds, load.warmup_s) <= 4
         if request.scenario in ("crash-recovery", "metadata", "interference"):
-            assert request.schema.total_tables <= 400
+            assert request.sizes.schema.total_tables <= 400
 
 
 def test_clients_follow_the_cpus_up_to_what_was_published(quick: SuiteRequest) -> None:
@@ -242,7 +243,7 @@ class FakeSessions:
     def measure(self, request: Request, shown: Shown, unfinished: Unfinished | None) -> Ended:
         name = request.scenario
         self.shown.append(shown)
-        assert request.results == self.results
+        assert request.output.results == self.results
         self.begun.append(name)
         self.count += 1
         session = replace(interference(caches=("400",)), command=request.command)

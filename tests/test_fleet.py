@@ -37,7 +37,7 @@ def test_a_plan_has_hosts_with_facts_and_sessions(tmp_path: Path) -> None:
     assert (first.user, first.address, first.become, first.recovery_dir) == ("root", "a.example", True, "/mnt/ebs")
     assert first.facts == {"volume": "io2", "price_per_hour": 0.19}
     assert (second.user, second.address, second.facts) == (None, "b", {})
-    assert plan.sessions[0].request.schema.tables == 1000
+    assert plan.sessions[0].request.sizes.schema.tables == 1000
     assert (plan.poll_s, plan.keep) == (300, False)
 
 
@@ -137,7 +137,7 @@ def test_a_data_directory_of_the_hosts_is_not_looked_for_here(
     plan = write(tmp_path, f'sessions = ["{line} --version 5.7.22"]\n' + HOST)
     assert run(["fleet", "run", str(plan), "--dry-run"]) == 0
     assert "--as-is --version 5.7.22: time and disk depend on the host's" in capsys.readouterr().out
-    assert read_plan(plan).sessions[0].request.versions == ("5.7.22",)
+    assert read_plan(plan).sessions[0].request.servers.versions == ("5.7.22",)
 
 
 def test_a_dry_run_shows_time_and_disk_for_each_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,7 @@ def test_other_options_are_accepted(scenario: str, given: dict[str, Any]) -> Non
         for axis, value in one.axes:
             if "innodb" in axis and value != "16k":  # an option of the server
                 assert given_to_it[axis] == value
-    for pair in request.server_options:
+    for pair in request.servers.options:
         assert all(pair[0] not in dict(one.settings) for one in request.all_variants)
 
 
@@ -130,7 +130,7 @@ def test_the_size_of_redo_log_files_is_not_varied_where_a_server_ignores_it(name
         assert "vary innodb_redo_log_capacity instead" in error.hint
     assert asked(scenario, **given, versions=("5.7.22", "8.0.15", "mariadb-10.11.5")).variant_specs
     # Without a capacity 8.0.31 makes its log as large as they say.
-    assert asked("crash-recovery", **STARTS, versions=BOTH, variants=(f"a:{name}=4", "b:")).named_settings
+    assert asked("crash-recovery", **STARTS, versions=BOTH, variants=(f"a:{name}=4", "b:")).servers.named_settings
     capacity = {"versions": BOTH, "variants": (f"a:{name}=4", "b:"), "settings": ("innodb_redo_log_capacity=1G",)}
     assert "has no effect on 8.0.31" in refused("crash-recovery", **STARTS, **capacity).message
     assert asked(scenario, parts="one-user", settings=(f"{name}=4",), versions=BOTH).variant_specs

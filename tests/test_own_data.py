@@ -325,7 +325,7 @@ def test_its_first_queries_only_read(datadir: Path, tmp_path: Path) -> None:
 
 def test_a_way_with_dots_leads_to_the_same_directory(datadir: Path) -> None:
     words = ["--datadir", str(datadir / "../user/mysql/..")]
-    own = request_from_arguments("cold-recovery", words).schema.own
+    own = request_from_arguments("cold-recovery", words).sizes.schema.own
     assert own is not None
     assert (own.path, own.digest) == (datadir, looked_at(datadir).digest)
 
@@ -560,4 +560,4 @@ def test_the_options_of_the_servers_own_file_are_accepted(tmp_path: Path, monkey
     file = tmp_path / "my.cnf"
     file.write_text("[mysqld]\ninnodb_log_file_size=256M\n")
     words = ["--datadir", "/snap", "--as-is", "--defaults-file", str(file)]
-    assert dict(request_from_arguments("crash-recovery", words).server_options) == {"innodb_log_file_size": "256M"}
+    assert dict(request_from_arguments("crash-recovery", words).servers.options) == {"innodb_log_file_size": "256M"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from request_parts import new_request
 
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.storage import DiskSpace
@@ -26,7 +27,6 @@ from recovery.model import (
 from recovery.mysqld.table_size import estimate_space
 from recovery.session.plan import UNNAMED, DatadirSpec, Plan, PlannedDatadir, build_variants, datadir_specs, make_plan
 from recovery.session.prepare import check_space, plan_session
-from recovery.session.request import Request
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))
@@ -206,7 +206,7 @@ def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path
     template = tmp_path / "own.sql.j2"
     template.write_text(f"create schema s;{{% for n in range(tables) %}}{table}{{% endfor %}}")
     build = Build(NEW, Path("mysqld"), Path("/"), fingerprint="0", source="none")
-    request = Request(
+    request = new_request(
         "cold-recovery",
         startup_specs((Cache.COLD,)),
         (str(NEW),),
@@ -214,7 +214,7 @@ def test_the_required_space_follows_from_the_page_size_and_the_template(tmp_path
         1,
         tmp_path,
         tmp_path,
-        server_options=(("innodb_page_size", "4096"),),
+        options=(("innodb_page_size", "4096"),),
         named_settings=(UNNAMED, NamedSettings("larger", (("innodb_page_size", "8k"),))),
     )
     small, large = plan_session(request, [NEW], builds=[build]).datadirs

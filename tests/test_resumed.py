@@ -13,6 +13,7 @@ from unittest.mock import Mock
 
 import click
 import pytest
+from request_parts import new_request
 from test_runner import GOOD, VERSION, session_of
 
 from recovery.cli import measure
@@ -39,7 +40,6 @@ from recovery.session.plan import (
     stored_trials,
 )
 from recovery.session.prepare import plan_session
-from recovery.session.request import Request
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, open_resumed, sweep_results
 from recovery.session.store import SessionStore
 from recovery.storage.sessions import LOCK_FILE, REPORT_FILE, load_session
@@ -326,7 +326,9 @@ def test_a_plan_that_others_may_write_is_refused(path: str, tmp_path: Path) -> N
 
 
 def test_a_directory_of_ended_trials_is_not_missing(tmp_path: Path) -> None:
-    request = Request("cold-recovery", startup_specs((Cache.COLD,)), (str(VERSION),), Schema(9), 2, tmp_path, tmp_path)
+    request = new_request(
+        "cold-recovery", startup_specs((Cache.COLD,)), (str(VERSION),), Schema(9), 2, tmp_path, tmp_path
+    )
     plan = plan_session(request, [VERSION])
     (datadir,) = plan.datadirs
     assert replace(plan, done=frozenset({1})).needed == (datadir,)
@@ -473,7 +475,7 @@ def test_a_stored_warm_measurement_takes_nothing_from_the_newest_session(tmp_pat
     session = Session("cold-recovery", "", "", "", {}, settings, ("8.0.31",), ("cold",), 1)
     SessionStore.create(tmp_path, session).release_lock()
     request = measure.request_from_command(f"recovery warm-recovery --results {tmp_path} --data {tmp_path}", "")
-    assert (request.versions, request.server_options) == (("5.7.22",), ())
+    assert (request.servers.versions, request.servers.options) == (("5.7.22",), ())
 
 
 def test_the_command_writes_the_missing_reports_of_a_finished_session(
@@ -492,4 +494,4 @@ def test_a_stored_command_with_a_replaced_option_is_read(tmp_path: Path, old: st
     unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
     command = f"recovery cold-recovery --version 5.7.22 --tables 20 --no-root-steps={old} --data {tmp_path}"
     change_json(unfinished.folder / PLAN_FILE, command=command, folder=str(tmp_path))
-    assert request_to_resume(unfinished).refused == EVERY_STEP
+    assert request_to_resume(unfinished).method.refused == EVERY_STEP

@@ -9,6 +9,7 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
+from request_parts import changed_request, new_request
 
 from recovery.analysis.statistics import half_interval_95
 from recovery.analysis.summary import summarise
@@ -51,7 +52,6 @@ from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
 from recovery.session.plan import DatadirSpec, build_variants, make_plan
 from recovery.session.progress import ProgressReporter
-from recovery.session.request import Request
 from recovery.session.resume import ResumedSession, stored_plan
 from recovery.session.run import TrialLoop, open_store, store_artifacts
 from recovery.session.store import empty_run, run_from_measurement, session_from_request
@@ -126,7 +126,7 @@ def session_of(
     plan = make_plan([VERSION], build_variants(specs), repeats=runs, alternating=False)
     if resumed is not None:
         plan = replace(plan, done=resumed.store.session.done, built=frozenset(resumed.planned.built))
-    request = Request(name, specs, ("5.7.22",), Schema(9), runs, tmp_path / "d", tmp_path / "results")
+    request = new_request(name, specs, ("5.7.22",), Schema(9), runs, tmp_path / "d", tmp_path / "results")
     logdir = tmp_path / "logs"
     logdir.mkdir(exist_ok=True)
     for log in logdir.iterdir():
@@ -134,9 +134,9 @@ def session_of(
     bench = FakeBench(logdir)
     reporter = Mock(spec=ProgressReporter)
     settings = tuple((name, wished[name]) for name in ("precision", "max_runs") if name in wished)
-    request = replace(request, **wished, stored_settings=settings)
+    request = changed_request(request, **wished, stored_settings=settings)
     session = session_from_request(
-        request, scenario, plan, environment=collect_host_facts(request.data), engine="local"
+        request, scenario, plan, environment=collect_host_facts(request.output.data), engine="local"
     )
     if resumed is not None:
         session = resumed.session(session, stored_plan(request, plan))

@@ -12,6 +12,7 @@ import pytest
 from at_work import SMALL, interference, metadata, write_scaling
 from hypothesis import given
 from hypothesis import strategies as st
+from request_parts import new_request
 from runs import make_run, with_axis_values, with_parts
 from sessions import with_metrics
 
@@ -33,7 +34,6 @@ from recovery.model import (
 )
 from recovery.session import store as session_store
 from recovery.session.plan import make_plan
-from recovery.session.request import Request
 from recovery.session.store import session_from_request
 from recovery.storage.sessions import load_session
 
@@ -363,7 +363,7 @@ def test_cpus_of_clients_are_stored_only_if_they_are_pinned(
     work = scenario.options()
     schema = Schema(10, rows=10)
     works = scenario.variant_specs(work, schema, HostCapacity(12, 8 << 30))
-    request = Request(name, works, ("5.7.22",), schema, 1, tmp_path, tmp_path, experiment_options=work)
+    request = new_request(name, works, ("5.7.22",), schema, 1, tmp_path, tmp_path, experiment_options=work)
     plan = make_plan([parse_version("5.7.22")], request.all_variants, repeats=1, alternating=True)
     session = session_from_request(request, scenario, plan, environment={}, engine="local")
     assert session.settings.get("client_cpus") == stored

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from recovery.cli.commands import MeasuringCommand
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.measure import Shown
 from recovery.cli.options import table_option
 from recovery.cli.output import escaped_text, print_line, write_json
@@ -88,7 +88,8 @@ def run_fleet(plan: Path, output: Path, print_only: bool, dry_run: bool) -> int:
             print_line(line)
         for session in filter(is_packed, wanted.sessions):
             # Hosts fetch nothing, this machine does.
-            raise_if_missing(locate_servers(replace(session.request, offline=False), say))
+            servers = replace(session.request.servers, offline=False)
+            raise_if_missing(locate_servers(replace(session.request, servers=servers), say))
         return 0
     folder = output.absolute()
     (folder / ANSIBLE_FOLDER).mkdir(parents=True, exist_ok=True)

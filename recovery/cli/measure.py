@@ -72,7 +72,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         raise UsageError("--dry-run and --json cannot be combined: nothing is measured", "leave one of them out")
     if dry_run:
         _make_display(request, quiet=shown.quiet).say(f"$ {request.command}", FAINT)
-        with refuse_steps(request.refused):
+        with refuse_steps(request.method.refused):
             print_plan(request, ReportConsole())
         return 0
     return exit_code(request, run_and_show(request, shown).result())
@@ -81,12 +81,12 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
 def exit_code(request: Request, session: Session) -> int:
     if incomplete_reason(session) is not None or any(cells_missing_precision(session)):
         return 1
-    if request.fail_over is not None and (unjudged := cells_without_interval(session)):
+    if request.output.fail_over is not None and (unjudged := cells_without_interval(session)):
         raise RecoveryError(
             f"--fail-over cannot be judged: no interval for {', '.join(unjudged)}",
             "see the report: these runs are not warm starts, or are not measured",
         )
-    if request.fail_over is not None and (slower := worse_than_baseline(session, request.fail_over)):
+    if request.output.fail_over is not None and (slower := worse_than_baseline(session, request.output.fail_over)):
         raise LimitExceededError("; ".join(slower), "the report shows where the time went")
     options = request.experiment_options
     longest_s = options.max_startup if isinstance(options, StartOptions) else None
@@ -125,7 +125,7 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     reporter = _make_display(request, quiet=shown.quiet)
     try:
         reporter.say(f"$ {request.command}", FAINT)
-        with refuse_steps(request.refused):
+        with refuse_steps(request.method.refused):
             if unfinished is None:
                 announce([request], reporter.say, yes=shown.yes)
             engine = choose_engine(request, reporter.say)
@@ -133,7 +133,7 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
                 request, engine=engine, reporter=reporter, unfinished=unfinished, wait=shown.wait
             ).folder
     except BaseException as error:
-        if reporter.progress.results == str(request.results):  # nothing is stored yet
+        if reporter.progress.results == str(request.output.results):  # nothing is stored yet
             return Ended(None, error=error)
         return _show_ended_early(Path(reporter.progress.results), error, shown, reporter.say)
     try:
@@ -172,9 +172,9 @@ def _make_display(request: Request, *, quiet: bool) -> ProgressDisplay:
     progress = Progress(
         scenario=request.scenario,
         figure=find_experiment(request.scenario).metric,
-        versions=request.versions,
+        versions=request.servers.versions,
         command=request.command,
-        results=str(request.results),
+        results=str(request.output.results),
         began_s=time.monotonic(),
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         pid=os.getpid(),
@@ -262,7 +262,8 @@ def request_to_resume(unfinished: Unfinished) -> Request:
     folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
         request = request_from_command(planned.command, unfinished.folder.name)
-    return replace(request, results=unfinished.folder.parent, command=planned.command)
+    output = replace(request.output, results=unfinished.folder.parent)
+    return replace(request, output=output, command=planned.command)
 
 
 # --- recovery resume

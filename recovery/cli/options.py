@@ -97,8 +97,8 @@ class Option:
     from_environment: bool = False
     """Whether make takes the variable also from its environment. The names of the others are too common there."""
     field: str = ""
-    """The field of the Request that has its value: `trace`, or `schema.tables`. For an option of some experiments, the
-    field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
+    """The field of the Request that has its value, such as `sizes.schema.tables`. For an option of some experiments,
+    the field of their class of options: `LoadOptions.seconds`. Empty: it is not part of the request."""
     convert: Converter | None = None
     """Turns what the user gave into the value of the field. None: they are the same."""
     text: Callable[[Any], Any] | None = None
@@ -177,7 +177,7 @@ OPTIONS = (
     Option(
         "version", "Servers: 5.7.22, 8.0, mariadb-10.11.5, lts …; several separated by spaces.", "VERSION",
         parameter="versions", several=True, from_environment=True,
-        field="versions", stored="version", lasting=True, plain=_PLAIN,
+        field="servers.versions", stored="version", lasting=True, plain=_PLAIN,
     ),
     Option(
         "scale", "All sizes of the experiment at once; options for single sizes win. [default: published]",
@@ -185,117 +185,119 @@ OPTIONS = (
     ),
     Option(
         "tables", "Tables in each schema, like 20k. [default: 200000]", "N", Kind.WHOLE, from_environment=True,
-        field="schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
+        field="sizes.schema.tables", convert=values.count(values.MAX_TABLES), stored="tables", lasting=True,
     ),
     Option(
         "schemas", "Number of schemas. [default: 1]", "N", Kind.WHOLE, common=False, from_environment=True,
-        field="schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
+        field="sizes.schema.databases", convert=values.count(values.MAX_SCHEMAS), stored="schemas", lasting=True,
     ),
     Option(
         "layout", "Layout of the tables: files, general (all in one file), partitioned or encrypted. [default: files]",
         "NAME", common=False,
-        field="schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True, plain=_PLAIN,
+        field="sizes.schema.layout", convert=_value_only(values.parse_layout), stored="layout", lasting=True,
+        plain=_PLAIN,
     ),
     Option(
         "columns", "Columns in addition to the key. [default: 0]", "N", Kind.WHOLE, common=False,
-        field="schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns", lasting=True,
+        field="sizes.schema.columns", convert=values.count_or_zero(values.MAX_COLUMNS), stored="columns", lasting=True,
     ),
     Option(
         "rows", "Rows in each table. [default: 0]", "N", Kind.WHOLE,
-        field="schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows", lasting=True,
+        field="sizes.schema.rows", convert=values.count_or_zero(values.MAX_ROWS), stored="rows", lasting=True,
     ),
     Option(
         "database", "Name of the schema. [default: discovery]", "NAME", common=False,
-        field="schema.database", convert=values.parse_identifier, stored="database", lasting=True, plain=_PLAIN,
+        field="sizes.schema.database", convert=values.parse_identifier, stored="database", lasting=True, plain=_PLAIN,
     ),
     Option(
         "statistics", "Store persistent statistics of each table as it is built: on or off. [default: off]",
         values=("on", "off"), common=False,
-        field="schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
+        field="sizes.schema.statistics", convert=_value_only(values.parse_switch), text=values.switch_text,
         stored="statistics", lasting=True,
     ),
     Option(
         "runs", "Runs of every variant. [default: 5]", "N", Kind.WHOLE, from_environment=True,
-        field="runs", convert=values.run_count, stored="runs",
+        field="sizes.runs", convert=values.run_count, stored="runs",
     ),
     Option(
         "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
         common=False,
-        field="precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
+        field="sizes.precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
     ),
     Option(
         "max_runs", "With --precision, at most so many runs. [default: 30]", "N", Kind.WHOLE, common=False,
-        field="max_runs", convert=values.run_count, stored="max_runs",
+        field="sizes.max_runs", convert=values.run_count, stored="max_runs",
     ),
     Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
         from_environment=True,
-        field="data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
+        field="output.data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,
     ),
     Option(
         "results", "Where sessions are stored.", kind=Kind.PATH, default=DEFAULT_RESULTS, from_environment=True,
-        field="results", convert=_value_only(values.absolute_path), plain=_ANY,
+        field="output.results", convert=_value_only(values.absolute_path), plain=_ANY,
     ),
     Option(
         "mysqld", "Your own server: an executable, an unpacked tarball's folder, or a tarball's path or URL; repeated "
         "to compare several, such as base=PATH.", "[NAME=]PATH", Kind.OWN_SERVER, several=True, from_environment=True,
-        field="mysqld", convert=_value_only(values.parse_own_servers), stored="mysqld", lasting=True,
+        field="servers.mysqld", convert=_value_only(values.parse_own_servers), stored="mysqld", lasting=True,
     ),
     Option(
         "archive", "A mirror of the vendor's archive.", "URL", from_environment=True,
-        field="archive", stored="archive", lasting=True,
+        field="servers.archive", stored="archive", lasting=True,
     ),
     Option(
         "offline", "Fetch nothing: use what is in the cache.", kind=Kind.FLAG,
-        field="offline",
+        field="servers.offline",
     ),
     Option(
         "engine", "What runs the servers: containers or local processes. [default: auto: Docker where one answers]",
         values=(AUTO, "docker", "local"), from_environment=True,
-        field="engine", stored="engine", lasting=True,
+        field="servers.engine", stored="engine", lasting=True,
     ),
     Option(
         "image", "Your own image of a server.", "NAME", from_environment=True,
-        field="image", stored="image", lasting=True,
+        field="servers.image", stored="image", lasting=True,
     ),
     Option(
         "registry", "Where images are pulled from, in place of the engine's default.", "HOST", from_environment=True,
-        field="registry", stored="registry", lasting=True,
+        field="servers.registry", stored="registry", lasting=True,
     ),
     Option(
         "read_iops", "Limit the measured server to so many reads a second of the disk under the data.", "N", Kind.WHOLE,
         from_environment=True,
-        field="limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
+        field="servers.limits.read_iops", convert=values.limit("parse_read_iops"), stored="read_iops", lasting=True,
     ),
     Option(
         "read_bps", "Limit its reads to so many bytes a second, like 100m (k, m and g are powers of 1024).", "BYTES",
         Kind.WHOLE, from_environment=True,
-        field="limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit, stored="read_bps",
-        lasting=True,
+        field="servers.limits.read_bps", convert=values.limit("parse_read_bps"), text=values.format_limit,
+        stored="read_bps", lasting=True,
     ),
     Option(
         "memory", "Limit its memory, page cache included, like 2g.", "BYTES", Kind.WHOLE,
         from_environment=True,
-        field="limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
+        field="servers.limits.memory_bytes", convert=values.limit("parse_memory"), text=values.format_limit,
         stored="memory_bytes", lasting=True,
     ),
     Option(
         "cpus", "Limit its CPU time to so many CPUs, like 1.5.", "N", Kind.NUMBER, from_environment=True,
-        field="limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
+        field="servers.limits.cpus", convert=values.limit("parse_cpus"), stored="cpus", lasting=True,
     ),
     Option(
         "cpu_set", "Let it use only these CPUs, like 0-63; clients of a load get the others.", "LIST",
         from_environment=True,
-        field="limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True, plain=_PLAIN,
+        field="servers.limits.cpu_set", convert=values.limit("parse_cpu_set"), stored="cpu_set", lasting=True,
+        plain=_PLAIN,
     ),
     Option(
         "open_files", "Files that every server may open. [default: the host's limit, ulimit -Hn]", "N", Kind.WHOLE,
-        field="open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
+        field="servers.open_files", convert=values.count(values.MAX_OPEN_FILES, least=values.MIN_OPEN_FILES),
         stored="open_files", lasting=True,
     ),
     Option(
         "set", "A mysqld option; may be repeated.", "NAME=VALUE", parameter="settings", several=True,
-        field="server_options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
+        field="servers.options", convert=_value_only(values.parse_settings), stored="set", text=values.settings_texts,
         lasting=True,
     ),
     Option(
@@ -317,26 +319,27 @@ OPTIONS = (
         "possible, too. NAME: without options is the server as it is. The others are compared with the first.",
         "NAME:OPTION=VALUE,...",
         parameter="variants", several=True,
-        field="named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
+        field="servers.named_settings", convert=_value_only(values.parse_variants), text=_texts(values.variant_text),
         stored="variants", lasting=True,
     ),
     Option(
         "template", "Your own schema template.", kind=Kind.PATH, common=False,
-        field="schema.template", convert=_value_only(values.absolute_path), stored="template",
+        field="sizes.schema.template", convert=_value_only(values.absolute_path), stored="template",
         lasting=True,
     ),
     Option(
         "insert_template", "Your own insert script's template.", kind=Kind.PATH, common=False,
-        field="insert_template", convert=_value_only(values.absolute_path), stored="insert_template", lasting=True,
+        field="sizes.insert_template", convert=_value_only(values.absolute_path), stored="insert_template",
+        lasting=True,
     ),
     Option(
         "predict", "Also predict a start with N tables.", "N", common=False, line_only=True,
-        field="predict", convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
+        field="sizes.predict", convert=values.count(values.MAX_TABLES), stored="predict", plain=_PLAIN,
     ),
     Option(
         "inserts", "Single-row inserts before the crash, each into the next table; 0 for none. [default: 100]", "N",
         Kind.WHOLE, common=False,
-        field="inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
+        field="sizes.inserts", convert=values.count_or_zero(values.MAX_INSERTS), stored="inserts",
     ),
     Option(
         "before_start", "A command to run before each timed start, once the cache is emptied; not run by a shell.",
@@ -353,32 +356,32 @@ OPTIONS = (
     Option(
         "as_published", "Do not empty the cache after the inserts (as in the published test).", kind=Kind.FLAG,
         common=False,
-        field="as_published", stored="as_published",
+        field="method.as_published", stored="as_published",
     ),
     Option(
         "trace", "Record which tables' files every timed start opens, and which had been modified.", kind=Kind.FLAG,
         common=False,
-        field="trace", stored="trace",
+        field="method.trace", stored="trace",
     ),
     Option(
         "stacks", "One more run of every variant, not averaged, with stack samples of the server by eu-stack or perf: "
         "the first that is installed, or the one named.", "[PROGRAM]", values=(AUTO, "eu-stack", "perf"), alone=AUTO,
         common=False,
-        field="stacks", stored="stacks",
+        field="method.stacks", stored="stacks",
     ),
     Option(
         "floor", "Also time a plain program that reads every table's first page: what the storage allows.",
         kind=Kind.FLAG, common=False,
-        field="floor", stored="floor",
+        field="method.floor", stored="floor",
     ),
     Option(
         "baseline", "The version that the others are compared with. [default: the first]", "VERSION",
-        field="baseline", plain=_PLAIN,
+        field="servers.baseline", plain=_PLAIN,
     ),
     Option(
         "fail_over", "Exit with 4 if a version is significantly slower than the baseline, by more than this.",
         "PERCENT", common=False,
-        field="fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
+        field="output.fail_over", convert=values.parse_share, stored="fail_over", plain=_PLAIN,
     ),
     Option(
         "max_startup", "Exit with 4 if a start took longer than this.", "SECONDS", Kind.NUMBER, common=False,
@@ -390,21 +393,21 @@ OPTIONS = (
     Option("unprivileged", "Take no step that needs root.", kind=Kind.FLAG, from_environment=True),
     Option(
         "no_probe", "Do not measure the storage's small reads beforehand.", kind=Kind.FLAG,
-        field="probe", convert=lambda *_: False,
+        field="method.probe", convert=lambda *_: False,
     ),
     Option(
         "note", 'A note for the report, like "io2, 5000 IOPS"; may be repeated.', "TEXT",
         Kind.SENTENCE, parameter="notes", several=True,
-        field="note", convert=_value_only(values.parse_notes), stored="note", lasting=True, plain=_ANY,
+        field="output.note", convert=_value_only(values.parse_notes), stored="note", lasting=True, plain=_ANY,
     ),
     Option(
         "keep", "Never remove a data directory to make room for the next version.", kind=Kind.FLAG,
-        field="keep",
+        field="output.keep",
     ),
     Option(
         "stall", "Give up a start after so long without log, CPU or I/O. [default: 300]", "SECONDS", Kind.SECONDS,
         parameter="stall_s",
-        field="stall_s",
+        field="method.stall_s",
     ),
     Option("yes", "Begin long sessions without asking.", kind=Kind.FLAG, line_only=True, short="-y"),
     Option("wait", "Wait while another timed run is in progress.", kind=Kind.FLAG, line_only=True),
@@ -507,12 +510,12 @@ OPTIONS = (
     Option(
         "profile", "One more run of every variant, not averaged, with a profile of the server by perf.", kind=Kind.FLAG,
         common=False,
-        field="stacks", convert=lambda *_: "perf",
+        field="method.stacks", convert=lambda *_: "perf",
     ),
     Option(
         "waits", "One more run of every variant, not averaged, in which the server counts waits for mutexes and locks.",
         kind=Kind.FLAG, common=False,
-        field="waits", stored="waits",
+        field="method.waits", stored="waits",
     ),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from recovery.mysqld.own_data import OWN_SCHEMA, OWN_TABLES, examine
 from recovery.report.fmt import count_text, size
 from recovery.session.option_checks import check_request
 from recovery.session.prepare import own_server_version
-from recovery.session.request import OwnServer, Request
+from recovery.session.request import Method, Output, Request, Servers, SessionSizes
 from recovery.storage.sessions import REPORT_FILE, find_session, load_session
 
 GivenOptions = Mapping[str, Any]
@@ -90,36 +91,31 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
         "queries": tuple(read_queries(given["queries"], experiment.names)) if given.get("queries") else (),
         **({"tables": points[-1]} if points else {}),
     }
-    values, limits = field_values("", texts), Limits(**field_values("limits", texts))
+    limits = Limits(**field_values("servers.limits", texts))
+    servers = Servers(**field_values("servers", texts), limits=limits)
+    servers = replace(servers, baseline=_checked_baseline(servers))
     options = experiment.options(**_experiment_values(experiment, texts))
     if own_data is not None:
         schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=own_data)
     else:
-        schema = requested_schema(experiment, field_values("schema", texts), options)
+        schema = requested_schema(experiment, field_values("sizes.schema", texts), options)
+    inserts = 0 if own_data is not None and own_data.as_is else experiment.inserts
     refused = refused_steps(unprivileged=bool(given["unprivileged"]), no_drop_caches=bool(given["no_drop_caches"]))
     with refuse_steps(refused):
         capacity = host_capacity(limits)
-        host = replace(capacity, open_files=values.get("open_files", capacity.open_files))
+        host = replace(capacity, open_files=servers.open_files or capacity.open_files)
         specs, settings = experiment.variant_specs(options, schema, host), experiment.settings(options, schema, host)
         unavailable = experiment.unavailable(options, host)
     request = Request(
-        **{
-            "scenario": experiment.name,
-            "versions": (),
-            "schema": schema,
-            "points": points,
-            "runs": None,
-            "limits": limits,
-            "refused": refused,
-            "experiment_options": options,
-            "variant_specs": specs,
-            "settings_of_experiment": tuple(settings.items()),
-            "unavailable": (*unavailable, *complete.notes),
-            "data": default_data_dir(),
-            "inserts": 0 if own_data is not None and own_data.as_is else experiment.inserts,
-            **values,
-            "baseline": _checked_baseline(values.get("baseline"), given, values.get("mysqld", ())),
-        }
+        experiment.name,
+        specs,
+        servers,
+        SessionSizes(**{"schema": schema, "points": points, "inserts": inserts, **field_values("sizes", texts)}),
+        Method(**field_values("method", texts), refused=refused),
+        Output(**{"data": default_data_dir(), **field_values("output", texts)}),
+        experiment_options=options,
+        settings_of_experiment=tuple(settings.items()),
+        unavailable=(*unavailable, *complete.notes),
     )
     check_request(request)
     command = repeat_command(experiment.name, given, options_of(EXPERIMENTS[experiment.name].options))
@@ -149,13 +145,13 @@ def _stored_settings(request: Request) -> Iterator[tuple[str, str | int | float 
     """Yields the options as they are stored. What only some experiments have is stored with these."""
     of_experiment = options_of(EXPERIMENTS[request.scenario].options)
     for option in OPTIONS:
-        owner, _, name = option.field.rpartition(".")
         if option.stored and option.options_class is None:
-            yield option.stored, option.to_stored(getattr(getattr(request, owner) if owner else request, name))
+            yield option.stored, option.to_stored(attrgetter(option.field)(request))
         elif option.stored and option in of_experiment:
+            name = option.field.rpartition(".")[2]
             yield option.stored, option.to_stored(getattr(request.experiment_options, name))
-    if request.schema.own is not None:
-        yield "tables", request.schema.all_tables
+    if request.sizes.schema.own is not None:
+        yield "tables", request.sizes.schema.all_tables
         yield from dict.fromkeys(("schemas", "layout", "database")).items()
 
 
@@ -228,7 +224,7 @@ def _with_scale(experiment: Experiment, given: GivenOptions) -> GivenOptions:
     scale = given.get("scale") or experiment.scale
     if scale is None:
         return given
-    sizes = scale_sizes(experiment, scale, cpus=host_capacity(Limits(**field_values("limits", given))).cpus)
+    sizes = scale_sizes(experiment, scale, cpus=host_capacity(Limits(**field_values("servers.limits", given))).cpus)
     if given.get("precision"):
         sizes.pop("runs", None)
     missing = {name: value for name, value in sizes.items() if given.get(name) is None}
@@ -408,10 +404,10 @@ def _without_repeats(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _checked_baseline(named: str | None, given: GivenOptions, own_servers: tuple[OwnServer, ...]) -> str | None:
+def _checked_baseline(servers: Servers) -> str | None:
     """Returns the baseline in the spelling of VERSION, where two spellings of one release are the same server, or the
     name of the user's own server."""
-    names = tuple(own.name for own in own_servers if own.name)
+    named, names = servers.baseline, tuple(own.name for own in servers.mysqld if own.name)
     if named is None or named in names:
         return named
     if names:
@@ -420,11 +416,10 @@ def _checked_baseline(named: str | None, given: GivenOptions, own_servers: tuple
         release = parse_request(named).release
     except UsageError:
         release = None
-    versions = split_versions(given["versions"])
-    for version in versions:
+    for version in servers.versions:
         if named == version or (release or named) == parse_version_option(version).release:
             return version
-    measured = " ".join(versions) or "nothing"
+    measured = " ".join(servers.versions) or "nothing"
     raise UsageError(f"BASELINE={named} is not measured", f"use one of --version: {measured}")
 
 
@@ -464,7 +459,7 @@ def requested_schema(experiment: Experiment, given: Mapping[str, Any], options: 
 def schema_of_options(given: GivenOptions) -> Schema:
     """Returns the schema of these options of timed starts."""
     experiment = find_experiment("cold-recovery")
-    return requested_schema(experiment, field_values("schema", given), ExperimentOptions())
+    return requested_schema(experiment, field_values("sizes.schema", given), ExperimentOptions())
 
 
 # --- The host

@@ -32,11 +32,11 @@ def print_plan(request: Request, console: Console) -> None:
     """Prints what would be run: the plan, and the disk space, inodes and time that it needs.
 
     Nothing is downloaded, built or started. Raises the error of a server that cannot be had, after the plan."""
-    controller_settings(request.limits, request.data)
-    if request.stacks is not None:
+    controller_settings(request.servers.limits, request.output.data)
+    if request.method.stacks is not None:
         from recovery.profiling.samplers import usable_programs
 
-        usable_programs(request.stacks)
+        usable_programs(request.method.stacks)
 
     def say(line: str) -> None:
         console.print(escaped_text(line), soft_wrap=True)
@@ -70,7 +70,7 @@ def _plan_lines(
         version = one.spec.version
         name = " ".join((plan.name(version), *one.spec.words))
         fit = "" if one.need.fits(plan.room) else " (does not fit, unless it already exists)"
-        own = next((str(own) for own in request.mysqld if own.name == version.build), request.image)
+        own = next((str(own) for own in request.servers.mysqld if own.name == version.build), request.servers.image)
         source = located[version]
         server = "cannot be had here" if isinstance(source, RecoveryError) else own or source
         tables = _tables_text(one.schema)
@@ -79,22 +79,22 @@ def _plan_lines(
             yield f"  {name}: server {server}; {tables} in {one.key}, which is there; about {time}"
         else:
             yield f"  {name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
-    yield f"  data in {request.data}: {plan.room} free"
+    yield f"  data in {request.output.data}: {plan.room} free"
     yield from _existing_lines(request, plan)
-    if request.limits:
-        yield f"  the measured server is limited to {limits_text(request.limits)}"
+    if request.servers.limits:
+        yield f"  the measured server is limited to {limits_text(request.servers.limits)}"
     if len(plan.specs) > 1:
         yield f"  {plan.order}, unless some are built already"
     yield from _trial_lines(plan)
-    about = "About" if request.precision is None else "At most about"
+    about = "About" if request.sizes.precision is None else "At most about"
     yield f"{about} {duration_text(plan.seconds)} in all. Times are rough: the rates of a 2-core machine."
 
 
 def _version_lines(request: Request, plan: Plan) -> Iterator[str]:
     """Yields what the names in VERSION mean."""
     yield from _flavor_notes(request)
-    if request.engine == LOCAL and not request.mysqld:
-        for text, version in zip(request.versions, plan.versions, strict=False):
+    if request.servers.engine == LOCAL and not request.servers.mysqld:
+        for text, version in zip(request.servers.versions, plan.versions, strict=False):
             if parse_version_option(text).release is None and version not in plan.names:
                 yield f"{text} is {version}, the newest that is known on this host"
     for name in plan.names.values():
@@ -102,9 +102,9 @@ def _version_lines(request: Request, plan: Plan) -> Iterator[str]:
 
 
 def _flavor_notes(request: Request) -> Iterator[str]:
-    if request.mysqld or request.image:  # such a server says itself what it is
+    if request.servers.mysqld or request.servers.image:  # such a server says itself what it is
         return iter(())
-    return filter(None, (parse_version_option(text).flavor_note for text in request.versions))
+    return filter(None, (parse_version_option(text).flavor_note for text in request.servers.versions))
 
 
 def _trial_lines(plan: Plan) -> Iterator[str]:
@@ -119,20 +119,20 @@ def _trial_lines(plan: Plan) -> Iterator[str]:
 def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:
     """Yields the other data directories of these versions that exist, which are not used."""
     names, used = tuple(f"{version.release}-" for version in plan.versions), {one.key for one in plan.datadirs}
-    for info in DataDirs(request.data).list():
+    for info in DataDirs(request.output.data).list():
         if info.key.startswith(names) and info.key not in used:
             yield f"  also there, for other sessions: {info.key} ({info.status})"
 
 
 def _sizes_text(request: Request) -> str:
-    schema = request.schema
-    points = " ".join(f"{count:,}" for count in request.points or (schema.all_tables // schema.databases,))
+    schema = request.sizes.schema
+    points = " ".join(f"{count:,}" for count in request.sizes.points or (schema.all_tables // schema.databases,))
     parts = [f"{points} tables in each of {schema.databases:,} schemas" if schema.databases > 1 else f"{points} tables"]
     if schema.rows:
         parts.append(f"{schema.rows:,} rows in each")
-    at_most = "" if request.precision is None else "at most "
-    variants, runs = len(request.all_variants), f"{at_most}{count_text(request.repeats, 'run')}"
-    versions = " of each version" if len(request.versions) > 1 else ""
+    at_most = "" if request.sizes.precision is None else "at most "
+    variants, runs = len(request.all_variants), f"{at_most}{count_text(request.sizes.repeats, 'run')}"
+    versions = " of each version" if len(request.servers.versions) > 1 else ""
     parts.append(f"{variants} variants, {runs} of each" if variants > 1 else f"{runs}{versions}")
     parts += sorted({one.task.size_text for one in request.all_variants if one.task} - {""})
     return "; ".join(parts)
@@ -175,7 +175,7 @@ def confirm(question: str) -> bool:
 
 def cost_text(requests: Sequence[Request], plans: Sequence[Plan]) -> str:
     """Returns in words what the sessions take: their time, and the disk space of what is not built yet."""
-    about = "about" if all(request.precision is None for request in requests) else "at most about"
+    about = "about" if all(request.sizes.precision is None for request in requests) else "at most about"
     need = combined_need(plans).bytes
     disk = f"{size(need)} of disk" if need else "nothing new on the disk"
     return f"{about} {duration_text(sum(plan.seconds for plan in plans))} and {disk}"

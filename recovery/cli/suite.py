@@ -208,7 +208,7 @@ def _print_plan(suite: SuiteRequest, requests: Sequence[Request], console: Conso
     need, room = combined_need(plans), plans[0].room
     lines = [
         f"{len(requests)} experiments at scale {suite.scale} on {', '.join(suite.versions)}: about {total}",
-        f"disk: {f'at most {need}' if need.bytes else 'nothing new'} in {requests[0].data}; {room} are free",
+        f"disk: {f'at most {need}' if need.bytes else 'nothing new'} in {requests[0].output.data}; {room} are free",
         *notes,
     ]
     for request, plan in zip(requests, plans, strict=True):

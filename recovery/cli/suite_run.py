@@ -113,10 +113,10 @@ def session_requests(suite: SuiteRequest) -> tuple[Request, ...]:
 
 def _capped_options(request: Request, caps: Caps) -> list[str]:
     """Returns options for the sizes that exceed the user's limits."""
-    sizes = {"runs": (request.repeats, caps.runs)}
+    sizes = {"runs": (request.sizes.repeats, caps.runs)}
     if caps.tables is not None and request.scenario in _MANY_TABLES:
-        least = max(1, 2 * request.schema.foreign_keys)
-        sizes["tables"] = request.schema.tables, max(least, caps.tables // request.schema.databases)
+        least = max(1, 2 * request.sizes.schema.foreign_keys)
+        sizes["tables"] = request.sizes.schema.tables, max(least, caps.tables // request.sizes.schema.databases)
     loads: Any = request.experiment_options
     if "LoadOptions" in EXPERIMENTS[request.scenario].options:
         sizes |= {"seconds": (loads.seconds, caps.seconds), "warmup": (loads.warmup_s, caps.seconds)}
@@ -129,7 +129,7 @@ def _claimed_options(request: Request) -> list[str]:
     if request.scenario == "crash-recovery":
         return ["--trace"]
     if request.scenario == "metadata":
-        return ["--published-build", str(max(1, min(request.schema.total_tables // 10, _MAX_PUBLISHED_BUILD)))]
+        return ["--published-build", str(max(1, min(request.sizes.schema.total_tables // 10, _MAX_PUBLISHED_BUILD)))]
     return []
 
 
@@ -140,7 +140,7 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
     that needs it reports it."""
     programs = dict.fromkeys(name for request in requests for name in find_experiment(request.scenario).programs)
     plans = []
-    with refuse_steps(requests[0].refused), host_lock():
+    with refuse_steps(requests[0].method.refused), host_lock():
         engine, builds = resolve_builds(requests[0], choose_engine(requests[0], say), say)
         for request in requests:
             check_options(request, engine, builds, say)
@@ -148,7 +148,7 @@ def fetch_prerequisites(requests: Sequence[Request], say: Say) -> None:
         check_combined_space(plans)
         for name in programs:
             with suppress(RecoveryError):
-                provide_tool(name, offline=requests[0].offline, say=say)
+                provide_tool(name, offline=requests[0].servers.offline, say=say)
 
 
 # --- The list of commands (experiments.json)

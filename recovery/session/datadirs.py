@@ -100,7 +100,7 @@ class DatadirPool:
         bench, planned = self._open[spec], self._datadirs[spec]
         bench.server.close()
         estimate = [other.need for other in self._datadirs.values() if not other.whole and other.key not in self._built]
-        if not all(need.fits(free_space(self.request.data)) for need in (planned.size, *estimate)):
+        if not all(need.fits(free_space(self.request.output.data)) for need in (planned.size, *estimate)):
             bench.add_note(f"{spec.version}: no room to keep the data directory on which it did not come back.")
             return None
         text = bench.contents.set_aside()
@@ -137,21 +137,21 @@ class DatadirPool:
         requested, options = self.request, self.request.experiment_options
         starts = options if isinstance(options, StartOptions) else StartOptions()
         return Conditions(
-            insert_statements(planned.schema, count=requested.inserts, template=requested.insert_template),
-            as_published=requested.as_published,
+            insert_statements(planned.schema, count=requested.sizes.inserts, template=requested.sizes.insert_template),
+            as_published=requested.method.as_published,
             before_start=starts.before_start,
             first_queries=starts.first_queries,
             foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
-            trace=requested.trace,
+            trace=requested.method.trace,
             samplers=self.samplers,
             programs=self.programs,
             session=self.store.folder.name.partition("-")[0],
         )
 
     def _make_bench(self, planned: PlannedDatadir) -> Bench:
-        directories = DataDirs(self.request.data)
+        directories = DataDirs(self.request.output.data)
         smaller = None if planned.whole else self._growable(planned)
         if smaller is not None:
             self._grow(directories, smaller, planned)
@@ -166,7 +166,7 @@ class DatadirPool:
                 check_intact(datadir, planned.schema, fingerprint=self.plan.servers[planned.spec.version].fingerprint)
             else:
                 self._build(planned, datadir)
-            if self.request.limits.memory_bytes is not None:
+            if self.request.servers.limits.memory_bytes is not None:
                 # Cached pages that other processes have read are charged to them: the server would get them in addition
                 # to its memory limit.
                 flush_caches(datadir.mysql, self.dropper)
@@ -217,7 +217,7 @@ class DatadirPool:
                 adapt_redo_capacity(planned.spec.version, self.request.lasting_settings),
                 _initial_settings(self.request, planned),
             ),
-            stall_s=self.request.stall_s,
+            stall_s=self.request.method.stall_s,
             group=self.group,
             keys=datadir.keys_for(planned.schema),
             follower=self.reporter.follow,
@@ -226,7 +226,7 @@ class DatadirPool:
         return Server(config, datadir.mysql)
 
     def _build(self, planned: PlannedDatadir, datadir: DataDir) -> None:
-        self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, self.request.limits)}")
+        self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, self.request.servers.limits)}")
         self.store.record_build(planned.key)
         with self.reporter.building(planned.title) as progress:
             builder = datadir_builder(self.request, self.plan, planned, datadir, self.engine, self.reporter)
@@ -237,8 +237,8 @@ class DatadirPool:
         """Removes directories that this session built and no longer needs, oldest first, until the next one fits.
 
         Directories of earlier sessions are never removed: that is for the user to decide."""
-        while self._no_longer_needed and not need.fits(free_space(self.request.data)):
-            if self.request.keep:
+        while self._no_longer_needed and not need.fits(free_space(self.request.output.data)):
+            if self.request.output.keep:
                 raise HostUnfitError(
                     f"the data directory of {planned.spec.version} does not fit beside those that --keep keeps",
                     "leave --keep out, or give a larger volume with DATA=",
@@ -260,7 +260,7 @@ def datadir_builder(
         say=reporter.say,
         settings=_initial_settings(request, planned),
         settings_to_check=_later_settings(request, planned),
-        stall_s=request.stall_s,
+        stall_s=request.method.stall_s,
     )
 
 
@@ -284,7 +284,7 @@ def check_encryption(request: Request, plan: Plan, engine: Engine, reporter: Pro
     The first directory is left out, because its build begins at once and shows the same."""
     for planned in plan.needed[1:]:
         if planned.schema.layout is Layout.ENCRYPTED and not planned.whole:
-            with DataDirs(request.data).acquire(planned.key) as datadir:
+            with DataDirs(request.output.data).acquire(planned.key) as datadir:
                 if datadir.state.status == "new":
                     datadir_builder(request, plan, planned, datadir, engine, reporter).initialise()
                     datadir.wipe()

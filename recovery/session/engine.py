@@ -53,7 +53,7 @@ class Engine:
 
 def choose_engine(request: Request, say: Say) -> Engine:
     """Returns the engine that ENGINE names (auto: Docker if it answers), after removing containers of killed runs."""
-    if request.engine == LOCAL:
+    if request.servers.engine == LOCAL:
         with (
             suppress(HostUnfitError),
             closing(docker_engine.connect()) as client,
@@ -92,11 +92,11 @@ def _resolve_all(request: Request, engine: Engine) -> tuple[Build, ...]:
     """Returns a build of each version, or of each server of the user's own, with its name.
 
     Raises UsageError if two of the user's own are the same binary: their comparison would say nothing about them."""
-    if not request.mysqld:
-        return tuple(engine.resolve(version, None) for version in request.versions or (None,))
-    version = next(iter(request.versions), None)
+    if not request.servers.mysqld:
+        return tuple(engine.resolve(version, None) for version in request.servers.versions or (None,))
+    version = next(iter(request.servers.versions), None)
     builds: dict[str, Build] = {}
-    for own in request.mysqld:
+    for own in request.servers.mysqld:
         build = engine.resolve(version, own.place)
         if build.fingerprint in builds:
             same = builds[build.fingerprint].version.build
@@ -114,9 +114,9 @@ def locate_servers(request: Request, say: Say) -> tuple[str | RecoveryError, ...
 
     With ENGINE=auto, an image that cannot be had is replaced by a local server, as in `resolve_builds`."""
     wanted: list[tuple[str | None, str | None]]
-    wanted = [(next(iter(request.versions), None), own.place) for own in request.mysqld]
-    wanted = wanted or [(version, None) for version in request.versions or (None,)]
-    reached = None if request.engine == LOCAL else _connect_engine(request)
+    wanted = [(next(iter(request.servers.versions), None), own.place) for own in request.servers.mysqld]
+    wanted = wanted or [(version, None) for version in request.servers.versions or (None,)]
+    reached = None if request.servers.engine == LOCAL else _connect_engine(request)
     if reached is None or isinstance(reached, docker_engine.NoEngineError):
         _refuse_same_servers(request, known_release)
         return tuple(_locate(request, *server, say) for server in wanted)
@@ -131,7 +131,7 @@ def locate_servers(request: Request, say: Say) -> tuple[str | RecoveryError, ...
 
 def _refuse_same_servers(request: Request, identify: Callable[[ServerRequest], str | None]) -> None:
     found: dict[str, str] = {}
-    for text in request.versions if not request.mysqld and not request.archive else ():
+    for text in request.servers.versions if not request.servers.mysqld and not request.servers.archive else ():
         server = identify(parse_version_option(text))
         if server is not None and (first := found.setdefault(server, text)) != text:
             raise UsageError(
@@ -162,12 +162,12 @@ def _locate(
 
 def describe_engine(request: Request) -> str:
     """Returns in words where the servers would run, without starting any; raises the same errors as `choose_engine`."""
-    if request.engine == LOCAL:
-        LocalLauncher(request.open_files)
+    if request.servers.engine == LOCAL:
+        LocalLauncher(request.servers.open_files)
         return "as local processes"
     reached = _connect_engine(request)
     if isinstance(reached, docker_engine.NoEngineError):
-        LocalLauncher(request.open_files)
+        LocalLauncher(request.servers.open_files)
         return f"as local processes, for {reached.message}"
     at, client = reached
     client.close()
@@ -188,7 +188,7 @@ def _connect_engine(
 
 
 def _allows_local(request: Request) -> bool:
-    return request.engine != DOCKER and not request.image
+    return request.servers.engine != DOCKER and not request.servers.image
 
 
 def _remove_containers(client: docker.DockerClient, say: Say) -> None:
@@ -198,10 +198,10 @@ def _remove_containers(client: docker.DockerClient, say: Say) -> None:
 
 def _sources(request: Request) -> Sources:
     return Sources(
-        archive=request.archive,
-        offline=request.offline,
-        image=request.image,
-        registry=request.registry,
+        archive=request.servers.archive,
+        offline=request.servers.offline,
+        image=request.servers.image,
+        registry=request.servers.registry,
     )
 
 
@@ -210,7 +210,7 @@ def _local_engine(request: Request, say: Say) -> Engine:
     return Engine(
         LOCAL,
         lambda version, own: resolve_server(version, replace(sources, mysqld=own), say),
-        LocalLauncher(request.open_files),
+        LocalLauncher(request.servers.open_files),
         lambda _: direct_cache_dropper() or _container_cache_dropper(),
         cache(lambda build: listed_options(build, executable.query_options)),
     )
@@ -230,7 +230,7 @@ def _container_engine(request: Request, say: Say, client: docker.DockerClient, a
     return Engine(
         DOCKER,
         lambda version, own: resolve_image(version, replace(sources, mysqld=own), say, client),
-        ContainerLauncher(at.url, request.open_files),
+        ContainerLauncher(at.url, request.servers.open_files),
         dropper,
         cache(lambda build: listed_options(build, partial(image_inspect.query_image_options, client))),
         docker_engine.engine_facts(client, at),

@@ -62,16 +62,16 @@ def check_request(request: Request) -> None:
 def check_servers(request: Request) -> None:
     """Checks where the servers come from."""
     for name in ("image", "registry"):
-        if getattr(request, name) and request.engine == "local":
+        if getattr(request.servers, name) and request.servers.engine == "local":
             raise UsageError(f"--{name} needs containers, and not ENGINE=local", "leave one of them out")
     for other in ("mysqld", "archive"):
-        if request.image and getattr(request, other):
+        if request.servers.image and getattr(request.servers, other):
             raise UsageError(f"--image and --{other} cannot be combined", "leave one of them out")
-    if request.archive:
-        check_url(request.archive, "ARCHIVE")
-    if request.registry:
-        check_registry(request.registry)
-    if request.image and request.registry:
+    if request.servers.archive:
+        check_url(request.servers.archive, "ARCHIVE")
+    if request.servers.registry:
+        check_registry(request.servers.registry)
+    if request.servers.image and request.servers.registry:
         raise UsageError(
             "--registry does not apply to --image", "write it into the image's name: localhost:5000/my/server:1"
         )
@@ -79,16 +79,16 @@ def check_servers(request: Request) -> None:
 
 def check_own_data(request: Request) -> None:
     """Checks what cannot be measured over a data directory of the user's own: other files than it has."""
-    if (own := request.schema.own) is None:
+    if (own := request.sizes.schema.own) is None:
         return
-    for name, folder in (("DATA", request.data), ("RESULTS", request.results)):
+    for name, folder in (("DATA", request.output.data), ("RESULTS", request.output.results)):
         if folder.resolve().is_relative_to(own.path):
             raise UsageError(f"{name}={folder} is inside DATADIR={own.path}", f"name another folder with {name}=")
     pages = int(dict(own.settings)[PAGE_SIZE])
-    for settings in (dict(request.server_options), *(dict(one.settings) for one in request.named_settings)):
+    for settings in (dict(request.servers.options), *(dict(one.settings) for one in request.servers.named_settings)):
         if configured_page_bytes({PAGE_SIZE: str(pages), **settings}) != pages:
             raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
-    if any(one.layout or one.schemas for one in request.named_settings):
+    if any(one.layout or one.schemas for one in request.servers.named_settings):
         raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
     for name, statement in request.experiment_options.named_queries:
         check_reads_only(name, statement)
@@ -99,11 +99,11 @@ _REDO_SHAPES = REDO_FILE_OPTIONS | {REDO_CAPACITY, ENCRYPTED_REDO}
 
 def check_redo_as_is(request: Request) -> None:
     """Raises OptionConflictError for another shape of the redo log than that which AS_IS recovers."""
-    own, common = request.schema.own, _options_from_set(request)
+    own, common = request.sizes.schema.own, _options_from_set(request)
     given = [one for one in user_options(request) if base_name(one.name) in _REDO_SHAPES]
     if own is None or not own.as_is or not given:
         return
-    is_kept = keeps_redo_log(own, dict(request.server_options))
+    is_kept = keeps_redo_log(own, dict(request.servers.options))
     there = ", ".join(f"{name}={value}" for name, value in own.settings if name in _REDO_SHAPES)
     for one in given:
         if not (is_kept and one in common):
@@ -115,31 +115,31 @@ def check_redo_as_is(request: Request) -> None:
 
 
 def check_own_version(request: Request, versions: Sequence[Version]) -> None:
-    if (own := request.schema.own) is not None:
+    if (own := request.sizes.schema.own) is not None:
         for version in versions:
             check_server(own, version)
 
 
 def check_floor(request: Request) -> None:
-    if request.floor and not any(spec.cache is Cache.COLD for spec in request.variant_specs):
+    if request.method.floor and not any(spec.cache is Cache.COLD for spec in request.variant_specs):
         raise UsageError(f"--floor needs cold starts, and {request.scenario} has none", "leave --floor out")
 
 
 def check_precision(request: Request) -> None:
-    if request.max_runs is not None and request.max_runs < MIN_RUNS_FOR_PRECISION:
+    if request.sizes.max_runs is not None and request.sizes.max_runs < MIN_RUNS_FOR_PRECISION:
         raise UsageError(
-            f"MAX_RUNS={request.max_runs} is too few for --precision", f"give {MIN_RUNS_FOR_PRECISION} or more"
+            f"MAX_RUNS={request.sizes.max_runs} is too few for --precision", f"give {MIN_RUNS_FOR_PRECISION} or more"
         )
 
 
 def check_fail_over(request: Request) -> None:
-    if request.fail_over is None:
+    if request.output.fail_over is None:
         return
-    if request.repeats < MIN_RUNS:
+    if request.sizes.repeats < MIN_RUNS:
         raise UsageError(
-            f"--fail-over cannot be judged from {request.runs} runs", f"measure with RUNS={MIN_RUNS} or more"
+            f"--fail-over cannot be judged from {request.sizes.runs} runs", f"measure with RUNS={MIN_RUNS} or more"
         )
-    if len(request.server_names) < 2:
+    if len(request.servers.names) < 2:
         raise UsageError(
             "--fail-over compares versions, and there is only one",
             "name two with VERSION=, or compare two sessions: `recovery compare A B --fail-over 10%`",
@@ -151,12 +151,12 @@ MAX_PREDICTED_FACTOR = 10
 
 
 def check_prediction(request: Request) -> None:
-    schemas = request.schema.databases
-    most = MAX_PREDICTED_FACTOR * max(request.points, default=0) * schemas
-    if request.predict is not None and request.predict > most:
-        needed = math.ceil(request.predict / MAX_PREDICTED_FACTOR / schemas)
+    schemas = request.sizes.schema.databases
+    most = MAX_PREDICTED_FACTOR * max(request.sizes.points, default=0) * schemas
+    if request.sizes.predict is not None and request.sizes.predict > most:
+        needed = math.ceil(request.sizes.predict / MAX_PREDICTED_FACTOR / schemas)
         raise UsageError(
-            f"--predict {request.predict:,} is too far beyond the largest measured number of tables",
+            f"--predict {request.sizes.predict:,} is too far beyond the largest measured number of tables",
             f"measure {needed:,} tables{' in each schema' * (schemas > 1)}, too (TABLES=), or predict {most:,} at most",
         )
 
@@ -165,12 +165,12 @@ def check_layouts(request: Request) -> None:
     """Raises UsageError for a layout with the user's own template, or tables that cannot be divided among schemas.
 
     Layouts apply to the tool's own tables only. Variants must have the same number of tables to be comparable."""
-    requested = request.schema
-    layouts = {requested.layout, *(variant.layout or requested.layout for variant in request.named_settings)}
+    requested = request.sizes.schema
+    layouts = {requested.layout, *(variant.layout or requested.layout for variant in request.servers.named_settings)}
     if requested.template is not None and layouts != {Layout.FILES}:
         raise UsageError("your own template determines the layout of its tables", "leave out one of the two")
-    for variant in request.named_settings:
-        for tables in request.points or (requested.tables,):
+    for variant in request.servers.named_settings:
+        for tables in request.sizes.points or (requested.tables,):
             total = tables * requested.databases
             if variant.schemas and total % variant.schemas:
                 raise UsageError(
@@ -193,14 +193,14 @@ def check_known_versions(request: Request) -> None:
 
 
 def check_trace(request: Request) -> None:
-    every = (request.server_options, *(variant.settings for variant in request.named_settings))
-    if request.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
+    every = (request.servers.options, *(variant.settings for variant in request.servers.named_settings))
+    if request.method.trace and any(("innodb_fast_shutdown", "2") in settings for settings in every):
         raise UsageError(
             "--trace reads the files after a shutdown, and with innodb_fast_shutdown=2 they lack changes",
             "leave one of them out",
         )
     archiving = {base_name(name) for settings in every for name, value in settings if value.upper() in _ON}
-    if request.trace and "innodb_log_archive" in archiving:
+    if request.method.trace and "innodb_log_archive" in archiving:
         raise UsageError(
             "--trace reads the redo log, which innodb_log_archive=ON (MariaDB 13.0) writes in another form",
             "leave one of them out",
@@ -239,7 +239,7 @@ def check_option_clashes(request: Request) -> None:
     options = _axis_options(request)
     _check_spellings(request, options)
     own = {base_name(one.name): one.text for one in options}
-    for one in (*_options_from_set(request), *_variant_options(request.named_settings)):
+    for one in (*_options_from_set(request), *_variant_options(request.servers.named_settings)):
         if base_name(one.name) in own:
             raise OptionConflictError(
                 f"{one.text}: {own[base_name(one.name)]} already gives its values", "leave out one of the two"
@@ -248,7 +248,7 @@ def check_option_clashes(request: Request) -> None:
         _check_varied_option(request, one)
     for one in options:
         _check_fixed_option(request, one, varied=False)
-    for variant in request.named_settings:
+    for variant in request.servers.named_settings:
         _check_variant_layout(request, variant)
 
 
@@ -258,7 +258,7 @@ def check_redo_log_options(request: Request, versions: Sequence[Version]) -> Non
     A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
     given = [
         one
-        for one in (*_axis_options(request), *_variant_options(request.named_settings))
+        for one in (*_axis_options(request), *_variant_options(request.servers.named_settings))
         if base_name(one.name) in REDO_FILE_OPTIONS
     ]
     for version in versions if given else ():
@@ -273,7 +273,7 @@ def check_redo_log_options(request: Request, versions: Sequence[Version]) -> Non
 
 def user_options(request: Request) -> tuple[_UserOption, ...]:
     """Returns all server options that the user gave."""
-    return (*_options_from_set(request), *_variant_options(request.named_settings), *_axis_options(request))
+    return (*_options_from_set(request), *_variant_options(request.servers.named_settings), *_axis_options(request))
 
 
 def check_options_known(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
@@ -292,7 +292,7 @@ def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
 
 
 def _options_from_set(request: Request) -> tuple[_UserOption, ...]:
-    return tuple(_UserOption(name, value, "SET=") for name, value in request.server_options)
+    return tuple(_UserOption(name, value, "SET=") for name, value in request.servers.options)
 
 
 def _axis_options(request: Request) -> tuple[_UserOption, ...]:
@@ -348,7 +348,7 @@ def _check_varied_option(request: Request, given: _UserOption) -> None:
 
 def _check_variant_layout(request: Request, variant: NamedSettings) -> None:
     """Raises OptionConflictError if the variant changes the schema or layout of tables that a task names."""
-    requested = request.schema
+    requested = request.sizes.schema
     spread = requested if variant.schemas is None else requested.spread_over(variant.schemas)
     otherwise = spread != requested or variant.layout not in (None, requested.layout)
     if otherwise and any(spec.task and spec.task.has_clients for spec in request.variant_specs):
@@ -410,14 +410,18 @@ RULES: tuple[Callable[[Request], None], ...] = (
 
 def known_releases(request: Request) -> list[Version]:
     """Returns the requested versions whose release is known before a server is fetched."""
-    wanted = map(parse_version_option, request.versions)
+    wanted = map(parse_version_option, request.servers.versions)
     known = [one.release for one in wanted if one.release is not None]
-    return [replace(known[0], build=own.name) for own in request.mysqld] if known and request.mysqld else known
+    return (
+        [replace(known[0], build=own.name) for own in request.servers.mysqld]
+        if known and request.servers.mysqld
+        else known
+    )
 
 
 def check_any_trial_left(request: Request, versions: Sequence[Version]) -> None:
     """Raises UsageError if no trial is left for the versions, or none for the baseline; needs to know all of them."""
-    if not versions or len(versions) < max(len(request.versions), len(request.mysqld)):
+    if not versions or len(versions) < max(len(request.servers.versions), len(request.servers.mysqld)):
         return
     variants = request.all_variants
     needs = restricted_questions(variants)
@@ -426,7 +430,7 @@ def check_any_trial_left(request: Request, versions: Sequence[Version]) -> None:
             f"{' and '.join(map(str, versions))} does not support {' or '.join(needs)}, and nothing else was requested",
             "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
         )
-    baseline = request.exact_baseline(versions)
+    baseline = request.servers.exact_baseline(versions)
     if baseline is not None and not datadir_specs([baseline], variants):
         raise UsageError(
             f"BASELINE={baseline} has no trial: it does not support {' or '.join(needs)}",
@@ -436,11 +440,11 @@ def check_any_trial_left(request: Request, versions: Sequence[Version]) -> None:
 
 def check_tables(request: Request, versions: Sequence[Version]) -> None:
     """Checks the scripts of tables and inserts, and that no server is known not to support such tables."""
-    insert_statements(request.schema, count=request.inserts, template=request.insert_template)
-    checked_script_size(request.schema)
+    insert_statements(request.sizes.schema, count=request.sizes.inserts, template=request.sizes.insert_template)
+    checked_script_size(request.sizes.schema)
     _check_foreign_statements(request, versions)
     for spec in datadir_specs(versions, request.all_variants):
-        version, schema = spec.version, spec.schema(request.schema)
+        version, schema = spec.version, spec.schema(request.sizes.schema)
         checked_script_size(schema)
         if crashes_with_tables(version, schema.total_tables):
             raise HostUnfitError(
@@ -465,8 +469,8 @@ def _check_foreign_statements(request: Request, versions: Sequence[Version]) -> 
 
     Statements of the schema's template are checked again as they are executed, since the file may have changed."""
     for version in versions:
-        is_checked = has_own_template(request.schema) and not can(version, "directory_needs_right")
-        script = script_statements(request.schema) if is_checked else ()
+        is_checked = has_own_template(request.sizes.schema) and not can(version, "directory_needs_right")
+        script = script_statements(request.sizes.schema) if is_checked else ()
         for statement in chain(script, (statement for _, statement in request.experiment_options.named_queries)):
             check_access(statement, version)
 
@@ -499,7 +503,7 @@ def check_table_open_cache(request: Request, *, say: Callable[[str], None]) -> N
 
     Raises UsageError if several such values would be lowered to the same one: that would measure one experiment twice.
     If one of the servers may keep the values, there are only warnings: the value in effect is read after its start."""
-    files = request.open_files or open_files_limit()
+    files = request.servers.open_files or open_files_limit()
     beyond: dict[str, int] = {}
     for settings in _relevant_settings(request):
         connections = _number(settings, _MAX_CONNECTIONS) or DEFAULT_CONNECTIONS
@@ -519,8 +523,8 @@ def _may_keep_value(request: Request) -> bool:
     """Returns whether one of the servers may keep a value that others lower.
 
     MariaDB 10.2.11 keeps it, 10.11.5 does not. The behaviour of the user's own server is unknown."""
-    flavors = {parse_version_option(one).flavor for one in request.versions}
-    return bool(request.mysqld or request.image) or Flavor.MARIADB in flavors
+    flavors = {parse_version_option(one).flavor for one in request.servers.versions}
+    return bool(request.servers.mysqld or request.servers.image) or Flavor.MARIADB in flavors
 
 
 def _relevant_settings(request: Request) -> Iterator[Mapping[str, str]]:
@@ -564,7 +568,7 @@ def check_options_offline(request: Request, versions: Sequence[Version], say: Sa
 
 
 def _known_options(request: Request, version: Version) -> frozenset[str]:
-    place = next((own.place for own in request.mysqld if own.name == version.build), None)
+    place = next((own.place for own in request.servers.mysqld if own.name == version.build), None)
     try:
         build = resolve_server(version.release, Sources(mysqld=place, offline=True), lambda _: None)
     except RecoveryError:

@@ -46,18 +46,20 @@ def plan_ahead(request: Request) -> Plan:
 
     For versions that are determined at the start, a similar release or the default version is assumed."""
     names: dict[Version, str] = {}
-    wanted = [parse_version_option(text) for text in request.versions]
-    if request.mysqld:
+    wanted = [parse_version_option(text) for text in request.servers.versions]
+    if request.servers.mysqld:
         like = wanted[0].like if wanted else parse_release(DEFAULT_VERSION)
-        found = {own: own_server_version(own.place) for own in request.mysqld}
+        found = {own: own_server_version(own.place) for own in request.servers.mysqld}
         versions = [replace(version or like, build=own.name) for own, version in found.items()]
         names = {replace(like, build=own.name): str(own) for own, version in found.items() if version is None}
     elif not wanted:
         versions = [parse_release(DEFAULT_VERSION)]
-        names = {versions[0]: str(request.image)}
+        names = {versions[0]: str(request.servers.image)}
     else:
-        from_archive = [one for one in wanted if one.is_listed and not request.offline]
-        unknown = [one for one in wanted if one.release is None and (one in from_archive or request.engine != LOCAL)]
+        from_archive = [one for one in wanted if one.is_listed and not request.servers.offline]
+        unknown = [
+            one for one in wanted if one.release is None and (one in from_archive or request.servers.engine != LOCAL)
+        ]
         versions = [one.like if one in unknown else parse_release(one.text) for one in wanted]
         names = {one.like: one.text for one in unknown}
     return plan_session(request, versions, names=names)
@@ -96,21 +98,25 @@ def plan_session(
         raise UsageError(f"two of the names in VERSION= mean {repeated}", "name each server once")
     check_versions(request, known, assumed=tuple(names))
     variants, servers = request.all_variants, {build.version: build for build in builds}
-    kept = {info.key: info for info in DataDirs(request.data).list()}
+    kept = {info.key: info for info in DataDirs(request.output.data).list()}
     datadirs = tuple(
         _plan_datadir(request, spec, servers.get(spec.version), kept) for spec in datadir_specs(versions, variants)
     )
-    room = free_space(request.data)
+    room = free_space(request.output.data)
     if resumed is None:
         # Growing directories cannot alternate: each number of tables replaces the smaller one.
         need = sum((one.need for one in datadirs), NO_SPACE)
-        alternating = not request.points and need.fits(room, share=MAX_USED_SHARE)
+        alternating = not request.sizes.points and need.fits(room, share=MAX_USED_SHARE)
     else:
         alternating = resumed.planned.alternating
-    settings, read_iops = request.lasting_settings, request.limits.read_iops
+    settings, read_iops = request.lasting_settings, request.servers.limits.read_iops
     trial_s = {
         (str(version), one.name): trial_seconds(
-            version, datadir_spec(version, one).schema(request.schema), one, read_iops=read_iops, settings=settings
+            version,
+            datadir_spec(version, one).schema(request.sizes.schema),
+            one,
+            read_iops=read_iops,
+            settings=settings,
         )
         for version in versions
         for one in variants
@@ -119,9 +125,9 @@ def plan_session(
     plan = make_plan(
         versions,
         variants,
-        repeats=request.repeats,
+        repeats=request.sizes.repeats,
         alternating=alternating,
-        extras=request.extras,
+        extras=request.method.extras,
         first=request.experiment_options.first_run,
     )
     return replace(
@@ -140,14 +146,14 @@ def plan_session(
 def _plan_datadir(
     request: Request, spec: DatadirSpec, build: Build | None, kept: Mapping[str, DataDirInfo]
 ) -> PlannedDatadir:
-    schema = spec.schema(request.schema)
-    settings = datadir_settings(merge(dict(request.server_options), dict(spec.settings)))
+    schema = spec.schema(request.sizes.schema)
+    settings = datadir_settings(merge(dict(request.servers.options), dict(spec.settings)))
     if schema.own is not None:
         given = set(map(base_name, request.lasting_settings))
         needed = {name: value for name, value in schema.own.settings if base_name(name) not in given}
         settings = merge(needed, settings)
-    size = disk_need(script_size(schema), spec.version, schema, settings, request.data)
-    directories, text = DataDirs(request.data), template_text(schema)
+    size = disk_need(script_size(schema), spec.version, schema, settings, request.output.data)
+    directories, text = DataDirs(request.output.data), template_text(schema)
     if build is None:
         there = directories.find(spec.version, schema, template_text=text, options=settings)
         key = "" if there is None else there.key
@@ -168,10 +174,10 @@ def check_space_ahead(requests: Sequence[Request], plans: Sequence[Plan]) -> Non
 
     Only what is certain is refused: not while a version is assumed, whose data directory may be there, and not while
     there are copies of killed runs, which the session removes first."""
-    if any(plan.names for plan in plans) or folders_with_copy(requests[0].data):
+    if any(plan.names for plan in plans) or folders_with_copy(requests[0].output.data):
         return
     if len(plans) == 1:
-        check_space(plans[0], keep=requests[0].keep)
+        check_space(plans[0], keep=requests[0].output.keep)
     else:
         check_combined_space(plans)
 

@@ -203,7 +203,9 @@ def open_resumed(unfinished: Unfinished | None) -> Iterator[ResumedSession | Non
 
 def stored_plan(request: Request, plan: Plan) -> StoredPlan:
     """Returns the plan of this request on this host, in the form in which plans are stored."""
-    script = insert_statements(request.schema, count=request.inserts, template=request.insert_template)
+    script = insert_statements(
+        request.sizes.schema, count=request.sizes.inserts, template=request.sizes.insert_template
+    )
     return StoredPlan(
         command=request.command,
         folder=str(Path.cwd()),

@@ -138,14 +138,14 @@ class TrialLoop:
     def run(self) -> SessionStore:
         status, note = Status.ABORTED, None
         try:
-            with storage_errors(WritableFolder(DATA, self.request.data), temporary_folder()):
+            with storage_errors(WritableFolder(DATA, self.request.output.data), temporary_folder()):
                 self._trials()
             status = Status.FINISHED
         except (KeyboardInterrupt, InterruptedByUserError):
             status = Status.INTERRUPTED
             raise
         except (RecoveryError, OSError) as error:
-            note = ending_note(error, is_own=self.request.schema.own is not None)
+            note = ending_note(error, is_own=self.request.sizes.schema.own is not None)
             raise
         finally:
             # A second Ctrl-C is deferred: without this write the session would look like one with a killed tool.
@@ -156,7 +156,7 @@ class TrialLoop:
 
     def _end(self, status: Status, note: str | None) -> None:
         if not self._has_started:
-            self.reporter.set_session_folder(self.request.results)
+            self.reporter.set_session_folder(self.request.output.results)
             self.store.discard()
             return
         session = self.store.session
@@ -176,14 +176,14 @@ class TrialLoop:
                 if trial.number not in plan.done and not self._is_unnecessary(trial, spec):
                     self._run_trial(trial, spec)
                 is_there = spec not in self._abandoned and self.pool.is_built(spec)
-                if is_last and is_there and self.request.floor and not self._has_floor(spec):
+                if is_last and is_there and self.request.method.floor and not self._has_floor(spec):
                     self._floor(trial, self.pool.bench(spec))
             if is_last and not plan.alternating:
                 self.pool.release(spec)
 
     def _is_unnecessary(self, trial: Trial, spec: DatadirSpec) -> bool:
         """Returns whether all cells of the trial's data directory had the requested precision before its block."""
-        precision = self.request.precision
+        precision = self.request.sizes.precision
         if precision is None or trial.extra is not None:
             return False
         if trial.number not in self._left_out:
@@ -377,24 +377,24 @@ def run_session(
         stack.enter_context(host_lock(waiting=reporter.waiting if wait else None))
         stack.enter_context(reporter.active())
         resumed = stack.enter_context(open_resumed(unfinished))
-        _remove_leftovers(reporter, request.data)
+        _remove_leftovers(reporter, request.output.data)
         # Temporary folders of killed runs go last: a server that was left behind must end before it loses its folder.
         stack.callback(cleanup.sweep_temp_folders)
         # Created before the builds, so that a limit which cannot be set is reported before an hour of building.
-        group = stack.enter_context(server_limits(request.limits, request.data))
+        group = stack.enter_context(server_limits(request.servers.limits, request.output.data))
         engine, builds = _get_servers(request, engine, reporter)
         dropper = _choose_dropper(request, engine, builds, reporter.warn)
         experiment = find_experiment(request.scenario)
-        programs = provide_tools(experiment.programs, offline=request.offline, say=reporter.warn)
+        programs = provide_tools(experiment.programs, offline=request.servers.offline, say=reporter.warn)
         probe_facts = _probe_storage(request, reporter, is_resumed=resumed is not None)
         plan = plan_session(request, [build.version for build in builds], builds=builds, resumed=resumed)
         for text in plan.unavailable:
             reporter.warn(text)
-        check_space(plan, keep=request.keep)
+        check_space(plan, keep=request.output.keep)
         reporter.planned(plan)
         if resumed is not None:
             reporter.resumed_with(run for run in resumed.store.session.runs if run.number in plan.done)
-        environment = collect_host_facts(request.data) | probe_facts | dict(engine.facts)
+        environment = collect_host_facts(request.output.data) | probe_facts | dict(engine.facts)
         environment["cold_means"] = cold_method(dropper)
         session = session_from_request(request, experiment, plan, environment=environment, engine=engine.name)
         if resumed is not None:
@@ -418,9 +418,9 @@ def open_store(
 
     This comes before the first build, so that a session killed during a build can be resumed."""
     planned = stored_plan(request, plan)
-    with storage_errors(WritableFolder(DATA, request.data), temporary_folder()):
+    with storage_errors(WritableFolder(DATA, request.output.data), temporary_folder()):
         if resumed is None:
-            store = SessionStore.create(request.results, session, plan=planned)
+            store = SessionStore.create(request.output.results, session, plan=planned)
         else:
             store = resumed.store
             store.store_plan(replace(resumed.planned, boot=planned.boot))
@@ -440,18 +440,18 @@ def _preflight(request: Request, reporter: ProgressReporter) -> tuple[str, ...]:
     check_table_open_cache(request, say=reporter.warn)
     check_versions(request, known_releases(request))
     samplers: tuple[str, ...] = ()
-    if request.stacks is not None:
+    if request.method.stacks is not None:
         from recovery.profiling.samplers import PERF, usable_programs
 
-        if request.stacks == PERF:
-            provide_tool(PERF, offline=request.offline, say=reporter.warn)
-        samplers = usable_programs(request.stacks)
-    check_results_folder(request.results)
-    for name, folder in (("DATA", request.data), ("TMPDIR", temporary_folder().path)):
+        if request.method.stacks == PERF:
+            provide_tool(PERF, offline=request.servers.offline, say=reporter.warn)
+        samplers = usable_programs(request.method.stacks)
+    check_results_folder(request.output.results)
+    for name, folder in (("DATA", request.output.data), ("TMPDIR", temporary_folder().path)):
         quoted_value(f"{name}=", str(folder), f"give {name}= a folder with another name")
-    DataDirs(request.data).check()
+    DataDirs(request.output.data).check()
     if any(spec.cache is Cache.COLD for spec in request.variant_specs):
-        check_can_be_cold(request.data)
+        check_can_be_cold(request.output.data)
     return samplers
 
 
@@ -473,7 +473,7 @@ def _remove_leftovers(reporter: ProgressReporter, data: Path) -> None:
 
 def _get_servers(request: Request, engine: Engine, reporter: ProgressReporter) -> tuple[Engine, tuple[Build, ...]]:
     """Returns the servers and the engine that runs them."""
-    sweep_results(request.results)
+    sweep_results(request.output.results)
     reporter.doing("getting the servers")
     engine, builds = resolve_builds(request, engine, reporter.warn)
     for build in builds:
@@ -487,7 +487,7 @@ def _choose_dropper(request: Request, engine: Engine, builds: Sequence[Build], s
     """Returns the means to drop the host's caches, or None if it is refused or this user cannot.
 
     A user who expects the caches to be dropped is warned here, before the hour of measuring."""
-    if RootStep.DROP_CACHES in request.refused:
+    if RootStep.DROP_CACHES in request.method.refused:
         return None
     dropper = engine.dropper(builds)
     if dropper is None:
@@ -500,9 +500,10 @@ def _probe_storage(request: Request, reporter: ProgressReporter, *, is_resumed: 
 
     It is measured before the builds: after them the storage is still busy with our writes."""
     reporter.doing("trying the storage")
-    if not request.probe or is_resumed:
+    if not request.method.probe or is_resumed:
         return NOT_PROBED.facts()
     clock = ClockGuard()
-    probe = probe_reads(request.data, effort_for(request.most_tables), kept_table_files(request.data))
+    data = request.output.data
+    probe = probe_reads(data, effort_for(request.sizes.most_tables), kept_table_files(data))
     paused = clock.pause()
     return (probe if paused is None else replace(NOT_PROBED, why_not=paused)).facts()

@@ -306,13 +306,13 @@ def floor_from_reads(last: Trial, plan: Plan, reads: FloorTimes) -> ReadFloor:
 
 def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | float | None]) -> tuple[str, ...]:
     notes = list(plan.unavailable)
-    if request.limits:
-        notes.append(f"The server was limited to {limits_text(request.limits)}.")
-    if request.precision is not None:
+    if request.servers.limits:
+        notes.append(f"The server was limited to {limits_text(request.servers.limits)}.")
+    if request.sizes.precision is not None:
         notes.append(
-            f"PRECISION={100 * request.precision:g}%: runs are added until every interval is that narrow "
-            f"({MIN_RUNS_FOR_PRECISION} to {request.max_runs} runs). To make up for that choice, all intervals are "
-            f"{100 * (PRECISION_FACTOR - 1):.0f} % wider than with a fixed number of runs."
+            f"PRECISION={100 * request.sizes.precision:g}%: runs are added until every interval is that narrow "
+            f"({MIN_RUNS_FOR_PRECISION} to {request.sizes.max_runs} runs). To make up for that choice, all intervals "
+            f"are {100 * (PRECISION_FACTOR - 1):.0f} % wider than with a fixed number of runs."
         )
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None and any(variant.cache is Cache.WARM for variant in request.all_variants):
@@ -330,7 +330,7 @@ def session_from_request(
     environment: Mapping[str, str | int | float | None],
     engine: str,
 ) -> Session:
-    baseline, own = request.exact_baseline(plan.versions), request.schema.own
+    baseline, own = request.servers.exact_baseline(plan.versions), request.sizes.schema.own
     return Session(
         scenario=experiment.name,
         question=experiment.question,
@@ -341,11 +341,11 @@ def session_from_request(
         settings={
             **dict(request.stored_settings),
             "engine": engine,
-            "no_drop_caches": RootStep.DROP_CACHES in request.refused,
-            "unprivileged": request.refused == EVERY_STEP,
+            "no_drop_caches": RootStep.DROP_CACHES in request.method.refused,
+            "unprivileged": request.method.refused == EVERY_STEP,
             "baseline": None if baseline is None else str(baseline),
             "order": plan.order,
-            "points": " ".join(map(str, request.points)) or None,
+            "points": " ".join(map(str, request.sizes.points)) or None,
             **_reserved_cpus(request, plan),
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
@@ -364,7 +364,7 @@ def _reserved_cpus(request: Request, plan: Plan) -> dict[str, str | None]:
     Only those of a load get CPUs of their own."""
     if not any(trial.variant.task and trial.variant.task.has_clients for trial in plan.trials):
         return {}
-    apart = reserved_cpus(request.limits.cpu_set)
+    apart = reserved_cpus(request.servers.limits.cpu_set)
     if apart is None:
         return {"server_cpus": None, "client_cpus": None}
     return {"server_cpus": format_cpu_list(apart.server), "client_cpus": format_cpu_list(apart.clients)}

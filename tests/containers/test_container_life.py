@@ -18,6 +18,7 @@ import pytest
 from docker.models.containers import Container, ContainerCollection
 from docker.types import Mount
 from loopback import ALONE, containers_of
+from request_parts import new_request
 
 from recovery.builds.image_resolve import resolve_image
 from recovery.errors import HostUnfitError, ServerFailedError
@@ -34,7 +35,6 @@ from recovery.mysqld.launcher import Exit, RunDirs
 from recovery.mysqld.options import experiment_settings
 from recovery.mysqld.server import Server, ServerConfig
 from recovery.session import engine as session_engine
-from recovery.session.request import Request
 
 pytestmark = pytest.mark.containers
 
@@ -279,7 +279,7 @@ def test_a_user_of_the_engine_drops_the_caches_for_local_servers_too(
 ) -> None:
     """Who is not root; the image of a server is on the host."""
     monkeypatch.setattr(session_engine, "direct_cache_dropper", lambda: None)
-    request = Request(
+    request = new_request(
         "cold-recovery", startup_specs((Cache.COLD,)), ("5.7.22",), Schema(1), 1, tmp_path, tmp_path, engine="local"
     )
     dropper = session_engine.choose_engine(request, lambda _: None).dropper(())

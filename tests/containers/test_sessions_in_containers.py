@@ -18,6 +18,7 @@ import pytest
 from datadirs import made_by
 from docker.models.containers import Container
 from loopback import NOBODY, containers_of
+from request_parts import new_request
 from sessions import first_run_stored, left_out, need_limits, stored, why_not_limited
 from waiting import until
 
@@ -30,7 +31,6 @@ from recovery.linux import docker_engine
 from recovery.linux.cgroups import hierarchies
 from recovery.model import Cache, Schema, Verdict, startup_specs
 from recovery.session import engine as session_engine
-from recovery.session.request import Request
 from recovery.storage.sessions import load_session
 
 pytestmark = pytest.mark.containers
@@ -195,7 +195,7 @@ def test_auto_chooses_local_processes_where_no_container_can_be_made(
 
     def chosen(engine: str) -> tuple[str, list[str]]:
         lines: list[str] = []
-        request = Request(
+        request = new_request(
             "cold-recovery", startup_specs((Cache.COLD,)), ("5.7.22",), Schema(1), 1, tmp_path, tmp_path,
             engine=engine, registry=NOBODY,
         )  # fmt: skip
