@@ -1,4 +1,4 @@
-"""Makes and changes requests by the names of their fields, whichever part of the request has them."""
+"""Makes and changes requests by the names of their fields, whichever part of the request has them, and plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from recovery.model import Schema, VariantSpec
+from recovery.model import Schema, Variant, VariantSpec, Version
+from recovery.session.plan import Plan, plan_trials
 from recovery.session.request import Method, Output, Request, Servers, SessionSizes
 
 _PARTS = {"servers": Servers, "sizes": SessionSizes, "method": Method, "output": Output}
@@ -34,3 +35,8 @@ def changed_request(request: Request, **given: Any) -> Request:
         of_part = {name: given.pop(name) for name in list(given) if name in names}
         request = replace(request, **{part: replace(getattr(request, part), **of_part)})
     return replace(request, **given)
+
+
+def make_plan(versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool, **given: Any) -> Plan:
+    """Returns a plan with nothing but its trials."""
+    return Plan(plan_trials(versions, variants, alternating=alternating, **given), alternating, tuple(versions))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from at_work import write_scaling
-from request_parts import changed_request, new_request
+from request_parts import changed_request, make_plan, new_request
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
@@ -33,7 +33,7 @@ from recovery.mysqld.options import (
 )
 from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, trial_seconds
 from recovery.session.option_checks import check_table_open_cache
-from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs, make_plan
+from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs
 from recovery.session.prepare import plan_ahead, plan_session
 from recovery.storage.sessions import load_session
 

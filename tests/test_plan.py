@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from request_parts import new_request
+from request_parts import make_plan, new_request
 
 from recovery.errors import HostUnfitError, UsageError
 from recovery.linux.storage import DiskSpace
@@ -25,7 +25,7 @@ from recovery.model import (
     startup_specs,
 )
 from recovery.mysqld.table_size import estimate_space
-from recovery.session.plan import UNNAMED, DatadirSpec, Plan, PlannedDatadir, build_variants, datadir_specs, make_plan
+from recovery.session.plan import UNNAMED, DatadirSpec, Plan, PlannedDatadir, build_variants, datadir_specs
 from recovery.session.prepare import check_space, plan_session
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from request_parts import make_plan
 from sessions import seconds
 from waiting import DEADLINE_S
 
@@ -34,7 +35,7 @@ from recovery.model import (
     startup_specs,
 )
 from recovery.mysqld.phases import CurrentPhase
-from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, build_variants, make_plan
+from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, build_variants
 from recovery.session.progress import (
     Progress,
     ProgressSnapshot,

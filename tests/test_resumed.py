@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import click
 import pytest
-from request_parts import new_request
+from request_parts import make_plan, new_request
 from test_runner import GOOD, VERSION, session_of
 
 from recovery.cli import measure
@@ -36,7 +36,6 @@ from recovery.session.plan import (
     StoredPlan,
     build_variants,
     differences,
-    make_plan,
     stored_trials,
 )
 from recovery.session.prepare import plan_session

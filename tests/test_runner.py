@@ -9,7 +9,7 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
-from request_parts import changed_request, new_request
+from request_parts import changed_request, make_plan, new_request
 
 from recovery.analysis.statistics import half_interval_95
 from recovery.analysis.summary import summarise
@@ -50,7 +50,7 @@ from recovery.model import (
 from recovery.mysqld.read_floor import FloorTimes
 from recovery.report.summary_text import answers
 from recovery.session.datadirs import DatadirPool
-from recovery.session.plan import DatadirSpec, build_variants, make_plan
+from recovery.session.plan import DatadirSpec, build_variants
 from recovery.session.progress import ProgressReporter
 from recovery.session.resume import ResumedSession, stored_plan
 from recovery.session.run import TrialLoop, open_store, store_artifacts

@@ -12,7 +12,7 @@ import pytest
 from at_work import SMALL, interference, metadata, write_scaling
 from hypothesis import given
 from hypothesis import strategies as st
-from request_parts import new_request
+from request_parts import make_plan, new_request
 from runs import make_run, with_axis_values, with_parts
 from sessions import with_metrics
 
@@ -33,7 +33,6 @@ from recovery.model import (
     parse_version,
 )
 from recovery.session import store as session_store
-from recovery.session.plan import make_plan
 from recovery.session.store import session_from_request
 from recovery.storage.sessions import load_session
 

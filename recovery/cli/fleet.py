@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.measure import Shown
+from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import table_option
 from recovery.cli.output import escaped_text, print_line, write_json
 from recovery.cli.parse import make_request

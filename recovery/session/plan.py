@@ -363,7 +363,7 @@ def is_supported_by(variant: Variant, version: Version) -> bool:
     return variant.needs is None or can(version, variant.needs)
 
 
-def make_plan(
+def plan_trials(
     versions: Sequence[Version],
     variants: Sequence[Variant],
     *,
@@ -371,8 +371,8 @@ def make_plan(
     alternating: bool,
     extras: Sequence[ExtraRun] = (),
     first: int = 1,
-) -> Plan:
-    """Returns the plan of the trials. Raises UsageError if a report could not show that many.
+) -> tuple[Trial, ...]:
+    """Returns the trials in their order. Raises UsageError if a report could not show that many.
 
     A block is one trial of each variant over one data directory, for example cold, then warm. In an alternating plan,
     block n of every directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the
@@ -394,13 +394,9 @@ def make_plan(
     ]
     if many := exceeded_limit(runs=len(steps), versions=len(versions), variants=len(variants)):
         raise UsageError(f"a session of {many} is too large", "measure fewer, or divide them among several sessions")
-    return Plan(
-        tuple(
-            Trial(number, version, variant, repeat, extra.get(repeat))
-            for number, (version, variant, repeat) in enumerate(steps, start=1)
-        ),
-        alternating,
-        tuple(versions),
+    return tuple(
+        Trial(number, version, variant, repeat, extra.get(repeat))
+        for number, (version, variant, repeat) in enumerate(steps, start=1)
     )
 
 

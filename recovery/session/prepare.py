@@ -28,7 +28,7 @@ from recovery.session.plan import (
     datadir_spec,
     datadir_specs,
     is_supported_by,
-    make_plan,
+    plan_trials,
     unsupported_questions,
 )
 from recovery.session.request import Request
@@ -122,7 +122,7 @@ def plan_session(
         for one in variants
         if is_supported_by(one, version)
     }
-    plan = make_plan(
+    trials = plan_trials(
         versions,
         variants,
         repeats=request.sizes.repeats,
@@ -130,8 +130,10 @@ def plan_session(
         extras=request.method.extras,
         first=request.experiment_options.first_run,
     )
-    return replace(
-        plan,
+    return Plan(
+        trials,
+        alternating,
+        tuple(versions),
         names=names,
         unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
         datadirs=datadirs,
