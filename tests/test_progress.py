@@ -49,7 +49,14 @@ from recovery.session.progress import (
 VERSIONS = [parse_version("5.7.22"), parse_version("8.0.31")]
 GUESS = {("5.7.22", "cold"): 50.0, ("5.7.22", "warm"): 20.0, ("8.0.31", "cold"): 60.0, ("8.0.31", "warm"): 30.0}
 NEW = Progress(
-    "crash-recovery", ("5.7",), "recovery crash-recovery", "/results", 1000.0, "2026-01-01T00:00:00+00:00", 7, "mark"
+    scenario="crash-recovery",
+    versions=("5.7",),
+    command="recovery crash-recovery",
+    results="/results",
+    began_s=1000.0,
+    started_at="2026-01-01T00:00:00+00:00",
+    pid=7,
+    owner="mark",
 )
 
 
@@ -64,7 +71,7 @@ DATADIRS = tuple(
     PlannedDatadir(DatadirSpec(version), Schema(9), {}, "", whole=False, size=NO_SPACE, need=NO_SPACE, build_s=seconds)
     for version, (_, seconds) in zip(VERSIONS, BUILDS, strict=True)
 )
-PLANNED = NEW.planned(Plan(trials(), alternating=True, datadirs=DATADIRS, trial_s=GUESS))
+PLANNED = NEW.planned(0.0, Plan(trials(), alternating=True, datadirs=DATADIRS, trial_s=GUESS))
 
 
 def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verdict.MEASURED) -> Run:
@@ -82,7 +89,7 @@ def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verd
 
 def after(progress: Progress, *took_s: float) -> Progress:
     for trial, took in zip(trials(), took_s, strict=False):
-        progress = progress.trial_began(trial, 2000.0).trial_ended(run_of(trial, took / 2), 2000.0 + took)
+        progress = progress.trial_began(2000.0, trial).trial_ended(2000.0 + took, run_of(trial, took / 2))
     return progress
 
 
@@ -93,54 +100,54 @@ def at(progress: Progress, now_s: float, phase: CurrentPhase | None = None) -> P
 def test_there_is_no_estimate_before_the_plan() -> None:
     assert NEW.stage is Stage.PREPARING
     assert NEW.left_s(1001.0) is None
-    fetching = NEW.doing("getting the servers", 1000.0)
+    fetching = NEW.doing(1000.0, "getting the servers")
     assert at(fetching, 1020.0).step == "getting the servers"
-    assert fetching.planned(Plan(trials(), alternating=True, trial_s=GUESS)).step is None
+    assert fetching.planned(0.0, Plan(trials(), alternating=True, trial_s=GUESS)).step is None
     assert PLANNED.versions == ("5.7.22", "8.0.31")
     assert PLANNED.left_s(1001.0) == 400 + 2 * 160
 
 
 def test_the_rate_of_a_build_counts_its_own_statements_alone() -> None:
-    building = PLANNED.build_began(BUILDS[0][0], 1000.0)
+    building = PLANNED.build_began(1000.0, BUILDS[0][0])
     assert building.stage is Stage.BUILDING
     assert building.left_s(1040.0) == 60 + 300 + 320, "by the estimate until there is a rate"
-    building = building.built(500, 1000, 1040.0)
+    building = building.built(1040.0, 500, 1000)
     assert building.build is not None
     assert building.build.rate_per_s is None, "statements of an earlier session give no rate"
-    building = building.built(700, 1000, 1050.0)
+    building = building.built(1050.0, 700, 1000)
     shown = at(building, 1052.0).build
     assert shown is not None
     assert (shown.elapsed_s, shown.rate_per_s, shown.left_s) == (52.0, 20.0, 13.0)
     assert building.left_s(1052.0) == 13 + 300 + 320
-    assert building.build_ended().left_s(1060.0) == 300 + 320
-    assert building.build_ended().stage is Stage.PREPARING
+    assert building.build_ended(0.0).left_s(1060.0) == 300 + 320
+    assert building.build_ended(0.0).stage is Stage.PREPARING
 
 
 def test_unplanned_builds_and_builds_of_one_name() -> None:
-    assert PLANNED.build_began("5.6.24: 9 tables", 1000.0).builds == BUILDS
+    assert PLANNED.build_began(1000.0, "5.6.24: 9 tables").builds == BUILDS
     twice = replace(PLANNED, builds=(BUILDS[0], BUILDS[0]))
-    assert twice.build_began(BUILDS[0][0], 1000.0).builds == (BUILDS[0],)
+    assert twice.build_began(1000.0, BUILDS[0][0]).builds == (BUILDS[0],)
 
 
 def test_the_estimate_uses_trials_of_the_same_version_and_variant() -> None:
     built = replace(PLANNED, builds=())
     assert after(built, 10.0).left_s(3000.0) == 20 + 60 + 30 + (10 + 20 + 60 + 30)
     assert after(built, 10.0, 5.0).left_s(3000.0) == 60 + 30 + (10 + 5 + 60 + 30)
-    fifth = after(built, 10.0, 5.0, 8.0, 4.0).trial_began(trials()[4], 3000.0)
+    fifth = after(built, 10.0, 5.0, 8.0, 4.0).trial_began(3000.0, trials()[4])
     assert fifth.left_s(3004.0) == 6 + 5 + 8 + 4
     assert fifth.left_s(3099.0) == 5 + 8 + 4, "a trial that takes longer than the last one has no negative time left"
 
 
 def test_a_failed_trial_does_not_change_the_estimate() -> None:
     first = trials()[0]
-    failed = PLANNED.trial_began(first, 0.0).trial_ended(run_of(first, None, Verdict.FAILED), 1.0)
+    failed = PLANNED.trial_began(0.0, first).trial_ended(1.0, run_of(first, None, Verdict.FAILED))
     assert failed.left_s(2.0) == 400 + 320 - 50
 
 
 def test_results_by_version_and_variant() -> None:
     progress = after(PLANNED, 10.0, 6.0, 8.0, 4.0, 20.0)
     last = trials()[5]
-    progress = progress.trial_began(last, 0.0).trial_ended(run_of(last, 1.0, Verdict.VOID), 9.0)
+    progress = progress.trial_began(0.0, last).trial_ended(9.0, run_of(last, 1.0, Verdict.VOID))
     cold, warm, *others = progress.cells
     assert (cold.version, cold.variant, cold.ended, cold.planned) == ("5.7.22", "cold", 2, 2)
     assert (cold.mean, cold.last) == (7.5, 10.0)
@@ -151,10 +158,10 @@ def test_results_by_version_and_variant() -> None:
 def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
     works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, figure="tps"))
     plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
-    progress = replace(NEW, figure="qps").planned(plan)
+    progress = replace(NEW, figure="qps").planned(0.0, plan)
     for trial in plan.trials:
         run = replace(run_of(trial, None), metrics={"qps": 2000.0, "tps": 90.0})
-        progress = progress.trial_began(trial, 0.0).trial_ended(run, 9.0)
+        progress = progress.trial_began(0.0, trial).trial_ended(9.0, run)
     assert [(cell.variant, cell.mean, cell.figure) for cell in progress.cells] == [
         ("usual", 2000.0, None), ("hot", 90.0, "tps"),
     ]  # fmt: skip
@@ -165,13 +172,13 @@ def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
 
 def test_a_snapshot_is_read_back_as_it_was_written() -> None:
     first = Trial(1, VERSIONS[0], Variant("cold", Cache.COLD), 1)
-    running = after(PLANNED, 10.0).trial_began(first, 3000.0).doing("timed start", 3005.0)
+    running = after(PLANNED, 10.0).trial_began(3000.0, first).doing(3005.0, "timed start")
     found = at(running, 3050.0, CurrentPhase("validation", 3012.0, "Checked 7/9"))
     assert (found.phase, found.phase_s, found.step_s, found.told) == ("validation", 38.0, 45.0, "Checked 7/9")
     assert found.trial is not None
     assert found.trial.elapsed_s == 50.0
     assert from_json(to_json(found)) == found
-    ended = at(running.finish(Status.INTERRUPTED), 3060.0)
+    ended = at(running.finished(0.0, Status.INTERRUPTED), 3060.0)
     assert (ended.stage, ended.trial, ended.left_s) == (Stage.ENDED, None, None)
     assert from_json(to_json(ended)) == ended
 
@@ -183,9 +190,9 @@ def test_a_damaged_status_file_is_ignored(text: str) -> None:
 
 def test_the_activity_changes_with_the_stage_and_not_with_time() -> None:
     first = trials()[0]
-    trial = PLANNED.trial_began(first, 0.0)
+    trial = PLANNED.trial_began(0.0, first)
     assert at(trial, 1.0).activity == at(trial, 9.0).activity
-    assert len({at(one, 1.0).activity for one in (PLANNED, trial, trial.doing("inserting", 1.0))}) == 3
+    assert len({at(one, 1.0).activity for one in (PLANNED, trial, trial.doing(1.0, "inserting"))}) == 3
 
 
 # --- `recovery status`
@@ -198,7 +205,7 @@ def write_status(progress: ProgressSnapshot) -> None:
 def running(pid: int | None = None) -> ProgressSnapshot:
     """A session of this process in the middle of a build."""
     session = replace(NEW, pid=pid or os.getpid(), owner=process_id())
-    return at(session.build_began("5.7.22: 9 tables", 1000.0).built(3, 10, 1001.0), 1002.0)
+    return at(session.build_began(1000.0, "5.7.22: 9 tables").built(1001.0, 3, 10), 1002.0)
 
 
 def status_text(capsys: pytest.CaptureFixture[str]) -> str:
@@ -274,14 +281,14 @@ def test_status_names_the_holder_of_the_lock_that_has_no_readable_status_file(
 
 
 def test_status_escapes_control_characters_of_a_stored_session(capsys: pytest.CaptureFixture[str]) -> None:
-    write_status(replace(at(after(PLANNED, 10.0).finish(Status.ABORTED), 3.0), command="\x1b[2Jrecovery"))
+    write_status(replace(at(after(PLANNED, 10.0).finished(0.0, Status.ABORTED), 3.0), command="\x1b[2Jrecovery"))
     text = status_text(capsys)
     assert "\x1b" not in text
     assert "aborted after" in text
 
 
 def test_status_json_has_the_means_of_starts_under_both_names(capsys: pytest.CaptureFixture[str]) -> None:
-    write_status(at(after(PLANNED, 10.0).finish(Status.FINISHED), 3.0))
+    write_status(at(after(PLANNED, 10.0).finished(0.0, Status.FINISHED), 3.0))
     (cell,) = status_json(capsys)["session"]["cells"]
     assert (cell["mean"], cell["last"], cell["mean_s"], cell["last_s"]) == (5.0, 5.0, 5.0, 5.0)
 

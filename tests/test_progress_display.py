@@ -36,15 +36,15 @@ from recovery.cli.progress_view import (
 from recovery.errors import RecoveryError
 from recovery.model import Status, Verdict
 from recovery.mysqld.phases import CurrentPhase
-from recovery.session.progress import Progress, ProgressSnapshot, from_json
+from recovery.session.progress import Progress, ProgressSnapshot, from_json, report_build
 from recovery.workload.build import BuildInterruptedError
 
 # --- The lines of the live view
 
 
 def measuring(phase: CurrentPhase | None = None) -> ProgressSnapshot:
-    progress = after(PLANNED, 10.0, 6.0, 8.0, 4.0).trial_began(trials()[4], 3000.0)
-    return at(progress.doing("timed start", 3010.0), 3055.0, phase or CurrentPhase("validation", 3017.0))
+    progress = after(PLANNED, 10.0, 6.0, 8.0, 4.0).trial_began(3000.0, trials()[4])
+    return at(progress.doing(3010.0, "timed start"), 3055.0, phase or CurrentPhase("validation", 3017.0))
 
 
 def texts(found: ProgressSnapshot, width: int = 80, height: int = 24) -> list[str]:
@@ -81,14 +81,14 @@ def test_the_phase_is_shown_as_far_as_it_is_known(phase: CurrentPhase, words: st
 
 
 def test_a_build_is_shown_with_its_progress() -> None:
-    building = PLANNED.build_began("5.7.22: 9 tables", 1000.0)
+    building = PLANNED.build_began(1000.0, "5.7.22: 9 tables")
     assert current_activity(at(building, 1004.0)) == "5.7.22: 9 tables: making the data directory, 4 s"
-    building = building.built(0, 200_000, 1010.0).built(64_000, 200_000, 1074.0)
+    building = building.built(1010.0, 0, 200_000).built(1074.0, 64_000, 200_000)
     assert texts(at(building, 1074.0))[1:] == [
         "5.7.22: 9 tables: 64,000 of 200,000, 1,000/s, 2 min left",
         "[#######-----------------]",
     ]
-    assert current_activity(at(building.built(200_000, 200_000, 1200.0), 1201.0)).endswith("built, being checked")
+    assert current_activity(at(building.built(1200.0, 200_000, 200_000), 1201.0)).endswith("built, being checked")
 
 
 @pytest.mark.parametrize("width", [1, 12, 20, 39, 40, 79, 200])
@@ -169,8 +169,8 @@ def make(records: list[ProgressSnapshot], clock: Clock, monkeypatch: pytest.Monk
 
 def run_a_trial(display: ProgressDisplay, clock: Clock, *pauses_s: float) -> None:
     trial, began_s = trials()[0], clock.now_s
-    display.trial_began(trial)
-    display.doing("timed start")
+    display.event(Progress.trial_began, trial)
+    display.event(Progress.doing, "timed start")
     display.follow(lambda _: CurrentPhase("validation", began_s))
     for seconds in pauses_s:
         clock.advance(seconds)
@@ -199,7 +199,7 @@ def test_the_state_is_stored_at_each_stage_and_once_a_second(
         for seconds in (0, 0.9, 0.2, 0.5):
             clock.advance(seconds)
             stored.append(len(records))
-        display.trial_began(trials()[0])
+        display.event(Progress.trial_began, trials()[0])
         clock.advance(0)
         stored.append(len(records))
     assert stored == [1, 1, 2, 2, 3]
@@ -228,7 +228,7 @@ def test_a_build_is_reported_and_nothing_before_it(make: Make, clock: Clock) -> 
     with display.active():
         clock.advance(60)
         assert stream.getvalue() == ""
-        with display.building("5.7.22: 9 tables") as progress:
+        with report_build(display, "5.7.22: 9 tables") as progress:
             progress(0, 10)
             clock.advance(5)
             progress(5, 10)

@@ -11,26 +11,25 @@ import signal
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
 from recovery.analysis.summary import metric_value
 from recovery.errors import InterruptedByUserError, escape_control
-from recovery.model import Run, Status, Trial, metric
+from recovery.model import Run, Status, metric
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, seconds, with_unit
-from recovery.session.plan import Plan
 from recovery.session.progress import (
     BuildProgress,
     CellSummary,
     Progress,
     ProgressSnapshot,
+    Told,
     to_json,
 )
 
@@ -444,50 +443,21 @@ class ProgressDisplay:
             self._over.set()
             if refreshing.ident is not None:
                 refreshing.join()
-            self.progress = self.progress.finish(status)
+            self.event(Progress.finished, status)
             self._record(to_json(self._snapshot()))
 
-    def planned(self, plan: Plan) -> None:
-        self.progress = self.progress.planned(plan)
-
-    def resumed_with(self, runs: Iterable[Run]) -> None:
-        self.progress = self.progress.resumed_with(runs)
-
-    def set_session_folder(self, folder: Path) -> None:
-        self.progress = self.progress.set_session_folder(str(folder))
-
-    @contextmanager
-    def building(self, title: str) -> Iterator[Callable[[int, int], None]]:
-        """Yields a function to call with the numbers of statements done and in total, while a datadir is built."""
+    def event(self, change: Callable[[Progress, float, *Told], Progress], *told: *Told) -> None:
+        """Takes the state that this event of the session leads to. The phase of a start ends with every event."""
         self._phase_at = None
-        self.progress = self.progress.build_began(title, time.monotonic())
-
-        def built(done: int, total: int) -> None:
-            self.progress = self.progress.built(done, total, time.monotonic())
-
-        try:
-            yield built
-        finally:
-            self.progress = self.progress.build_ended()
-
-    def trial_began(self, trial: Trial) -> None:
-        self._phase_at = None
-        self.progress = self.progress.trial_began(trial, time.monotonic())
-
-    def doing(self, step: str) -> None:
-        self._phase_at = None
-        self.progress = self.progress.doing(step, time.monotonic())
+        self.progress = change(self.progress, time.monotonic(), *told)
 
     def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None:
         """Sets the function that returns the phase of the timed start under way at a time of the monotonic clock."""
         self._phase_at = phase_at
 
-    def trials_left_out(self, numbers: Container[int]) -> None:
-        self.progress = self.progress.without(numbers)
-
     def trial_ended(self, run: Run) -> None:
-        self._phase_at = None
-        self.progress = self.progress.trial_ended(run, time.monotonic())
+        """Takes the event, and prints the result."""
+        self.event(Progress.trial_ended, run)
         planned = self.progress.plan.trials if self.progress.plan else ()
         line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.number}: "
         figure = self.progress.figure_of(run.variant)

@@ -30,7 +30,7 @@ from recovery.mysqld.options import (
 from recovery.mysqld.server import Server, ServerConfig
 from recovery.session.engine import Engine
 from recovery.session.plan import DatadirSpec, Plan, PlannedDatadir, is_measured_over
-from recovery.session.progress import ProgressReporter
+from recovery.session.progress import Progress, ProgressReporter, report_build
 from recovery.session.request import Request
 from recovery.session.store import SessionStore
 from recovery.workload.build import DatadirBuilder, prepare_datadir
@@ -172,7 +172,13 @@ class DatadirPool:
                 flush_caches(datadir.mysql, self.dropper)
             server = undo.enter_context(self._server(planned, datadir))
             conditions = self._conditions(planned)
-            bench = Bench(server, datadir, planned.schema, conditions=conditions, on_step=self.reporter.doing)
+            bench = Bench(
+                server,
+                datadir,
+                planned.schema,
+                conditions=conditions,
+                on_step=lambda step: self.reporter.event(Progress.doing, step),
+            )
             if bench.contents.claim_and_recount():
                 self.reporter.say(
                     f"{planned.spec.version}: an earlier session was interrupted; the rows were counted again"
@@ -228,7 +234,7 @@ class DatadirPool:
     def _build(self, planned: PlannedDatadir, datadir: DataDir) -> None:
         self.reporter.say(f"{planned.spec.version}: {data_size_text(planned.size.bytes, self.request.servers.limits)}")
         self.store.record_build(planned.key)
-        with self.reporter.building(planned.title) as progress:
+        with report_build(self.reporter, planned.title) as progress:
             builder = datadir_builder(self.request, self.plan, planned, datadir, self.engine, self.reporter)
             prepare_datadir(builder, progress=progress)
         self._built.add(planned.key)

@@ -1,20 +1,20 @@
 """Tracks the progress of a session, estimates the remaining time, and stores snapshots for `recovery status`.
 
-The progress is a frozen state, and each event returns a new one. No function reads a clock: every time is passed in,
-in seconds of the monotonic clock unless stated otherwise."""
+The progress is a frozen state, and each event, which is a method of it, returns a new one. No function reads a clock:
+every time is passed in, in seconds of the monotonic clock unless stated otherwise."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from glob import escape
 from pathlib import Path
 from statistics import fmean
-from typing import Protocol
+from typing import Protocol, TypeVarTuple
 
 from pydantic import TypeAdapter
 
@@ -72,20 +72,34 @@ class TrialProgress:
     elapsed_s: float
 
 
-@dataclass(frozen=True)
-class ProgressSnapshot:
-    """Holds a snapshot of a session's progress: the record that is stored as JSON and displayed."""
+@dataclass(frozen=True, kw_only=True)
+class SessionProgress:
+    """Holds what the state of a session and its record have in common."""
 
     scenario: str
     versions: tuple[str, ...]
     command: str
-    pid: int
-    owner: str
-    """Identifier of the process, which is never used again, unlike its pid."""
+    pid: int = 0
+    owner: str = ""
+    """Identifier of the process that runs the session, which is never used again, unlike its pid."""
     started_at: str
-    written_at: str
+    """Wall-clock time, UTC."""
     results: str
-    status: Status
+    """Folder of the session, or the folder of all sessions until that exists."""
+    status: Status = Status.RUNNING
+    step: str | None = None
+    """Current step with the server, in words."""
+    cells: tuple[CellSummary, ...] = ()
+    """Cells with at least one ended run, in the order of the plan."""
+    figure: str = STARTUP_METRIC
+    """Figure of the session, to which the means of the cells belong by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressSnapshot(SessionProgress):
+    """Holds the progress of a session at a time: the record that is stored as JSON and displayed."""
+
+    written_at: str
     stage: Stage
     planned_runs: int | None
     """Number of planned runs. None until the plan is known."""
@@ -93,17 +107,12 @@ class ProgressSnapshot:
     left_s: float | None = None
     build: BuildProgress | None = None
     trial: TrialProgress | None = None
-    step: str | None = None
-    """Current step with the server, in words."""
     step_s: float | None = None
     phase: str | None = None
     """Phase of the start under way, as the server's log shows it at this time."""
     phase_s: float | None = None
     told: str | None = None
     """Progress within the phase, as the server's log words it."""
-    cells: tuple[CellSummary, ...] = ()
-    figure: str = STARTUP_METRIC
-    """Figure of the session, to which the means of the cells belong by default."""
 
     @property
     def activity(self) -> tuple[object, ...]:
@@ -111,24 +120,11 @@ class ProgressSnapshot:
         return (self.status, self.stage, self.build and self.build.title, self.trial and self.trial.number, self.step)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Holds the state of a session; each event method returns the next state."""
+@dataclass(frozen=True, kw_only=True)
+class Progress(SessionProgress):
+    """Holds the state of a session. Each event is a method that takes the time, and returns the next state."""
 
-    scenario: str
-    versions: tuple[str, ...]
-    command: str
-    results: str
-    """Folder of the session, or the folder of all sessions until that exists."""
     began_s: float
-    started_at: str
-    """Wall-clock time, UTC."""
-    pid: int = 0
-    owner: str = ""
-    """Identifier of the process that runs the session."""
-    figure: str = STARTUP_METRIC
-    """Figure that the session measures."""
-    status: Status = Status.RUNNING
     plan: Plan | None = None
     builds: tuple[tuple[str, float], ...] = ()
     """Title and estimated seconds of the builds that have not begun."""
@@ -145,29 +141,26 @@ class Progress:
     """Expected end of the trial under way."""
     later_s: float = 0.0
     """Estimated seconds for the trials that have not begun."""
-    step: str | None = None
     step_began_s: float = 0.0
     ended: tuple[Run, ...] = ()
     took_s: Mapping[int, float] = field(default_factory=dict)
     """Duration of each trial that ended in this process, with all that is around the timed start, by its number."""
-    cells: tuple[CellSummary, ...] = ()
-    """Cells with at least one ended run, in the order of the plan."""
 
     # -- events
 
-    def planned(self, plan: Plan) -> Progress:
+    def planned(self, _: float, plan: Plan) -> Progress:
         versions = tuple(dict.fromkeys(str(trial.version) for trial in plan.trials))
         builds = tuple((datadir.title, seconds) for datadir, seconds in plan.builds)
         return replace(self, plan=plan, builds=builds, versions=versions, step=None)._with_later_s(0)
 
-    def resumed_with(self, runs: Iterable[Run]) -> Progress:
+    def resumed_with(self, _: float, runs: Iterable[Run]) -> Progress:
         """Adds the runs that had ended before this process began."""
         return replace(self, ended=tuple(runs))._with_cells()._with_later_s(0)
 
-    def set_session_folder(self, folder: str) -> Progress:
-        return replace(self, results=folder)
+    def set_session_folder(self, _: float, folder: Path) -> Progress:
+        return replace(self, results=str(folder))
 
-    def build_began(self, title: str, now_s: float) -> Progress:
+    def build_began(self, now_s: float, title: str) -> Progress:
         at = next((number for number, (name, _) in enumerate(self.builds) if name == title), len(self.builds))
         end_s = now_s + self.builds[at][1] if at < len(self.builds) else None
         return replace(
@@ -180,7 +173,7 @@ class Progress:
             step=None,
         )
 
-    def built(self, done: int, total: int, now_s: float) -> Progress:
+    def built(self, now_s: float, done: int, total: int) -> Progress:
         if self.build is None:
             return self
         first_done, first_s = first = self.build_first or (done, now_s)
@@ -191,31 +184,30 @@ class Progress:
         build = replace(self.build, done=done, total=total, rate_per_s=rate)
         return replace(self, build=build, build_end_s=end_s, build_first=first)
 
-    def build_ended(self) -> Progress:
+    def build_ended(self, _: float) -> Progress:
         return replace(self, build=None, step=None)
 
-    def without(self, numbers: Container[int]) -> Progress:
-        """Returns the state without these planned trials."""
+    def trials_left_out(self, _: float, numbers: Container[int]) -> Progress:
         if self.plan is None:
             return self
         kept = tuple(trial for trial in self.plan.trials if trial.number not in numbers)
         return replace(self, plan=replace(self.plan, trials=kept))._with_cells()._with_later_s(0)
 
-    def trial_began(self, trial: Trial, now_s: float) -> Progress:
+    def trial_began(self, now_s: float, trial: Trial) -> Progress:
         begun = replace(self, trial=trial, trial_began_s=now_s, trial_end_s=now_s + self._expected_s(trial), step=None)
         return begun._with_later_s(trial.number)
 
-    def doing(self, step: str, now_s: float) -> Progress:
+    def doing(self, now_s: float, step: str) -> Progress:
         return replace(self, step=step, step_began_s=now_s)
 
-    def trial_ended(self, run: Run, now_s: float) -> Progress:
+    def trial_ended(self, now_s: float, run: Run) -> Progress:
         took_s = 0.0 if self.trial is None else now_s - self.trial_began_s
         ended = replace(
             self, trial=None, step=None, ended=(*self.ended, run), took_s={**self.took_s, run.number: took_s}
         )
         return ended._with_cells()._with_later_s(run.number)
 
-    def finish(self, status: Status) -> Progress:
+    def finished(self, _: float, status: Status) -> Progress:
         return replace(self, status=status, build=None, trial=None, step=None)
 
     # -- derived values
@@ -259,7 +251,7 @@ class Progress:
         are timed."""
         ended = {run.number for run in self.ended}
         planned = self.plan.trials if self.plan else ()
-        later = [one for one in planned if one.number > begun and one.number not in ended]
+        later = [trial for trial in planned if trial.number > begun and trial.number not in ended]
         return replace(self, later_s=sum(map(self._expected_s, later)))
 
     def _expected_s(self, trial: Trial) -> float:
@@ -271,7 +263,7 @@ class Progress:
         return self.plan.trial_s.get(cell, 0.0) if self.plan else 0.0
 
     def _with_cells(self) -> Progress:
-        names = [(str(one.version), one.variant.name) for one in self.plan.trials] if self.plan else []
+        names = [(str(trial.version), trial.variant.name) for trial in self.plan.trials] if self.plan else []
         cells = []
         for version, variant in dict.fromkeys(names):
             ended = [run for run in self.ended if (run.version, run.variant) == (version, variant)]
@@ -300,15 +292,8 @@ class Progress:
         build, trial = self.build, self.trial
         phase = phase if self.step else None
         return ProgressSnapshot(
-            scenario=self.scenario,
-            versions=self.versions,
-            command=self.command,
-            pid=self.pid,
-            owner=self.owner,
-            started_at=self.started_at,
+            **{common.name: getattr(self, common.name) for common in fields(SessionProgress)},
             written_at=written_at,
-            results=self.results,
-            status=self.status,
             stage=self.stage,
             planned_runs=len(self.plan.trials) if self.plan else None,
             elapsed_s=_elapsed_s(self.began_s, now_s),
@@ -330,13 +315,10 @@ class Progress:
                 trial.repeat,
                 _elapsed_s(self.trial_began_s, now_s),
             ),
-            step=self.step,
             step_s=_elapsed_s(self.step_began_s, now_s) if self.step else None,
             phase=phase.phase if phase else None,
             phase_s=_elapsed_s(phase.since_s, now_s) if phase else None,
             told=phase.progress if phase else None,
-            cells=self.cells,
-            figure=self.figure,
         )
 
 
@@ -348,6 +330,10 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
+Told = TypeVarTuple("Told")
+"""What is told of an event besides its time."""
+
+
 class ProgressReporter(Protocol):
     """Reports the progress of a session, to the user on stderr and to other processes such as `recovery status`."""
 
@@ -355,15 +341,21 @@ class ProgressReporter(Protocol):
     def warn(self, line: str) -> None: ...
     def waiting(self, holder: str) -> AbstractContextManager[None]: ...
     def active(self) -> AbstractContextManager[None]: ...
-    def planned(self, plan: Plan) -> None: ...
-    def resumed_with(self, runs: Iterable[Run]) -> None: ...
-    def set_session_folder(self, folder: Path) -> None: ...
-    def building(self, title: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
-    def trial_began(self, trial: Trial) -> None: ...
-    def doing(self, step: str) -> None: ...
+    def event(self, change: Callable[[Progress, float, *Told], Progress], *told: *Told) -> None:
+        """Reports an event, such as `event(Progress.trial_began, trial)`."""
+
     def follow(self, phase_at: Callable[[float], CurrentPhase]) -> None: ...
     def trial_ended(self, run: Run) -> None: ...
-    def trials_left_out(self, numbers: Container[int]) -> None: ...
+
+
+@contextmanager
+def report_build(reporter: ProgressReporter, title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function to call with the numbers of statements done and in total, while a data directory is built."""
+    reporter.event(Progress.build_began, title)
+    try:
+        yield lambda done, total: reporter.event(Progress.built, done, total)
+    finally:
+        reporter.event(Progress.build_ended)
 
 
 # --- The stored record: the screen, the plain lines and `recovery status` all show it

@@ -48,7 +48,7 @@ from recovery.session.engine import Engine, Say, resolve_builds
 from recovery.session.option_checks import check_options, check_table_open_cache, check_versions, known_releases
 from recovery.session.plan import DatadirSpec, Plan, datadir_spec
 from recovery.session.prepare import check_space, plan_session
-from recovery.session.progress import ProgressReporter
+from recovery.session.progress import Progress, ProgressReporter
 from recovery.session.request import Request
 from recovery.session.resume import ResumedSession, Unfinished, open_resumed, stored_plan, sweep_results
 from recovery.session.store import (
@@ -156,7 +156,7 @@ class TrialLoop:
 
     def _end(self, status: Status, note: str | None) -> None:
         if not self._has_started:
-            self.reporter.set_session_folder(self.request.output.results)
+            self.reporter.event(Progress.set_session_folder, self.request.output.results)
             self.store.discard()
             return
         session = self.store.session
@@ -205,7 +205,7 @@ class TrialLoop:
         self._left_out |= {one.number for one in self.plan.over(spec) if one.extra is None} - done
         self.store.change(planned_runs=len(self.plan.trials) - len(self._left_out))
         self.store.save()
-        self.reporter.trials_left_out(self._left_out)
+        self.reporter.event(Progress.trials_left_out, self._left_out)
         self.reporter.say(f"{spec.version}: every interval is within +- {100 * precision:g} %")
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
@@ -222,7 +222,7 @@ class TrialLoop:
         if not self._has_started:
             self._has_started = True
             self.store.mark_newest()
-        self.reporter.trial_began(trial)
+        self.reporter.event(Progress.trial_began, trial)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         bench.clear_logs()
         clock = ClockGuard()
@@ -391,9 +391,10 @@ def run_session(
         for text in plan.unavailable:
             reporter.warn(text)
         check_space(plan, keep=request.output.keep)
-        reporter.planned(plan)
+        reporter.event(Progress.planned, plan)
         if resumed is not None:
-            reporter.resumed_with(run for run in resumed.store.session.runs if run.number in plan.done)
+            ended = [run for run in resumed.store.session.runs if run.number in plan.done]
+            reporter.event(Progress.resumed_with, ended)
         environment = collect_host_facts(request.output.data) | probe_facts | dict(engine.facts)
         environment["cold_means"] = cold_method(dropper)
         session = session_from_request(request, experiment, plan, environment=environment, engine=engine.name)
@@ -429,7 +430,7 @@ def open_store(
             store.save()
             store.mark_newest()
             reporter.say(f"{store.folder.name} is resumed: {len(plan.done)} of {len(plan.trials)} runs have ended")
-    reporter.set_session_folder(store.folder)
+    reporter.event(Progress.set_session_folder, store.folder)
     return store
 
 
@@ -474,7 +475,7 @@ def _remove_leftovers(reporter: ProgressReporter, data: Path) -> None:
 def _get_servers(request: Request, engine: Engine, reporter: ProgressReporter) -> tuple[Engine, tuple[Build, ...]]:
     """Returns the servers and the engine that runs them."""
     sweep_results(request.output.results)
-    reporter.doing("getting the servers")
+    reporter.event(Progress.doing, "getting the servers")
     engine, builds = resolve_builds(request, engine, reporter.warn)
     for build in builds:
         for warning in build.warnings:
@@ -499,7 +500,7 @@ def _probe_storage(request: Request, reporter: ProgressReporter, *, is_resumed: 
     """Returns the speed of the storage, for the report. A resumed session has stored results.
 
     It is measured before the builds: after them the storage is still busy with our writes."""
-    reporter.doing("trying the storage")
+    reporter.event(Progress.doing, "trying the storage")
     if not request.method.probe or is_resumed:
         return NOT_PROBED.facts()
     clock = ClockGuard()

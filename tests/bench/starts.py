@@ -180,9 +180,9 @@ def _progress_shown(bench: Bench, terminal: TextIO) -> Iterator[None]:
         record=partial(progress.write_status_file, bench.server.logdir / "status"),
     )
     bench.server.config = replace(bench.server.config, follower=reporter.follow)
-    bench.on_step = reporter.doing
+    bench.on_step = lambda step: reporter.event(Progress.doing, step)
     with reporter.active():
-        reporter.trial_began(Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
+        reporter.event(Progress.trial_began, Trial(1, version, Variant(Cache.WARM.value, Cache.WARM), 1))
         yield
 
 
