@@ -57,6 +57,11 @@ def size_text(count: int | None) -> str:
 
 FORMAT = 1
 """Format of the JSON of lists."""
+PATH, SCHEMA = "path", "schema"
+_FORMAT_HELP = (
+    "Print it in this format; path: the path of its HTML page, schema: the JSON schema of report.json (no session is "
+    "needed)."
+)
 
 
 def refuse_json_before_subcommand(context: click.Context, json_to: str | None) -> None:
@@ -161,19 +166,19 @@ def datadirs_remove(directories: DataDirs, keys: tuple[str, ...], everything: bo
 @click.command()
 @click.argument("session", required=False, shell_complete=complete_session)
 @table_option("results")
-@click.option("--format", "wanted", type=Choice(FORMATS), help="Print it in this format.")
+@click.option("--format", "wanted", type=Choice((*FORMATS, PATH, SCHEMA)), help=_FORMAT_HELP)
 @table_option("json", "Write report.json itself to FILE, too. Without FILE, or with -: the same as --format json.")
-@click.option("--html", "as_html", is_flag=True, help="Print the path of its HTML page.")
+@click.option("--html", "as_path", is_flag=True, hidden=True, help="The same as --format path.")
 @click.option("--open", "opened", is_flag=True, help="Open its HTML page in a browser.")
 @click.option("--write", is_flag=True, help="Also write the reports in its folder again.")
-@click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of report.json; no session is needed.")
+@click.option("--schema", "as_schema", is_flag=True, hidden=True, help="The same as --format schema.")
 @table_option("verbose")
 def report(
     session: str | None,
     results: Path,
     wanted: str | None,
     json_to: str | None,
-    as_html: bool,
+    as_path: bool,
     opened: bool,
     write: bool,
     as_schema: bool,
@@ -181,31 +186,52 @@ def report(
 ) -> int:
     """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
     --write only."""
-    if as_schema:
+    chosen = SCHEMA if as_schema else _chosen_format(wanted, json_to, as_path=as_path, opened=opened)
+    if chosen == SCHEMA:
         sys.stdout.write(schema_text())
         return 0
-    if json_to == STANDARD_OUTPUT:
-        wanted = wanted or "json"
-    flags = {"--json": json_to == STANDARD_OUTPUT and wanted != "json", "--html": as_html, "--open": opened}
-    if wanted and (other := next((flag for flag, given in flags.items() if given), None)):
-        raise UsageError(f"{other} and --format {wanted} cannot be combined", "leave one of them out")
     folder = find_session(results, session)
     if write:
         _rewrite_reports(folder)
     if json_to not in (None, STANDARD_OUTPUT):
         write_json(json_to, render_as(folder, "json"))
-    if wanted:
+    if chosen == PATH:
+        _print_page_path(folder, opened=opened)
+    elif chosen is not None:
         # A file name that is not valid UTF-8 must not prevent the output.
-        sys.stdout.write(render_as(folder, wanted).encode("utf-8", errors="replace").decode("utf-8"))
-    elif as_html or opened:
-        if not (folder / PAGE).is_file():
-            raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` writes it")
-        print_line(str(folder / PAGE))
-        if opened and not webbrowser.open((folder / PAGE).as_uri()):
-            raise HostUnfitError("there is no browser on this host", f"copy {folder / PAGE} to a host that has one")
+        sys.stdout.write(render_as(folder, chosen).encode("utf-8", errors="replace").decode("utf-8"))
     else:
         console_report.show(load_session(folder), folder, ReportConsole(), verbose=verbose)
     return 0
+
+
+def _chosen_format(wanted: str | None, json_to: str | None, *, as_path: bool, opened: bool) -> str | None:
+    """Returns the format that is asked for by --format, or by an option that implies one; None if there is none.
+
+    Raises UsageError if two of them are different."""
+    implied = {
+        option: chosen
+        for option, chosen, is_given in (
+            ("--json", "json", json_to == STANDARD_OUTPUT),
+            ("--html", PATH, as_path),
+            ("--open", PATH, opened),
+        )
+        if is_given
+    }
+    chosen = wanted or next(iter(implied.values()), None)
+    for option, other in implied.items():
+        if other != chosen:
+            raise UsageError(f"{option} and --format {chosen} cannot be combined", "leave one of them out")
+    return chosen
+
+
+def _print_page_path(folder: Path, *, opened: bool) -> None:
+    page = folder / PAGE
+    if not page.is_file():
+        raise UsageError(f"there is no {PAGE} in {folder}", "`recovery report SESSION --write` writes it")
+    print_line(str(page))
+    if opened and not webbrowser.open(page.as_uri()):
+        raise HostUnfitError("there is no browser on this host", f"copy {page} to a host that has one")
 
 
 @click.command()
