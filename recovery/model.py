@@ -952,6 +952,136 @@ class Status(StrEnum):
     """Set by the reader of a status file, never by the session itself."""
 
 
+CPU_SET = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", re.ASCII)
+"""CPUs as a list, such as `2-3,6`."""
+_MAX_VALUE = 1e30
+Settings = Mapping[str, str | int | float | bool | None]
+
+
+def stored_number(value: object) -> float | None:
+    """Returns a stored fact as a number, or None if it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return found if found == 0 or 1 / _MAX_VALUE < abs(found) < _MAX_VALUE else None
+
+
+def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
+    """Returns the limits of a stored session. A session from before limits were introduced has none. A value that is
+    not a number is ignored, and so is `true`, which Python counts as an integer."""
+
+    def count(name: str) -> int | None:
+        value = settings.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    cpus, cpu_set = settings.get("cpus"), settings.get("cpu_set")
+    return Limits(
+        read_iops=count("read_iops"),
+        read_bps=count("read_bps"),
+        memory_bytes=count("memory_bytes"),
+        cpus=cpus if isinstance(cpus, float) else count("cpus"),
+        cpu_set=cpu_set if isinstance(cpu_set, str) and CPU_SET.fullmatch(cpu_set) else None,
+    )
+
+
+@dataclass(frozen=True)
+class Design:
+    """What was asked of a session, as its analysis needs it: the settings that are stored, by their types.
+
+    A setting that an older version did not store, or that is damaged, is None or False."""
+
+    baseline: str | None = None
+    """The version that the others are compared with, if the user named one."""
+    runs: int | None = None
+    """Number of runs of every variant; None with a precision."""
+    precision: float | None = None
+    """Runs were added until half of every interval was at most this share of its mean."""
+    points: tuple[str, ...] = ()
+    """The numbers of tables that were measured, if there are several."""
+    predict: int | None = None
+    """Number of tables to predict a start for."""
+    limits: Limits = NO_LIMITS
+    note: str | None = None
+    """The user's own."""
+    is_traced: bool = False
+    as_published: bool = False
+    """The cache was not emptied after the inserts."""
+    keeps_caches: bool = False
+    """The host's caches were not dropped, because the user did not want it."""
+    is_unprivileged: bool = False
+    """No step that needs root was taken."""
+    has_own_servers: bool = False
+    """The user gave the servers, by their paths."""
+    has_own_data: bool = False
+    """The tables are those of a data directory of the user's own."""
+    as_is: bool = False
+    """Its own recovery was timed, without a crash that the tool made."""
+    schemas: int | None = None
+    dump_schemas: int | None = None
+    """Number of schemas that were dumped, if not all."""
+    seconds: float | None = None
+    """Measured time of each load."""
+    warmup_s: float | None = None
+    threads: float | None = None
+    """Clients of all loads, in sessions of older versions."""
+    memory_ratio: float | None = None
+    """Size of the data divided by the size of the buffer pool."""
+    client_cpus: float | None = None
+    """Number of CPUs reserved for the clients."""
+
+
+def design_of(settings: Settings) -> Design:
+    """Returns the typed view of a session's settings."""
+
+    def text(name: str) -> str | None:
+        value = settings.get(name)
+        return str(value) if value else None
+
+    def whole(name: str) -> int | None:
+        value = settings.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    precision = settings.get("precision")
+    # Older sessions have `no_root_steps`, the names of the refused steps.
+    unprivileged = settings.get("unprivileged") or settings.get("no_root_steps")
+    return Design(
+        baseline=text("baseline"),
+        runs=whole("runs"),
+        precision=precision if isinstance(precision, float) and precision else None,
+        points=tuple((text("points") or "").split()),
+        predict=whole("predict"),
+        limits=limits_from_settings(settings),
+        note=text("note"),
+        is_traced=bool(settings.get("trace")),
+        as_published=bool(settings.get("as_published")),
+        keeps_caches=bool(settings.get("no_drop_caches")),
+        is_unprivileged=unprivileged not in (None, False, "drop-caches"),
+        has_own_servers=bool(settings.get("mysqld")),
+        has_own_data=bool(settings.get("datadir")),
+        as_is=bool(settings.get("as_is")),
+        schemas=whole("schemas"),
+        dump_schemas=whole("dump_schemas"),
+        seconds=stored_number(settings.get("seconds")),
+        warmup_s=stored_number(settings.get("warmup_s")),
+        threads=stored_number(settings.get("threads")),
+        memory_ratio=stored_number(settings.get("memory_ratio")),
+        client_cpus=_number_of_cpus(settings.get("client_cpus")),
+    )
+
+
+def _number_of_cpus(told: str | float | bool | None) -> float | None:
+    """Returns how many CPUs a setting names, either as a number or as a list: `2-3,6`."""
+    if not isinstance(told, str):
+        return stored_number(told)
+    ends = [part.split("-") for part in told.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", end) for part in ends for end in part):
+        return None
+    return sum(int(part[-1]) - int(part[0]) + 1 for part in ends)
+
+
 @dataclass(frozen=True)
 class Session:
     """All data of a report. `settings` holds what was requested; `servers` what each server reported about itself."""
@@ -998,6 +1128,11 @@ class Session:
     `cache` and, where several were measured, their number of `tables`."""
     figures: dict[str, str] = field(default_factory=dict)
     """For variants that measure another figure than the session, the name of that figure among their `measures`."""
+
+    @cached_property
+    def design(self) -> Design:
+        """What was asked of the session."""
+        return design_of(self.settings)
 
     @property
     def done(self) -> frozenset[int]:

@@ -23,7 +23,6 @@ from recovery.linux.cgroups import (
     cpu_quota,
     format_bytes,
     limit_exceeded,
-    limits_from_settings,
     limits_text,
     read_group_memory,
     read_oom_kills,
@@ -34,7 +33,7 @@ from recovery.linux.cgroups import (
 )
 from recovery.linux.procfs import CoreSplit, format_cpu_list, name_with_process_id, own_cpus, reserved_cpus
 from recovery.linux.storage import Device
-from recovery.model import NO_LIMITS, Limits, Session
+from recovery.model import NO_LIMITS, Limits, Session, limits_from_settings
 from recovery.session.store import SessionStore
 
 ALL = Limits(read_iops=5000, read_bps=100 << 20, memory_bytes=2 << 30, cpus=1.5)

@@ -111,12 +111,6 @@ def growth_curves(session: Session) -> tuple[Curve, ...]:
     )
 
 
-def requested_prediction(session: Session) -> int | None:
-    """Returns the number of tables for which a prediction was requested, or None."""
-    requested = session.settings.get("predict")
-    return requested if isinstance(requested, int) else None
-
-
 def stored_fits(session: Session) -> list[dict[str, Any]]:
     """Returns the fits as they are stored in report.json."""
     return [
@@ -145,7 +139,7 @@ def _stored_memory(fit: MemoryFit | None) -> dict[str, Any]:
 
 
 def _stored_prediction(curve: Curve, found: LineFit, session: Session) -> dict[str, Any]:
-    tables = requested_prediction(session)
+    tables = session.design.predict
     if tables is None:
         return {}
     return {"predicted": {"tables": tables, **asdict(found.predict(tables)), "used": curve.predicts}}

@@ -55,7 +55,7 @@ def own_read_requests(session: Session, runs: Iterable[Run], *, for_each_table: 
     """Returns the mean of the server's read requests, from the runs in which others read little from the device.
 
     Older sessions stored what the device counted for all processes, unless reads were limited."""
-    are_limited = any(session.settings.get(name) for name in ("read_iops", "read_bps"))
+    are_limited = bool(session.design.limits.read_iops or session.design.limits.read_bps)
     own = [
         run
         for run in runs
@@ -117,7 +117,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 def interval_factor(session: Session) -> float:
     """Returns the factor of the session's intervals, which is above 1 if it stopped at a precision."""
-    return PRECISION_FACTOR if session.settings.get("precision") else 1.0
+    return PRECISION_FACTOR if session.design.precision else 1.0
 
 
 # --- Cells: the runs of one version in one variant
@@ -216,8 +216,8 @@ class Summary(Contrast):
 
 def baseline_of(session: Session) -> str:
     """Returns the version that ratios refer to: the one named in the settings, or else the first."""
-    named = session.settings.get("baseline")
-    return str(named) if named in session.versions else session.versions[0]
+    named = session.design.baseline
+    return named if named in session.versions else session.versions[0]
 
 
 def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:

@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from recovery.analysis.warnings import server_of, stored_number
-from recovery.model import CACHE_AXIS, SECOND_START, Cache, Run, Session, Verdict
+from recovery.analysis.warnings import server_of
+from recovery.model import CACHE_AXIS, SECOND_START, Cache, Run, Session, Verdict, stored_number
 
 # The proof uses neither a share of bytes nor one of first pages: a start reads the beginning of each file, 8.0 removes
 # the first page from the cache again, and MariaDB since 10.3 reads only the files that its redo log names. Before warm

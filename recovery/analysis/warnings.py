@@ -7,7 +7,6 @@ run for every session, whatever its main metric is.
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +45,7 @@ from recovery.model import (
     metric,
     newest_tried,
     parse_version,
+    stored_number,
 )
 
 # --- What all checks use
@@ -71,8 +71,6 @@ class Check:
 
 MIB = 1 << 20
 _MAX_SEPARATE_FINDINGS, _MAX_NAMED_CELLS = 3, 4
-_MAX_VALUE = 1e30
-"""A larger absolute value, or one smaller than its inverse, is not a measured figure."""
 
 
 def cells(session: Session) -> Iterator[tuple[str, tuple[Run, ...]]]:
@@ -169,17 +167,6 @@ def server_of(session: Session, version: str) -> Mapping[str, str]:
     return next(named, {})
 
 
-def stored_number(value: object) -> float | None:
-    """Returns a stored fact as a number, or None if it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        found = float(value)
-    except ValueError:
-        return None
-    return found if found == 0 or 1 / _MAX_VALUE < abs(found) < _MAX_VALUE else None
-
-
 # --- Page cache: whether cold starts were cold
 
 _USUAL_READS_SHARE = 0.8
@@ -229,14 +216,12 @@ def inodes_stayed(session: Session, runs: Runs) -> Mapping[str, object] | None:
 
 def cold_not_proved(session: Session, runs: Runs) -> Mapping[str, object] | None:
     unknown = [run for run in runs if run.cold.means and run.cold.resident_bytes is None]
-    return {"runs": runs_text(unknown)} if unknown and not session.settings.get("as_published") else None
+    return {"runs": runs_text(unknown)} if unknown and not session.design.as_published else None
 
 
 def _drop_caches_hint(session: Session) -> str:
-    if session.settings.get("no_drop_caches"):
-        # Older sessions have `no_root_steps`, the names of the refused steps.
-        unprivileged = session.settings.get("unprivileged") or session.settings.get("no_root_steps")
-        by = "--unprivileged" if unprivileged not in (None, False, "drop-caches") else "--no-drop-caches"
+    if session.design.keeps_caches:
+        by = "--unprivileged" if session.design.is_unprivileged else "--no-drop-caches"
         return f"{by} does this: leave it out for a start as cold as after a reboot."
     if session.environment.get("root") == "yes":
         return "Allow writing to /proc/sys/vm/drop_caches (an unprivileged container does not)."
@@ -311,7 +296,7 @@ def _own_volume_hint(session: Session, _: Runs) -> Mapping[str, object]:
 
 def throttled(session: Session) -> Iterator[Facts]:
     """Finds runs that a control group throttled, unless the user limited the CPUs."""
-    if not session.settings.get("cpus"):
+    if not session.design.limits.cpus:
         yield from in_runs(_cpu_share(lambda activity: activity.throttled_s), _MAX_THROTTLED_SHARE)(session)
 
 
@@ -342,8 +327,7 @@ def program_on_other_device(session: Session, runs: Runs) -> Mapping[str, object
     )
     if (mean(shares) or 0.0) <= _MIN_PROCESS_START_SHARE:
         return None
-    own = session.settings.get("mysqld")
-    remedy = "put your server there too" if own else "set RECOVERY_CACHE to a folder there"
+    remedy = "put your server there too" if session.design.has_own_servers else "set RECOVERY_CACHE to a folder there"
     return {"program": program, "data": data, "phase": PROCESS_START, "remedy": remedy}
 
 
@@ -387,19 +371,8 @@ def _available_client_cpus(session: Session, runs: Sequence[Run]) -> float | Non
     if metric(session.figure).unit != "/s":
         return None
     cell = session.cells.get(runs[0].variant, {})
-    threads = stored_number(cell.get("threads")) or stored_number(session.settings.get("threads"))
-    pinned = _pinned_cpus(session.settings.get("client_cpus"))
-    return min(filter(None, (threads, pinned)), default=None)
-
-
-def _pinned_cpus(setting: str | float | bool | None) -> float | None:
-    """Returns how many CPUs a setting names, either as a number or as a list: `2-3,6`."""
-    if not isinstance(setting, str):
-        return stored_number(setting)
-    ends = [part.split("-") for part in setting.split(",")]
-    if not all(re.fullmatch(r"[0-9]{1,9}", end) for part in ends for end in part):
-        return None
-    return sum(int(part[-1]) - int(part[0]) + 1 for part in ends)
+    threads = stored_number(cell.get("threads")) or session.design.threads
+    return min((cpus for cpus in (threads, session.design.client_cpus) if cpus), default=None)
 
 
 def _server_cpus(runs: Sequence[Run]) -> float:
@@ -446,7 +419,7 @@ def _measured_series(run: Run, name: str) -> list[float]:
 def short_run(session: Session) -> Iterator[Facts]:
     """Finds loads that were measured for a short time. The duration of a load is a setting. The number of runs is
     checked in every session."""
-    seconds = stored_number(session.settings.get("seconds"))
+    seconds = session.design.seconds
     if seconds is not None and 0 < seconds < _MIN_LOAD_S and metric(session.figure).unit == "/s":
         yield "all", {"seconds": seconds, "least": _MIN_LOAD_S}
 
@@ -475,7 +448,7 @@ _NON_TABLE_BYTES = 512 * MIB
 
 
 def _should_be_in_memory(session: Session, variant: str) -> bool:
-    if metric(session.figure).unit != "/s" or (stored_number(session.settings.get("memory_ratio")) or 0) > 1:
+    if metric(session.figure).unit != "/s" or (session.design.memory_ratio or 0) > 1:
         return False
     values = session.cells.get(variant, {})
     return values.get("question") not in _LARGER_THAN_POOL_QUESTIONS and _BUFFER_POOL_SIZE not in values
@@ -524,8 +497,7 @@ def _used_data_bytes(known: ServerFacts, cell: Mapping[str, str]) -> float | Non
 
 
 def pool_larger_than_memory(session: Session) -> Iterator[Facts]:
-    limit, host = session.settings.get("memory_bytes"), session.environment.get("memory_bytes")
-    memory = stored_number(limit) or stored_number(host)
+    memory = session.design.limits.memory_bytes or stored_number(session.environment.get("memory_bytes"))
     for name, known in session.servers.items():
         pool = stored_number(known.get(f"@{_BUFFER_POOL_SIZE}"))
         if pool is not None and memory is not None and pool > memory:
@@ -601,7 +573,7 @@ def _late_s(run: Run) -> float | None:
 
 def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
     traced = "measure times without --trace, and trace in a separate session"
-    return {"hint": traced if session.settings.get("trace") else "measure again"}
+    return {"hint": traced if session.design.is_traced else "measure again"}
 
 
 def late_log(session: Session, runs: Runs) -> Mapping[str, object] | None:
@@ -667,8 +639,8 @@ in ascending order give 3.8."""
 
 
 def few_runs(session: Session) -> Iterator[Facts]:
-    runs = session.settings.get("runs")
-    if session.planned_runs and isinstance(runs, int) and runs < MIN_RUNS:
+    runs = session.design.runs
+    if session.planned_runs and runs is not None and runs < MIN_RUNS:
         yield "all", {"runs": f"{runs} run{'s' if runs > 1 else ''}", "more": _MIN_RUNS_FOR_TREND}
 
 
@@ -683,7 +655,7 @@ def _first_is_slow(cell: MeasuredCell) -> bool:
 
 def slow_first_run(session: Session) -> Iterator[Facts]:
     """Finds a slow first run, for which conditions differed from those of the other runs."""
-    warmup = "" if session.settings.get("warmup_s") is None else " A longer WARMUP= may help, too."
+    warmup = "" if session.design.warmup_s is None else " A longer WARMUP= may help, too."
     for cell in measured_cells(session):
         if _first_is_slow(cell):
             first, *others = cell.values
@@ -738,26 +710,21 @@ def drift(session: Session) -> Iterator[Facts]:
 
 def wide_interval(session: Session) -> Iterator[Facts]:
     """Finds means with a wide interval."""
-    if _requested_precision(session) is None and is_compared(session):
+    if session.design.precision is None and is_compared(session):
         for about, share in _intervals_above(session, _MAX_INTERVAL):
             yield about, {"interval": f"is +- {100 * share:.0f} %" if share < 1 else "passes zero"}
 
 
 def missed_precision(session: Session) -> Iterator[Facts]:
-    requested = 100 * (_requested_precision(session) or 0)
+    requested = 100 * (session.design.precision or 0)
     for about, share in cells_missing_precision(session):
         yield about, {"share": 100 * share, "requested": requested}
 
 
 def cells_missing_precision(session: Session) -> Iterator[tuple[str, float]]:
     """Yields the cells whose interval is wider than PRECISION= asked for, with half of it as a share of the mean."""
-    if (requested := _requested_precision(session)) is not None:
+    if (requested := session.design.precision) is not None:
         yield from _intervals_above(session, requested)
-
-
-def _requested_precision(session: Session) -> float | None:
-    requested = session.settings.get("precision")
-    return requested if isinstance(requested, float) else None
 
 
 def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, float]]:

@@ -43,7 +43,7 @@ def compare_command(
         first, second = _newest_two(results)
     folders = [_session_folders(results, names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
-    traced = {bool(session.settings.get("trace")) for session in (*one, *other)}
+    traced = {session.design.is_traced for session in (*one, *other)}
     if len(traced) > 1:
         raise UsageError(
             f"{first} and {second} are not comparable: only one of them was traced, which makes starts longer",

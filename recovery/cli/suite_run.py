@@ -272,7 +272,7 @@ class SuiteRun:
             versions=suite.versions,
             steps=tuple(Step(name=request.scenario, command=request.command) for request in requests),
         )
-        run = cls(record, _create_folder(requests[0].results))
+        run = cls(record, _create_folder(requests[0].output.results))
         save_record(record, run.folder)
         return run
 
@@ -339,7 +339,8 @@ class SuiteRun:
         command = str(result.step.command)
         request = request_from_command(command, result.step.name)
         # The session is found by its command later, which this version of the tool may spell otherwise.
-        return Pending(replace(request, results=self.folder.parent, command=command))
+        output = replace(request.output, results=self.folder.parent)
+        return Pending(replace(request, output=output, command=command))
 
     def measure(self, pending: Mapping[str, Pending], say: Say, *, quiet: bool) -> None:
         """Measures what is pending. An experiment that fails does not stop the others; an interrupt does."""

@@ -144,7 +144,7 @@ def measure_on_hosts(plan: FleetPlan, folder: Path, say: Say) -> Outcomes:
 
 def is_packed(session: PlannedSession) -> bool:
     """Returns whether the servers of a session are sent from this machine: not those of the hosts' own (MYSQLD)."""
-    return not session.request.mysqld
+    return not session.request.servers.mysqld
 
 
 def _pack_servers(plan: FleetPlan, send: Path, say: Say) -> Path | None:
@@ -164,8 +164,8 @@ def _pack_servers(plan: FleetPlan, send: Path, say: Say) -> Path | None:
 def _cached_folders(session: PlannedSession, say: Say) -> Iterator[Path]:
     """Yields the folders of the cache that hold the servers of a session, and the libraries that a host may lack."""
     request = session.request
-    for version in request.versions:
-        build = resolve_server(version, Sources(archive=request.archive), say)
+    for version in request.servers.versions:
+        build = resolve_server(version, Sources(archive=request.servers.archive), say)
         for path in (build.mysqld, *build.library_dirs):
             for root in (servers_dir(), libraries_dir()):
                 if path.is_relative_to(root):

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from recovery.linux import procfs
 from recovery.linux.privileges import REFUSED_TEXT, RootStep, is_refused
 from recovery.linux.procfs import name_with_process_id
 from recovery.linux.storage import MOUNTS, Device, device_of, read_device_counters, read_mounts
-from recovery.model import Limits, are_own_reads
+from recovery.model import CPU_SET, Limits, are_own_reads
 
 # --- Hierarchies and groups
 
@@ -208,12 +208,9 @@ def parse_cpus(text: str) -> float:
     return number
 
 
-_CPU_SET = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", re.ASCII)
-
-
 def parse_cpu_set(text: str) -> str:
     """Returns the list of CPUs as the kernel writes it: `0-3,8`."""
-    cpus = procfs.parse_cpu_list(text) if _CPU_SET.fullmatch(text.strip()) else frozenset()
+    cpus = procfs.parse_cpu_list(text) if CPU_SET.fullmatch(text.strip()) else frozenset()
     if not cpus:
         raise UsageError(f"CPU_SET={text} is not valid", "give the numbers of CPUs, such as 0-63 or 0-3,8")
     return procfs.format_cpu_list(cpus)
@@ -229,24 +226,6 @@ def format_bytes(count: int) -> str:
     """Returns the number as a user would write it: 2147483648 is `2g`."""
     unit = next(unit for unit in reversed(_UNITS) if count % _UNITS[unit] == 0)
     return f"{count // _UNITS[unit]}{unit}"
-
-
-def limits_from_settings(settings: Mapping[str, str | int | float | bool | None]) -> Limits:
-    """Returns the limits of a stored session. A session from before limits were introduced has none. A value that is
-    not a number is ignored, and so is `true`, which Python counts as an integer."""
-
-    def count(name: str) -> int | None:
-        value = settings.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    cpus, cpu_set = settings.get("cpus"), settings.get("cpu_set")
-    return Limits(
-        read_iops=count("read_iops"),
-        read_bps=count("read_bps"),
-        memory_bytes=count("memory_bytes"),
-        cpus=cpus if isinstance(cpus, float) else count("cpus"),
-        cpu_set=cpu_set if isinstance(cpu_set, str) and _CPU_SET.fullmatch(cpu_set) else None,
-    )
 
 
 def limits_text(limits: Limits) -> str:

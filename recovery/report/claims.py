@@ -16,7 +16,7 @@ from pydantic import Field
 from recovery.analysis.contrasts import Effect, compare_differences, compare_means
 from recovery.analysis.statistics import MIN_RUNS, half_interval_95
 from recovery.analysis.summary import Cell, cell_words, interval_factor, metric_values, parse_number, runs_by_cell
-from recovery.linux.cgroups import limits_from_settings, usable_cpus
+from recovery.linux.cgroups import usable_cpus
 from recovery.model import Metric, Run, Session, Verdict, metric
 from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
@@ -435,7 +435,7 @@ def answer_claims(publication: Publication, session: Session) -> tuple[Answer, .
 
 def claim_facts(session: Session) -> dict[str, float]:
     """Returns the facts that claims refer to, by name. CPUs and memory are those that the server was limited to."""
-    settings, host, limits = session.settings, session.environment, limits_from_settings(session.settings)
+    settings, host, limits = session.settings, session.environment, session.design.limits
     tables, schemas = (_int_or_zero(settings.get(name)) for name in ("tables", "schemas"))
     found = {
         "cpus": _allowed(cpus := _int_or_zero(host.get("cpus")), usable_cpus(limits, cpus)),

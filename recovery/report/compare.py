@@ -53,7 +53,7 @@ def _servers(session: Session) -> Iterator[str]:
         checksum = f"SHA-256 {facts['sha256'][:12]}" if facts.get("sha256") else ""
         known = ", ".join(filter(None, (facts.get("source"), checksum)))
         yield f"{version} ({known})" if known else version
-    if note := session.settings.get("note"):
+    if note := session.design.note:
         yield f"note: {note}"
 
 

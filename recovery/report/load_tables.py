@@ -24,8 +24,8 @@ from recovery.analysis.summary import (
     runs_by_cell,
     version_pairs,
 )
-from recovery.analysis.warnings import server_of, stored_number
-from recovery.model import Metric, Run, Session, Table, ThreadWait, metric
+from recovery.analysis.warnings import server_of
+from recovery.model import Metric, Run, Session, Table, ThreadWait, metric, stored_number
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.metric_tables import pair_header
@@ -326,8 +326,8 @@ def _query_notes(session: Session, rows: list[_Row]) -> Iterator[str]:
     }
     if clients:
         of_all = " of all versions" if len(clients) == 1 and len(session.versions) > 1 else ""
-        schemas = session.settings.get("dump_schemas")
-        of_some = f" of {schemas} of {session.settings.get('schemas')} schemas" if schemas else ""
+        schemas = session.design.dump_schemas
+        of_some = f" of {schemas} of {session.design.schemas} schemas" if schemas else ""
         yield f"Dumps{of_all}{of_some} by {', '.join(sorted(clients))}."
 
 

@@ -28,7 +28,6 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.analysis.warnings import doubts_by_cell
-from recovery.linux.cgroups import limits_from_settings
 from recovery.model import SETTINGS_AXIS, Axis, Limits, Metric, Run, Session, Table, Verdict, metric
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
@@ -306,7 +305,7 @@ def summary_tables(session: Session) -> Iterator[Table]:
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
     yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
-    if session.settings.get("trace"):
+    if session.design.is_traced:
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
     if session.has_caches:
         from recovery.report.startup_tables import warm_notes
@@ -361,7 +360,7 @@ def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> T
 
 
 def runs_table(session: Session) -> Table:
-    limits = limits_from_settings(session.settings)
+    limits = session.design.limits
     shown = _run_metrics(session, limits)
     return Table(
         title="Every run",
@@ -405,7 +404,7 @@ def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Ite
             yield "requests: of the server's control group, as the limit counts them, before they are merged."
     for means, numbers in runs_by_value((run.cold.means, run.number) for run in runs).items():
         yield f"Cache emptied by {means}: {numbers}."
-    yield from cold_cache_notes(runs, as_published=bool(session.settings.get("as_published")))
+    yield from cold_cache_notes(runs, as_published=session.design.as_published)
     for count, numbers in runs_by_value((run.warm.warmups, run.number) for run in runs).items():
         yield f"Warm-up starts that are not counted: {count} before {numbers}."
     yield from page_cache_notes(runs)

@@ -15,7 +15,6 @@ from recovery.analysis.growth import (
     Curve,
     PredictionTest,
     growth_curves,
-    requested_prediction,
 )
 from recovery.analysis.opened_files import CLAIM, claim_verdict
 from recovery.analysis.phase_names import (
@@ -272,7 +271,7 @@ def scale_tables(session: Session) -> tuple[Table, ...]:
         return ()
     fitted = [(curve, curve.fit) for curve in drawn if curve.fit is not None]
     tested = [(curve, found) for curve in drawn if (found := curve.held_out) is not None]
-    requested = requested_prediction(session)
+    requested = session.design.predict
     return (
         _growth(drawn),
         *((_fit_table(fitted),) if fitted else ()),
@@ -518,7 +517,7 @@ def _second_start_reason(key: tuple[str, str], starts: Sequence[WarmEvidence]) -
 
 
 def _what_to_do(session: Session) -> str:
-    if session.settings.get("memory_bytes"):
+    if session.design.limits.memory_bytes:
         return "The memory limit includes the page cache: for warm starts raise MEMORY=."
     if session.environment.get("idle_pageout"):
         return "This host evicts idle pages from its cache: for warm starts use fewer TABLES=, or another host."

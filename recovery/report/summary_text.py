@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from recovery.analysis import phase_names
 from recovery.analysis.contrasts import Contrast, contrasts
-from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves, requested_prediction
+from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict
 from recovery.analysis.statistics import (
     LINE,
@@ -76,7 +76,7 @@ def answers(session: Session, *, each_version: bool = True, reason: bool = True)
 def _missed_precision(session: Session) -> Iterator[str]:
     if missed := [about for about, _ in cells_missing_precision(session)]:
         more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
-        precision = 100 * float(session.settings.get("precision") or 0)
+        precision = 100 * (session.design.precision or 0)
         yield f"The precision of +- {precision:g} % was missed: {', '.join(missed[:_MAX_CLAUSES])}{more}."
 
 
@@ -341,7 +341,7 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
         return ""
     many = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     error = " +- 95 % interval" if any(summary.interval is not None for summary in measured) else ""
-    traced = "traced " if context.session.settings.get("trace") else ""
+    traced = "traced " if context.session.design.is_traced else ""
     counted = f"mean of {many} {traced}run{'' if many == '1' else 's'}{error}"
     return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
 
@@ -466,7 +466,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
 def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     """Yields how much redo the starts over a data directory of the user's own had to read, by version."""
     session, found = context.session, dict[str, str]()
-    for version in session.versions if session.settings.get("datadir") else ():
+    for version in session.versions if session.design.has_own_data else ():
         cells = [(version, summary.variant) for summary in measured if summary.version == version]
         read = mean(run.metrics.get("redo_bytes") for cell in cells for run in context.measured[cell])
         if read is not None:
@@ -477,7 +477,7 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         [next(iter(found.values()))] if len(found) == 1 else [f"{size} by {version}" for version, size in found.items()]
     )
     read_text = f"Redo to read: {_joined_words(sizes)}"
-    if session.settings.get("as_is") or not _is_recovery(context, measured):
+    if session.design.as_is or not _is_recovery(context, measured):
         yield f"{read_text}."
     else:
         yield f"{read_text}, the least: a crash under load leaves more (AS_IS=1)."
@@ -562,9 +562,9 @@ def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]
 def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
-    traced = ", traced" if session.settings.get("trace") else ""
+    traced = ", traced" if session.design.is_traced else ""
     text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
-    found, requested = curve.fit, requested_prediction(session)
+    found, requested = curve.fit, session.design.predict
     if found is None:
         return f"{text}; {LINE_NEEDS}."
     if found.form == LINE:

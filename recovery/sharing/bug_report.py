@@ -325,7 +325,7 @@ def _stack_section(chain: CallChain, run: Run) -> Section:
 def _limits(session: Session) -> Iterator[str]:
     """Yields how exact the figures are, and the most important warnings about them."""
     parts = ["means with 95 % intervals by Student's t, from 3 runs on"]
-    if session.settings.get("trace"):
+    if session.design.is_traced:
         parts.append("opens and reads were traced, which makes starts longer")
     if (machine := session.environment.get("virtualisation")) is not None:
         parts.append(f"virtual machine ({machine})")

@@ -49,7 +49,7 @@ _OWN_TEMPLATE = "the session used a template of the user's own, which is not sha
 def sql_scripts(session: Session) -> dict[str, str]:
     """Returns the SQL scripts by file name. A script that cannot be rendered, or that the user wrote, is replaced by a
     comment. Of a data directory of the user's own there are none."""
-    if session.settings.get("datadir"):
+    if session.design.has_own_data:
         return {}
     found = {}
     try:
@@ -222,7 +222,7 @@ def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -
     start, and those of the settings that are compared with it. It prints the figures of the report's synopsis.
 
     None if the script cannot make such tables, if they are the user's own, or if the settings are invalid."""
-    if session.settings.get("datadir"):
+    if session.design.has_own_data:
         return None
     try:
         found = _schemas(session)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from recovery.analysis import phase_names
-from recovery.analysis.growth import Curve, growth_curves, requested_prediction
+from recovery.analysis.growth import Curve, growth_curves
 from recovery.analysis.phase_names import estimated_phases, of_the_start, sorted_phases
 from recovery.analysis.statistics import Prediction
 from recovery.analysis.summary import (
@@ -229,7 +229,7 @@ def growth_charts(session: Session) -> Iterator[Chart]:
     curves = growth_curves(session)
     if not curves:
         return
-    requested, ahead = requested_prediction(session), _near_prediction(session, curves)
+    requested, ahead = session.design.predict, _near_prediction(session, curves)
     words = "" if requested is None else _predicted_words(requested)
     notes = () if ahead is None else (f"Hollow: {words[0].lower()}{words[1:]}.",)
     title = f"{session.title} against the number of tables"
@@ -266,7 +266,7 @@ def growth_series(session: Session) -> list[Series]:
 
 def predicted_rows(session: Session) -> list[Row]:
     """Returns a row for each curve that can be extended to the requested number of tables."""
-    requested = requested_prediction(session)
+    requested = session.design.predict
     rows = []
     for curve in growth_curves(session) if requested is not None else ():
         if requested is not None and (prediction := _usable_prediction(curve, requested)) is not None:
@@ -278,7 +278,7 @@ def predicted_rows(session: Session) -> list[Row]:
 
 def _near_prediction(session: Session, curves: Sequence[Curve]) -> int | None:
     """Returns the requested number of tables, unless it is too far ahead for the chart of the measured ones."""
-    requested = requested_prediction(session)
+    requested = session.design.predict
     max_tables = max((tables for curve in curves for tables, _ in curve.points), default=0)
     return requested if requested is not None and requested <= _MAX_PREDICTION_FACTOR * max_tables else None
 
