@@ -57,15 +57,15 @@ def _all_values(
         name, equals, value = word.partition("=")
         yield (name, value) if name.startswith("--") and equals else (option or "an argument", word)
     for name, stored in config.items():
-        for one in stored if isinstance(stored, tuple) else (stored,):
-            yield f"'{name}' in {CONFIG_FILE}", str(one)
+        for part in stored if isinstance(stored, tuple) else (stored,):
+            yield f"'{name}' in {CONFIG_FILE}", str(part)
 
 
 # --- The entry point and its errors
 
 _STDERR_FD = 2
 LOG_LINES = 10
-_FLAGS = {one.flag for one in OPTIONS}
+_FLAGS = {option.flag for option in OPTIONS}
 _MAX_LINE_LENGTH = 2000
 """Maximum length of a line of an error message, in characters."""
 

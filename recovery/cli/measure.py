@@ -64,7 +64,7 @@ class Shown:
 def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
-    dry_run, shown = given.pop("dry_run"), Shown(**{one.name: given.pop(one.name) for one in fields(Shown)})
+    dry_run, shown = given.pop("dry_run"), Shown(**{field.name: given.pop(field.name) for field in fields(Shown)})
     if scenario == "warm-recovery":
         given = dict(complete_from_newest_session(given))
     request = make_request(scenario, given)
@@ -247,8 +247,8 @@ def request_from_command(stored: str, session: str) -> Request:
 def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
-    for beside in ("dry_run", *(one.name for one in fields(Shown))):
-        given.pop(beside, None)
+    for not_measured in ("dry_run", *(field.name for field in fields(Shown))):
+        given.pop(not_measured, None)
     if find_experiment(name).scale is not None:
         given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)

@@ -14,8 +14,8 @@ from recovery.cli.options import BY_NAME, PREFIX, SETTINGS, Kind, Option
 
 _DEFAULTS_FILE = BY_NAME["defaults_file"]
 _VALUE = r"""(?P<value>"[^"]*"|'[^']*'|\S*?)(?=[,;:.)'"]*(?:\s|$))"""
-_NAMES = "|".join(sorted((one.name.upper() for one in SETTINGS), key=len, reverse=True))
-_FLAGS = "|".join(sorted((one.flag for one in SETTINGS), key=len, reverse=True))
+_NAMES = "|".join(sorted((option.name.upper() for option in SETTINGS), key=len, reverse=True))
+_FLAGS = "|".join(sorted((option.flag for option in SETTINGS), key=len, reverse=True))
 _MENTION = re.compile(rf"`[^`]*`|(?<![\w.-])(?:(?P<name>{_NAMES})=|(?P<flag>{_FLAGS})(?![\w-])(?P<equals>=?)){_VALUE}")
 
 

@@ -39,7 +39,7 @@ def check_json_target(target: str | None) -> str | None:
     _refuse_foreign_link(path)
     needed = [path] if path.exists() or not _is_replaced(path) else []
     needed += [path.resolve().parent] if _is_replaced(path) else []
-    if path.is_dir() or not all(os.access(one, os.W_OK) for one in needed):
+    if path.is_dir() or not all(os.access(folder, os.W_OK) for folder in needed):
         raise UsageError(f"--json={target} cannot be written", "name a file that you may write, in an existing folder")
     return target
 

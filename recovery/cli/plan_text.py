@@ -53,7 +53,7 @@ def print_plan(request: Request, console: Console) -> None:
 
 def raise_if_missing(located: Iterable[str | RecoveryError]) -> None:
     """Raises the first error among what `locate_servers` returned, if there is one."""
-    if (problem := next((one for one in located if isinstance(one, RecoveryError)), None)) is not None:
+    if (problem := next((place for place in located if isinstance(place, RecoveryError)), None)) is not None:
         raise problem
 
 
@@ -65,20 +65,20 @@ def _plan_lines(
     yield f"  servers run {run_by}"
     yield f"  sizes: {_sizes_text(request)}"
     yield from (f"  {line}" for line in (*_version_lines(request, plan), *notes, *plan.unavailable))
-    build_s = {one.spec: seconds for one, seconds in plan.builds}
-    for one in plan.datadirs:
-        version = one.spec.version
-        name = " ".join((plan.name(version), *one.spec.words))
-        fit = "" if one.need.fits(plan.room) else " (does not fit, unless it already exists)"
+    build_s = {datadir.spec: seconds for datadir, seconds in plan.builds}
+    for datadir in plan.datadirs:
+        version = datadir.spec.version
+        name = " ".join((plan.name(version), *datadir.spec.words))
+        fit = "" if datadir.need.fits(plan.room) else " (does not fit, unless it already exists)"
         own = next((str(own) for own in request.servers.mysqld if own.name == version.build), request.servers.image)
         source = located[version]
         server = "cannot be had here" if isinstance(source, RecoveryError) else own or source
-        tables = _tables_text(one.schema)
-        time = duration_text(build_s.get(one.spec, 0.0) + plan.trials_s(plan.over(one.spec)))
-        if one.whole:
-            yield f"  {name}: server {server}; {tables} in {one.key}, which is there; about {time}"
+        tables = _tables_text(datadir.schema)
+        time = duration_text(build_s.get(datadir.spec, 0.0) + plan.trials_s(plan.over(datadir.spec)))
+        if datadir.whole:
+            yield f"  {name}: server {server}; {tables} in {datadir.key}, which is there; about {time}"
         else:
-            yield f"  {name}: server {server}; {tables}: {one.need}{fit}; about {time} with the build"
+            yield f"  {name}: server {server}; {tables}: {datadir.need}{fit}; about {time} with the build"
     yield f"  data in {request.output.data}: {plan.room} free"
     yield from _existing_lines(request, plan)
     if request.servers.limits:
@@ -118,7 +118,7 @@ def _trial_lines(plan: Plan) -> Iterator[str]:
 
 def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:
     """Yields the other data directories of these versions that exist, which are not used."""
-    names, used = tuple(f"{version.release}-" for version in plan.versions), {one.key for one in plan.datadirs}
+    names, used = tuple(f"{version.release}-" for version in plan.versions), {datadir.key for datadir in plan.datadirs}
     for info in DataDirs(request.output.data).list():
         if info.key.startswith(names) and info.key not in used:
             yield f"  also there, for other sessions: {info.key} ({info.status})"
@@ -134,7 +134,7 @@ def _sizes_text(request: Request) -> str:
     variants, runs = len(request.all_variants), f"{at_most}{count_text(request.sizes.repeats, 'run')}"
     versions = " of each version" if len(request.servers.versions) > 1 else ""
     parts.append(f"{variants} variants, {runs} of each" if variants > 1 else f"{runs}{versions}")
-    parts += sorted({one.task.size_text for one in request.all_variants if one.task} - {""})
+    parts += sorted({variant.task.size_text for variant in request.all_variants if variant.task} - {""})
     return "; ".join(parts)
 
 

@@ -148,7 +148,7 @@ def _checked_value(option: Option, value: object, path: Path) -> object:
         if not isinstance(value, dict):
             raise UsageError(f"{path}: 'set' is not a table", "write [set], and below it lines like name = value")
         return tuple(f"{key}={setting}" for key, setting in value.items())
-    if option.several and isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if option.several and isinstance(value, list) and all(isinstance(text, str) for text in value):
         return tuple(value)
     if option.alone is not None and value is True:
         return option.alone

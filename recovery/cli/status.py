@@ -80,9 +80,11 @@ def read_host_status() -> HostStatus:
     the last session never recorded its end, it was killed."""
     holder = locks.lock_holder(lock_path())
     found = [one for text in progress.read_status_files(lock_path()) if (one := from_json(text)) is not None]
-    found.sort(key=lambda one: one.written_at)
+    found.sort(key=lambda snapshot: snapshot.written_at)
     if holder is not None:
-        alive = [one for one in found if one.status is Status.RUNNING and not is_owner_gone(one.owner)]
+        alive = [
+            snapshot for snapshot in found if snapshot.status is Status.RUNNING and not is_owner_gone(snapshot.owner)
+        ]
         session = alive[-1] if alive else None
         return HostStatus(
             session, running=True, suspended=session is not None and is_stopped(session.pid), holder=holder

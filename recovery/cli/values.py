@@ -244,7 +244,7 @@ def parse_server_option(text: str) -> tuple[str, tuple[str, ...]]:
     found = tuple(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
     if not equals or not found:
         raise UsageError(f"OPTION={text} has no values", "write it like OPTION=table_open_cache=400,4000")
-    (checked,) = {one for value in found for one in check_user_settings({name: value})}
+    (checked,) = {checked_name for value in found for checked_name in check_user_settings({name: value})}
     return checked, found
 
 
@@ -352,9 +352,9 @@ def _names_by_path(places: Sequence[str]) -> Sequence[str]:
 def charsets(name: str, text: str) -> tuple[str, ...]:
     """Parses `CHARSET="latin1 utf8mb4_0900_ai_ci"`: character sets, or their collations."""
     found = words(name, text)
-    for one in found:
-        if one not in ("latin1", "utf8mb4") and not re.fullmatch(r"[a-z0-9]{1,30}(_[a-z0-9]{1,30}){1,6}", one):
-            raise UsageError(f"{name}={one} is not valid", "give latin1, utf8mb4, or a collation of the server")
+    for charset in found:
+        if charset not in ("latin1", "utf8mb4") and not re.fullmatch(r"[a-z0-9]{1,30}(_[a-z0-9]{1,30}){1,6}", charset):
+            raise UsageError(f"{name}={charset} is not valid", "give latin1, utf8mb4, or a collation of the server")
     return found
 
 

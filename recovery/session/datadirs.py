@@ -69,9 +69,9 @@ class DatadirPool:
     """Those of `_no_longer_needed` that can grow, because their server was shut down cleanly."""
 
     def __post_init__(self) -> None:
-        self._datadirs = {one.spec: one for one in self.plan.datadirs}
+        self._datadirs = {datadir.spec: datadir for datadir in self.plan.datadirs}
         self._built = set(self.plan.built)
-        self._no_longer_needed = [one.key for one in self.plan.no_longer_needed]
+        self._no_longer_needed = [datadir.key for datadir in self.plan.no_longer_needed]
 
     def bench(self, spec: DatadirSpec) -> Bench:
         if spec not in self._open:

@@ -85,10 +85,13 @@ def check_own_data(request: Request) -> None:
         if folder.resolve().is_relative_to(own.path):
             raise UsageError(f"{name}={folder} is inside DATADIR={own.path}", f"name another folder with {name}=")
     pages = int(dict(own.settings)[PAGE_SIZE])
-    for settings in (dict(request.servers.options), *(dict(one.settings) for one in request.servers.named_settings)):
+    for settings in (
+        dict(request.servers.options),
+        *(dict(variant.settings) for variant in request.servers.named_settings),
+    ):
         if configured_page_bytes({PAGE_SIZE: str(pages), **settings}) != pages:
             raise UsageError(f"{own.path} has pages of {pages:,} bytes", f"leave {PAGE_SIZE} out")
-    if any(one.layout or one.schemas for one in request.servers.named_settings):
+    if any(variant.layout or variant.schemas for variant in request.servers.named_settings):
         raise UsageError("layout= and schemas= do not apply to DATADIR=", "leave them out of VARIANT=")
     for name, statement in request.experiment_options.named_queries:
         check_reads_only(name, statement)
@@ -100,16 +103,16 @@ _REDO_SHAPES = REDO_FILE_OPTIONS | {REDO_CAPACITY, ENCRYPTED_REDO}
 def check_redo_as_is(request: Request) -> None:
     """Raises OptionConflictError for another shape of the redo log than that which AS_IS recovers."""
     own, common = request.sizes.schema.own, _options_from_set(request)
-    given = [one for one in user_options(request) if base_name(one.name) in _REDO_SHAPES]
+    given = [option for option in user_options(request) if base_name(option.name) in _REDO_SHAPES]
     if own is None or not own.as_is or not given:
         return
     is_kept = keeps_redo_log(own, dict(request.servers.options))
     there = ", ".join(f"{name}={value}" for name, value in own.settings if name in _REDO_SHAPES)
-    for one in given:
-        if not (is_kept and one in common):
+    for option in given:
+        if not (is_kept and option in common):
             raise OptionConflictError(
-                f"{one.text} does not change the redo that AS_IS= recovers: the server would read the same, and then "
-                "rebuild or resize its log",
+                f"{option.text} does not change the redo that AS_IS= recovers: the server would read the same, and "
+                "then rebuild or resize its log",
                 f"leave it out, or give what {own.path} has: {there}; without AS_IS= the crash is made with such a log",
             )
 
@@ -238,16 +241,16 @@ def check_option_clashes(request: Request) -> None:
     set for all variants, `OPTION=` replaces an axis or adds one."""
     options = _axis_options(request)
     _check_spellings(request, options)
-    own = {base_name(one.name): one.text for one in options}
-    for one in (*_options_from_set(request), *_variant_options(request.servers.named_settings)):
-        if base_name(one.name) in own:
+    own = {base_name(option.name): option.text for option in options}
+    for option in (*_options_from_set(request), *_variant_options(request.servers.named_settings)):
+        if base_name(option.name) in own:
             raise OptionConflictError(
-                f"{one.text}: {own[base_name(one.name)]} already gives its values", "leave out one of the two"
+                f"{option.text}: {own[base_name(option.name)]} already gives its values", "leave out one of the two"
             )
-        _check_fixed_option(request, one, varied=True)
-        _check_varied_option(request, one)
-    for one in options:
-        _check_fixed_option(request, one, varied=False)
+        _check_fixed_option(request, option, varied=True)
+        _check_varied_option(request, option)
+    for option in options:
+        _check_fixed_option(request, option, varied=False)
     for variant in request.servers.named_settings:
         _check_variant_layout(request, variant)
 
@@ -257,9 +260,9 @@ def check_redo_log_options(request: Request, versions: Sequence[Version]) -> Non
 
     A server ignores the size of the files if the capacity of the log is set, by the user or by the experiment."""
     given = [
-        one
-        for one in (*_axis_options(request), *_variant_options(request.servers.named_settings))
-        if base_name(one.name) in REDO_FILE_OPTIONS
+        option
+        for option in (*_axis_options(request), *_variant_options(request.servers.named_settings))
+        if base_name(option.name) in REDO_FILE_OPTIONS
     ]
     for version in versions if given else ():
         usual = adapt_redo_capacity(version, request.lasting_settings)
@@ -278,11 +281,11 @@ def user_options(request: Request) -> tuple[_UserOption, ...]:
 
 def check_options_known(request: Request, listed: Mapping[Version, Collection[str]]) -> None:
     """Raises UsageError for the first option that a server does not list; one that lists no options is not checked."""
-    for one in user_options(request):
-        hints = {version: _hint(one, version, names) for version, names in listed.items() if names}
+    for option in user_options(request):
+        hints = {version: _hint(option, version, names) for version, names in listed.items() if names}
         lacking = [version for version, hint in hints.items() if hint]
         if lacking:
-            raise UsageError(f"{one.text}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
+            raise UsageError(f"{option.text}: no such option in {', '.join(map(str, lacking))}", hints[lacking[0]])
 
 
 def _hint(given: _UserOption, version: Version, listed: Collection[str]) -> str:
@@ -307,16 +310,16 @@ def _variant_options(variants: Iterable[NamedSettings]) -> Iterator[_UserOption]
 
 def _check_spellings(request: Request, options: Sequence[_UserOption]) -> None:
     """Raises OptionConflictError for two spellings of one axis, as `loose_max_connections` and `max_connections`."""
-    for one in options:
-        name = base_name(one.name)
+    for option in options:
+        name = base_name(option.name)
         if [base_name(other.name) for other in options].count(name) > 1:
             raise OptionConflictError(
-                f"{one.text}: {name} is named twice", f"give all its values at once: OPTION={name}=A,B"
+                f"{option.text}: {name} is named twice", f"give all its values at once: OPTION={name}=A,B"
             )
         axes = {axis for spec in request.variant_specs for axis, _ in spec.axes}
-        if any(base_name(axis) == name for axis in axes - {one.name}):
+        if any(base_name(axis) == name for axis in axes - {option.name}):
             raise OptionConflictError(
-                f"{one.text}: {request.scenario} varies {name} itself",
+                f"{option.text}: {request.scenario} varies {name} itself",
                 f"write it without a prefix to replace these values: OPTION={name}=…",
             )
 
@@ -328,16 +331,16 @@ def _check_fixed_option(request: Request, given: _UserOption, *, varied: bool) -
     name = base_name(given.name)
     if (why := request.experiment_options.setting_of(name)) is not None:
         raise OptionConflictError(f"{given.text}: {why}", "leave out one of the two")
-    found = [one for one in request.variant_specs if name in one.fixed]
+    found = [spec for spec in request.variant_specs if name in spec.fixed]
     if found:
-        too = [one for one in request.variant_specs if varied and name in _axis_names(one)]
+        too = [spec for spec in request.variant_specs if varied and name in _axis_names(spec)]
         text = f"{given.text}: {request.scenario} sets {name} itself{_in_questions(found)}"
         raise OptionConflictError(text, f"leave it out{_other_questions_hint(request, [*found, *too])}")
 
 
 def _check_varied_option(request: Request, given: _UserOption) -> None:
     name = base_name(given.name)
-    found = [one for one in request.variant_specs if name in _axis_names(one)]
+    found = [spec for spec in request.variant_specs if name in _axis_names(spec)]
     if found:
         raise OptionConflictError(
             f"{given.text}: {request.scenario} measures at several values of {name}{_in_questions(found)}",
@@ -411,7 +414,7 @@ RULES: tuple[Callable[[Request], None], ...] = (
 def known_releases(request: Request) -> list[Version]:
     """Returns the requested versions whose release is known before a server is fetched."""
     wanted = map(parse_version_option, request.servers.versions)
-    known = [one.release for one in wanted if one.release is not None]
+    known = [server.release for server in wanted if server.release is not None]
     return (
         [replace(known[0], build=own.name) for own in request.servers.mysqld]
         if known and request.servers.mysqld
@@ -428,7 +431,7 @@ def check_any_trial_left(request: Request, versions: Sequence[Version]) -> None:
     if not datadir_specs(versions, variants):
         raise UsageError(
             f"{' and '.join(map(str, versions))} does not support {' or '.join(needs)}, and nothing else was requested",
-            "; ".join(f"{name} needs {capability_versions(str(one.needs))}" for name, one in needs.items()),
+            "; ".join(f"{name} needs {capability_versions(str(variant.needs))}" for name, variant in needs.items()),
         )
     baseline = request.servers.exact_baseline(versions)
     if baseline is not None and not datadir_specs([baseline], variants):
@@ -523,15 +526,15 @@ def _may_keep_value(request: Request) -> bool:
     """Returns whether one of the servers may keep a value that others lower.
 
     MariaDB 10.2.11 keeps it, 10.11.5 does not. The behaviour of the user's own server is unknown."""
-    flavors = {parse_version_option(one).flavor for one in request.servers.versions}
+    flavors = {parse_version_option(text).flavor for text in request.servers.versions}
     return bool(request.servers.mysqld or request.servers.image) or Flavor.MARIADB in flavors
 
 
 def _relevant_settings(request: Request) -> Iterator[Mapping[str, str]]:
     """Yields the relevant settings of the variants, without duplicates."""
     seen: dict[tuple[tuple[str, str], ...], None] = {}
-    for one in request.all_variants:
-        merged = {**request.lasting_settings, **dict(one.settings)}
+    for variant in request.all_variants:
+        merged = {**request.lasting_settings, **dict(variant.settings)}
         bare = {name.removeprefix("loose_"): value for name, value in merged.items()}
         seen[tuple((name, bare[name]) for name in (_TABLE_OPEN_CACHE, _MAX_CONNECTIONS) if name in bare)] = None
     yield from map(dict, seen)
@@ -562,9 +565,9 @@ def check_options_offline(request: Request, versions: Sequence[Version], say: Sa
     check_options_known(request, listed)
     for version in (version for version, names in listed.items() if not names):
         say(f"  {version} is not in the cache: the names of server options are checked when it is there")
-        for one in user_options(request):
-            if hint := _hint(one, version, kept_options() or {one.name}):
-                say(f"  no server in the cache has the option {one.name}: {hint}")
+        for option in user_options(request):
+            if hint := _hint(option, version, kept_options() or {option.name}):
+                say(f"  no server in the cache has the option {option.name}: {hint}")
 
 
 def _known_options(request: Request, version: Version) -> frozenset[str]:

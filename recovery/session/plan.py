@@ -90,8 +90,14 @@ def to_json(planned: StoredPlan) -> bytes:
 
 def stored_trials(trials: Iterable[Trial]) -> tuple[StoredTrial, ...]:
     return tuple(
-        StoredTrial(one.number, str(one.version), one.variant.name, one.repeat, one.extra.value if one.extra else None)
-        for one in trials
+        StoredTrial(
+            trial.number,
+            str(trial.version),
+            trial.variant.name,
+            trial.repeat,
+            trial.extra.value if trial.extra else None,
+        )
+        for trial in trials
     )
 
 
@@ -262,24 +268,31 @@ class Plan:
     @property
     def needed(self) -> tuple[PlannedDatadir, ...]:
         """Returns the data directories over which trials are still missing."""
-        specs = {datadir_spec(one.version, one.variant) for one in self.trials if one.number not in self.done}
-        return tuple(one for one in self.datadirs if one.spec in specs)
+        specs = {datadir_spec(trial.version, trial.variant) for trial in self.trials if trial.number not in self.done}
+        return tuple(datadir for datadir in self.datadirs if datadir.spec in specs)
 
     @property
     def no_longer_needed(self) -> tuple[PlannedDatadir, ...]:
         """Returns the complete data directories that this session built and no longer needs."""
         needed = self.needed
-        return tuple(one for one in self.datadirs if one.whole and one.key in self.built and one not in needed)
+        return tuple(
+            datadir
+            for datadir in self.datadirs
+            if datadir.whole and datadir.key in self.built and datadir not in needed
+        )
 
     @property
     def builds(self) -> tuple[tuple[PlannedDatadir, float], ...]:
         """Returns the data directories that are still to be built, with the estimated seconds of each build.
 
         Only the rest counts if a smaller directory grows into this one."""
-        lacking = [one for one in self.needed if not one.whole]
+        lacking = [datadir for datadir in self.needed if not datadir.whole]
         return tuple(
-            (one, one.build_s - max((less.build_s for less in lacking if less.grows_into(one)), default=0.0))
-            for one in lacking
+            (
+                datadir,
+                datadir.build_s - max((less.build_s for less in lacking if less.grows_into(datadir)), default=0.0),
+            )
+            for datadir in lacking
         )
 
     @property
@@ -294,10 +307,10 @@ class Plan:
 def combined_need(plans: Iterable[Plan]) -> DiskSpace:
     """Returns the disk space of several sessions. A directory that they share or that grows counts once."""
     needs = {
-        (one.spec.version, one.schema, tuple(sorted(one.settings.items()))): one.need
+        (datadir.spec.version, datadir.schema, tuple(sorted(datadir.settings.items()))): datadir.need
         for plan in plans
-        for one in plan.datadirs
-        if not any(map(one.grows_into, plan.datadirs))
+        for datadir in plan.datadirs
+        if not any(map(datadir.grows_into, plan.datadirs))
     }
     return sum(needs.values(), NO_SPACE)
 
@@ -327,7 +340,7 @@ def build_variants(
             axes=(*spec.axes, *(((SETTINGS_AXIS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)
-        for own in (_without_common(one, common) for one in named or (UNNAMED,))
+        for own in (_without_common(settings, common) for settings in named or (UNNAMED,))
         for spec in ways
     )
 
@@ -407,7 +420,8 @@ def unsupported_questions(versions: Sequence[Version], variants: Sequence[Varian
     """Returns a message for each question that some of the versions do not support."""
     needs = restricted_questions(variants)
     without = {
-        name: [str(one) for one in versions if not is_supported_by(variant, one)] for name, variant in needs.items()
+        name: [str(version) for version in versions if not is_supported_by(variant, version)]
+        for name, variant in needs.items()
     }
     return tuple(
         f"{name} is not measured with {' and '.join(found)}: it needs {capability_versions(str(needs[name].needs))}."
@@ -420,4 +434,8 @@ def restricted_questions(variants: Sequence[Variant]) -> dict[str, Variant]:
     """Returns, by name, a variant of each question that needs a capability of the server.
 
     One is enough: all variants of a question need the same capability."""
-    return {dict(one.axes).get(QUESTION_AXIS, one.name): one for one in variants if one.needs is not None}
+    return {
+        dict(variant.axes).get(QUESTION_AXIS, variant.name): variant
+        for variant in variants
+        if variant.needs is not None
+    }

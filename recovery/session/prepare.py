@@ -56,12 +56,14 @@ def plan_ahead(request: Request) -> Plan:
         versions = [parse_release(DEFAULT_VERSION)]
         names = {versions[0]: str(request.servers.image)}
     else:
-        from_archive = [one for one in wanted if one.is_listed and not request.servers.offline]
+        from_archive = [server for server in wanted if server.is_listed and not request.servers.offline]
         unknown = [
-            one for one in wanted if one.release is None and (one in from_archive or request.servers.engine != LOCAL)
+            server
+            for server in wanted
+            if server.release is None and (server in from_archive or request.servers.engine != LOCAL)
         ]
-        versions = [one.like if one in unknown else parse_release(one.text) for one in wanted]
-        names = {one.like: one.text for one in unknown}
+        versions = [server.like if server in unknown else parse_release(server.text) for server in wanted]
+        names = {server.like: server.text for server in unknown}
     return plan_session(request, versions, names=names)
 
 
@@ -93,8 +95,8 @@ def plan_session(
 
     `builds` are the servers, once they are fetched. `names` has what the user wrote for versions that are only
     assumed."""
-    known = [one for one in versions if one not in names]
-    if repeated := next((one for one in known if known.count(one) > 1), None):
+    known = [version for version in versions if version not in names]
+    if repeated := next((version for version in known if known.count(version) > 1), None):
         raise UsageError(f"two of the names in VERSION= mean {repeated}", "name each server once")
     check_versions(request, known, assumed=tuple(names))
     variants, servers = request.all_variants, {build.version: build for build in builds}
@@ -105,22 +107,22 @@ def plan_session(
     room = free_space(request.output.data)
     if resumed is None:
         # Growing directories cannot alternate: each number of tables replaces the smaller one.
-        need = sum((one.need for one in datadirs), NO_SPACE)
+        need = sum((datadir.need for datadir in datadirs), NO_SPACE)
         alternating = not request.sizes.points and need.fits(room, share=MAX_USED_SHARE)
     else:
         alternating = resumed.planned.alternating
     settings, read_iops = request.lasting_settings, request.servers.limits.read_iops
     trial_s = {
-        (str(version), one.name): trial_seconds(
+        (str(version), variant.name): trial_seconds(
             version,
-            datadir_spec(version, one).schema(request.sizes.schema),
-            one,
+            datadir_spec(version, variant).schema(request.sizes.schema),
+            variant,
             read_iops=read_iops,
             settings=settings,
         )
         for version in versions
-        for one in variants
-        if is_supported_by(one, version)
+        for variant in variants
+        if is_supported_by(variant, version)
     }
     trials = plan_trials(
         versions,
@@ -198,23 +200,24 @@ def check_space(plan: Plan, *, keep: bool) -> None:
     longer needs makes room for the next one, unless --keep is set."""
     room = plan.room
     if plan.alternating:
-        need = sum((one.need for one in plan.needed), NO_SPACE)
+        need = sum((datadir.need for datadir in plan.needed), NO_SPACE)
         if not need.fits(room):
             raise HostUnfitError(f"the data directories that are missing need {need}, and {room} are free", SPACE_HINT)
         return
-    built = [replace(one, need=one.size) for one in plan.no_longer_needed]
-    for one in plan.needed:
-        if one.whole:
+    built = [replace(datadir, need=datadir.size) for datadir in plan.no_longer_needed]
+    for datadir in plan.needed:
+        if datadir.whole:
             continue
-        if built and built[-1].spec.grows_into(one.spec):
+        if built and built[-1].spec.grows_into(datadir.spec):
             room += built.pop().need
-        while built and not one.need.fits(room) and not keep:
+        while built and not datadir.need.fits(room) and not keep:
             room += built.pop(0).need
-        if not one.need.fits(room):
+        if not datadir.need.fits(room):
             beside = " beside those before it, which --keep keeps" if keep and built else ""
             raise HostUnfitError(
-                f"the data directory of {one.spec.version} needs {one.need} and does not fit{beside}: {room} are free",
+                f"the data directory of {datadir.spec.version} needs {datadir.need} and does not fit{beside}: {room} "
+                "are free",
                 SPACE_HINT,
             )
-        room -= one.need
-        built.append(one)
+        room -= datadir.need
+        built.append(datadir)

@@ -171,7 +171,7 @@ class ResumedSession:
             f"{where}, with {total - done} runs missing."
         )
         # Some hosts switch it on and off by themselves. Each warm start proves that its cache was warm.
-        was, is_now = (one.environment.get("idle_pageout") for one in (before, now))
+        was, is_now = (session.environment.get("idle_pageout") for session in (before, now))
         if was != is_now:
             yield f"This host's idle pageout was {_value_text(was)}, and is {_value_text(is_now)} now."
         # The void run is stored until its repetition replaces it; afterwards this note is its only trace.
@@ -213,8 +213,10 @@ def stored_plan(request: Request, plan: Plan) -> StoredPlan:
         alternating=plan.alternating,
         trials=stored_trials(plan.trials),
         settings={trial.variant.name: dict(trial.variant.settings) for trial in plan.trials},
-        servers={str(one.spec.version): plan.servers[one.spec.version].fingerprint for one in plan.datadirs},
-        directories=tuple(one.key for one in plan.datadirs),
+        servers={
+            str(datadir.spec.version): plan.servers[datadir.spec.version].fingerprint for datadir in plan.datadirs
+        },
+        directories=tuple(datadir.key for datadir in plan.datadirs),
         inserts=hashlib.sha256("\n".join(script).encode()).hexdigest(),
         built=tuple(sorted(plan.built)),
     )

@@ -202,7 +202,7 @@ class TrialLoop:
     def _leave_out(self, spec: DatadirSpec, precision: float) -> None:
         """Removes the trials over this data directory that are not done from those that are planned."""
         done = self.store.session.done
-        self._left_out |= {one.number for one in self.plan.over(spec) if one.extra is None} - done
+        self._left_out |= {trial.number for trial in self.plan.over(spec) if trial.extra is None} - done
         self.store.change(planned_runs=len(self.plan.trials) - len(self._left_out))
         self.store.save()
         self.reporter.event(Progress.trials_left_out, self._left_out)
