@@ -41,7 +41,7 @@ from recovery.linux import docker_engine
 from recovery.model import Build, parse_version
 from recovery.session import engine as session_engine
 from recovery.session.engine import DOCKER, LOCAL, Engine, resolve_builds
-from recovery.session.request import Request
+from recovery.session.request import Request, Servers
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -709,10 +709,8 @@ def test_a_dry_run_refuses_two_names_of_one_server(has_engine: bool, monkeypatch
 
     monkeypatch.setattr(docker_engine, "endpoint", lambda: None)
     monkeypatch.setattr(docker_engine, "connect", connect)
-    wanted = request()
-    wanted.servers.versions = ("5.7.22", "8.0.31")  # type: ignore[misc]
-    assert len(session_engine.locate_servers(wanted, print)) == 2
-    wanted.servers.versions = ("8.0.31", "8.0")  # type: ignore[misc]
+    assert len(session_engine.locate_servers(request("5.7.22", "8.0.31"), print)) == 2
+    wanted = request("8.0.31", "8.0")
     with pytest.raises(UsageError, match=r"two of the names in VERSION= mean one server: 8\.0\.31 and 8\.0$"):
         session_engine.locate_servers(wanted, print)
 
@@ -724,9 +722,8 @@ NO_IMAGE = HostUnfitError("no registry answers, and debootstrap is missing", "ta
 NO_VERSION = UsageError("no such version", "")
 
 
-def request(engine: str = "auto", image: str | None = None) -> Request:
-    fields = {"versions": ("5.7.22",), "engine": engine, "image": image, "mysqld": ()}
-    return cast(Request, SimpleNamespace(**fields, archive=None, offline=False, registry=None))
+def request(*versions: str, engine: str = "auto", image: str | None = None) -> Request:
+    return cast(Request, SimpleNamespace(servers=Servers(versions or ("5.7.22",), engine=engine, image=image)))
 
 
 def engine(name: str, found: Build | RecoveryError) -> Engine:
@@ -777,9 +774,9 @@ def own_servers(*fingerprints: str) -> tuple[Request, Engine]:
     def resolve(_: str | None, place: str | None) -> Build:
         return Build(parse_version("8.0.31"), Path(str(place)), Path(), found[str(place)], "own")
 
-    fields = {"versions": (), "engine": LOCAL, "image": None, "mysqld": parse_own_servers(places)}
+    wanted = Servers(engine=LOCAL, mysqld=parse_own_servers(places))
     servers = Engine(LOCAL, resolve, FakeLauncher([]), lambda _: None, lambda _: frozenset())
-    return cast(Request, SimpleNamespace(**fields)), servers
+    return cast(Request, SimpleNamespace(servers=wanted)), servers
 
 
 def test_two_builds_of_one_release_are_two_servers() -> None:
