@@ -1019,7 +1019,11 @@ class Design:
     """The tables are those of a data directory of the user's own."""
     as_is: bool = False
     """Its own recovery was timed, without a crash that the tool made."""
+    tables: int | None = None
+    """In each schema."""
     schemas: int | None = None
+    rows: int | None = None
+    """In each table."""
     dump_schemas: int | None = None
     """Number of schemas that were dumped, if not all."""
     seconds: float | None = None
@@ -1062,7 +1066,9 @@ def design_of(settings: Settings) -> Design:
         has_own_servers=bool(settings.get("mysqld")),
         has_own_data=bool(settings.get("datadir")),
         as_is=bool(settings.get("as_is")),
+        tables=whole("tables"),
         schemas=whole("schemas"),
+        rows=whole("rows"),
         dump_schemas=whole("dump_schemas"),
         seconds=stored_number(settings.get("seconds")),
         warmup_s=stored_number(settings.get("warmup_s")),

@@ -435,13 +435,12 @@ def answer_claims(publication: Publication, session: Session) -> tuple[Answer, .
 
 def claim_facts(session: Session) -> dict[str, float]:
     """Returns the facts that claims refer to, by name. CPUs and memory are those that the server was limited to."""
-    settings, host, limits = session.settings, session.environment, session.design.limits
-    tables, schemas = (_int_or_zero(settings.get(name)) for name in ("tables", "schemas"))
+    host, design, limits = session.environment, session.design, session.design.limits
     found = {
         "cpus": _allowed(cpus := _int_or_zero(host.get("cpus")), usable_cpus(limits, cpus)),
         "memory_bytes": _allowed(_int_or_zero(host.get("memory_bytes")), limits.memory_bytes),
-        "tables": tables * max(1, schemas),
-        "rows": _int_or_zero(settings.get("rows")),
+        "tables": (design.tables or 0) * (design.schemas or 1),
+        "rows": design.rows or 0,
     }
     return {name: value for name, value in found.items() if value}
 
