@@ -1078,21 +1078,34 @@ def design_of(settings: Settings) -> Design:
     )
 
 
-def _number_of_cpus(told: str | float | bool | None) -> float | None:
+def _number_of_cpus(setting: str | float | bool | None) -> float | None:
     """Returns how many CPUs a setting names, either as a number or as a list: `2-3,6`."""
-    if not isinstance(told, str):
-        return stored_number(told)
-    ends = [part.split("-") for part in told.split(",")]
+    if not isinstance(setting, str):
+        return stored_number(setting)
+    ends = [part.split("-") for part in setting.split(",")]
     if not all(re.fullmatch(r"[0-9]{1,9}", end) for part in ends for end in part):
         return None
     return sum(int(part[-1]) - int(part[0]) + 1 for part in ends)
 
 
 @dataclass(frozen=True)
+class VariantInfo:
+    """A variant of a session, as its reports need it."""
+
+    name: str
+    """`cold`, `warm`, or what was compared."""
+    values: dict[str, str] = field(default_factory=dict, hash=False)
+    """Its value on each axis that applies to it. A start also has its `cache` and, where several were measured, its
+    number of `tables`."""
+    metric: str | None = None
+    """Name of the metric that it measures, if it differs from that of the session."""
+
+
+@dataclass(frozen=True)
 class Session:
     """All data of a report. `settings` holds what was requested; `servers` what each server reported about itself."""
 
-    scenario: str
+    experiment: str
     """Name of the experiment: `crash-recovery`, `cold-recovery`, `warm-recovery`, `clean-start`, `scale` …"""
     question: str
     """The question that the session answers, as text."""
@@ -1106,8 +1119,8 @@ class Session:
     """What was requested, by name."""
     versions: tuple[str, ...]
     """Versions of the servers, in the order of the report. The first is the baseline, unless the settings name one."""
-    variants: tuple[str, ...]
-    """The variants that were measured for each version."""
+    variants: tuple[VariantInfo, ...]
+    """The variants that were measured for each version, in the order of the report."""
     planned_runs: int
     """Number of runs of the complete session."""
     servers: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -1125,20 +1138,10 @@ class Session:
     """What was timed, as text."""
     status: str = Status.RUNNING.value
     """A `Status`; the reason for `aborted` is in the notes."""
-    figure: str = STARTUP_METRIC
-    """The figure that is measured: `startup_s` of a run, or one of its `measures`."""
+    metric: str = STARTUP_METRIC
+    """Name of the main metric."""
     axes: tuple[Axis, ...] = ()
     """The axes on which the variants differ, unless they differ only in the cache."""
-    cells: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The values of each variant by axis. An axis that does not apply to a variant is missing. Starts also have their
-    `cache` and, where several were measured, their number of `tables`."""
-    figures: dict[str, str] = field(default_factory=dict)
-    """For variants that measure another figure than the session, the name of that figure among their `measures`."""
-
-    @cached_property
-    def design(self) -> Design:
-        """What was asked of the session."""
-        return design_of(self.settings)
 
     @property
     def done(self) -> frozenset[int]:
@@ -1149,12 +1152,38 @@ class Session:
         """Returns the runs of each session that they were measured in. Those of a combined one come from several."""
         return ((self, tuple(runs)),)
 
-    def figure_of(self, variant: str) -> str:
-        return self.figures.get(variant, self.figure)
+    @cached_property
+    def design(self) -> Design:
+        """What was asked of the session."""
+        return design_of(self.settings)
+
+    @cached_property
+    def variant_names(self) -> tuple[str, ...]:
+        return tuple(variant.name for variant in self.variants)
+
+    @cached_property
+    def _values(self) -> dict[str, dict[str, str]]:
+        return {variant.name: variant.values for variant in self.variants}
+
+    @cached_property
+    def _metrics(self) -> dict[str, str]:
+        return {variant.name: variant.metric for variant in self.variants if variant.metric}
+
+    def metric_of(self, variant: str) -> str:
+        """Returns the name of the metric that the variant measures."""
+        return self._metrics.get(variant, self.metric)
+
+    def own_metric_of(self, variant: str) -> str | None:
+        """Returns the metric of a variant that measures another one than the session; None for all others."""
+        return self._metrics.get(variant)
+
+    def values_of(self, variant: str) -> dict[str, str]:
+        """Returns the variant's values by axis; none for a variant that the session does not have."""
+        return self._values.get(variant, {})
 
     def value_of(self, variant: str, axis: str) -> str | None:
         """Returns the variant's value on an axis, or None if the axis does not apply to it."""
-        return self.cells.get(variant, {}).get(axis)
+        return self.values_of(variant).get(axis)
 
     def cache_of(self, variant: str) -> str | None:
         """Returns `cold`, `warm` or `second start`; None unless the variant is a start."""
@@ -1163,25 +1192,25 @@ class Session:
     @property
     def has_caches(self) -> bool:
         """Whether its variants are starts with a state of the cache."""
-        return any(map(self.cache_of, self.variants))
+        return any(map(self.cache_of, self.variant_names))
 
     def is_second_start(self, variant: str) -> bool:
         return self.cache_of(variant) == SECOND_START
 
     def variant_with(self, variant: str, axis: str, value: str) -> str | None:
         """Returns the variant that has this value on an axis and otherwise the same values, or None."""
-        wanted = {**self.cells.get(variant, {}), axis: value}
-        return next((name for name, values in self.cells.items() if values == wanted), None)
+        wanted = {**self.values_of(variant), axis: value}
+        return next((other.name for other in self.variants if other.values == wanted), None)
 
     @cached_property
     def differing_axes(self) -> tuple[Axis, ...]:
         """The axes on which the session's variants differ."""
-        return self.differing_among(self.variants)
+        return self.differing_among(self.variant_names)
 
     @cached_property
     def axes_tell_all_apart(self) -> bool:
         """Whether no two of the session's variants have the same values on its axes."""
-        return self.are_told_apart(self.variants, self.differing_axes)
+        return self.are_told_apart(self.variant_names, self.differing_axes)
 
     def are_told_apart(self, variants: Sequence[str], axes: Sequence[Axis]) -> bool:
         """Returns whether no two variants have the same values on these axes. Variants that differ only in the cache
@@ -1239,188 +1268,3 @@ class Table:
     """Number of leading columns that identify a row. They are repeated where a table is split."""
     doubts: tuple[tuple[str, ...], ...] = ()
     """Why the figure in each cell is doubtful, or an empty text. Only an HTML page shows it, beside the figure."""
-
-
-# --- Metrics: name, label, unit, and whether more is better
-
-
-@dataclass(frozen=True)
-class Metric:
-    name: str
-    label: str
-    """Column heading."""
-    unit: str
-    """Printed after a value; empty for a plain number."""
-    more_is_better: bool | None = None
-    """None if neither more nor less is better."""
-    note: str = ""
-    """Explanation to print below a table."""
-    related: tuple[str, ...] = ()
-    """Further metrics to show beside it in a summary, if they were measured."""
-    of_run: tuple[str, ...] = ()
-    """Those to show for every single run, too. Their means say little."""
-    over_time: tuple[str, ...] = ()
-    """Those to draw first, sample by sample."""
-    of_every_run: bool = False
-    """Whether it is counted in every run, so that only tables which ask for it show it."""
-    is_whole: bool = False
-    """Whether its values are stored as whole numbers."""
-    is_compared: bool = True
-    """Whether its means are compared. Those of recoveries are not, because each server was killed at another moment."""
-
-
-_OF_LOADS = (
-    "qps", "redo_bytes_per_s", "fsyncs_per_s", "written_bytes_per_s", "row_lock_waits_per_s", "mutex_os_waits_per_s",
-    "rwlock_os_waits_per_s", "checkpoint_age_bytes", "device_reads_per_s",
-)  # fmt: skip
-_LATENCIES = ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms")
-RECOVERY_METRIC = "recovery_s"
-"""The main metric of a session that crashes servers at random moments."""
-METRICS: dict[str, Metric] = {
-    one.name: one
-    for one in (
-        Metric(
-            STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
-            ("first_query_s", "shutdown_s", "peak_memory_bytes", "redo_bytes"),
-            ("first_query_s", "redo_bytes", "read_bytes", "read_requests", "cpu_s", "before_start_s"),
-            ("read_bytes_per_s",), of_every_run=True,
-        ),
-        Metric(
-            "first_query_s", "first query", "s", False, "seconds until the first answered query", of_every_run=True
-        ),
-        Metric("shutdown_s", "shutdown", "s", False, "seconds from SIGTERM to the exit of the server"),
-        Metric(
-            "peak_memory_bytes", "peak memory", "B", False,
-            "largest resident memory of the server until the first answered query", of_every_run=True, is_whole=True,
-        ),
-        Metric(
-            "redo_bytes", "redo", "B", None, "of the log that the start had to read, from the last checkpoint on",
-            of_every_run=True, is_whole=True,
-        ),
-        Metric(
-            "before_start_s", "before start", "s", None, "seconds of BEFORE_START, which ended with exit code 0",
-            of_every_run=True,
-        ),
-        Metric(
-            "elapsed_s", "seconds", "s", False, "until the last answer",
-            ("read_bytes", "read_requests", "server_cpu_s", "tables_per_s"), (),
-            (
-                "device_reads_per_s", "read_bytes_per_s", "opened_tables_per_s", "opened_table_definitions_per_s",
-                "table_open_cache_misses_per_s", "fsyncs_per_s",
-            ),
-        ),
-        Metric(
-            RECOVERY_METRIC, "seconds", "s", False, "until ready again, after the last kill", is_compared=False
-        ),
-        Metric("kills", "kills", "", None, "of the server, including those during its recovery"),
-        Metric("cut_short", "cut short", "", None, "recoveries that were killed before they ended"),
-        Metric("killed_after_s", "killed after, s", "s", None, "of writing, of shutdown, or of the last recovery"),
-        Metric("acknowledged", "acknowledged", "", None, "transactions or statements before the kill"),
-        Metric("lost", "lost", "", False, "of the acknowledged ones"),
-        Metric("lost_window_s", "oldest lost, s", "s", False, "time between its acknowledgement and the kill"),
-        Metric("ghosts", "ghosts", "", False, "found, although rolled back or never committed"),
-        Metric("torn", "torn", "", False, "transactions of which only a part was found"),
-        Metric("holes", "holes", "", False, "lost, although later ones of the same client were found"),
-        Metric("half_done", "half done", "", False, "definitions neither as before nor as after a statement"),
-        Metric("orphans", "orphans", "", False, "files that belong to no table"),
-        Metric("missing", "missing", "", False, "files that a table needs"),
-        Metric("failing", "failing", "", False, "tables for which CHECK TABLE reports an error"),
-        Metric("complaints", "complaints", "", False, "lines of the log about damage"),
-        Metric(
-            "qps", "queries/s", "/s", True, "statements of the load that were answered, per second", _LATENCIES, (),
-            _OF_LOADS,
-        ),
-        Metric(
-            "tps", "transactions/s", "/s", True, "committed", ("errors_per_transaction", "qps", *_LATENCIES), (),
-            _OF_LOADS,
-        ),
-        Metric("latency_mean_ms", "mean ms", "ms", False, "of a transaction"),
-        Metric("latency_p50_ms", "p50 ms", "ms", False),
-        Metric("latency_p95_ms", "p95 ms", "ms", False),
-        Metric("latency_p99_ms", "p99 ms", "ms", False),
-        Metric("latency_p999_ms", "p99.9 ms", "ms", False),
-        Metric("latency_max_ms", "max ms", "ms", False),
-        Metric("client_errors", "errors", "", False, "that sysbench ignored, mostly deadlocks"),
-        Metric("errors_per_transaction", "errors/transaction", "", False, "mostly deadlocks, per commit"),
-        Metric("polls_per_s", "polls/s", "/s", None, "queries of information_schema that were answered"),
-        Metric("poll_mean_ms", "poll ms", "ms", False),
-        Metric("server_cpus", "server CPUs", "", None, "used by the server on average"),
-        Metric("client_cpus", "client CPUs", "", None, "used by sysbench on average"),
-        Metric("others_cpus", "other CPUs", "", None, "used by other processes on average"),
-        Metric("steal_cpus", "stolen CPUs", "", False, "given to other machines by the hypervisor"),
-        Metric("questions_per_s", "questions/s", "/s", None, "counted by the server, including those of this tool"),
-        Metric("server_cpu_us_per_query", "us/query", "us", False, "CPU time of the server per query"),
-        Metric("read_bytes_per_s", "read/s", "B/s"),
-        Metric("written_bytes_per_s", "written/s", "B/s"),
-        Metric("device_reads_per_s", "reads/s", "/s", None, "completed by the device under the data"),
-        Metric("device_reads_per_query", "reads/query", "", False, "reads of the device per query"),
-        Metric("device_writes_per_s", "writes/s", "/s", None, "completed by the device under the data"),
-        Metric("redo_bytes_per_s", "redo/s", "B/s", None, "written to InnoDB's log, including padding"),
-        Metric("redo_bytes_per_commit", "redo/commit", "B", False, "written to InnoDB's log, including padding"),
-        Metric("fsyncs_per_s", "fsyncs/s", "/s", None, "of InnoDB's log and data"),
-        Metric("fsyncs_per_commit", "fsyncs/commit", "", False, "of InnoDB's log and data"),
-        Metric("pending_fsyncs", "pending fsyncs", "", False, "that InnoDB waited for"),
-        Metric("rows_changed_per_s", "rows changed/s", "/s", None, "inserted, updated and deleted"),
-        Metric("row_lock_waits_per_s", "row waits/s", "/s", False),
-        Metric("row_lock_wait_ms", "row wait ms", "ms", False, "mean time of a wait for a row lock"),
-        Metric("mutex_spin_rounds_per_query", "spins/query", "", False),
-        Metric("mutex_os_waits_per_s", "mutex waits/s", "/s", False),
-        Metric("rwlock_spin_rounds_per_query", "lock spins/query", "", False, "of InnoDB's read-write locks"),
-        Metric("rwlock_os_waits_per_s", "lock waits/s", "/s", False, "for InnoDB's read-write locks, after spinning"),
-        Metric("table_open_cache_hits_per_s", "hits/s", "/s"),
-        Metric("table_open_cache_misses_per_s", "misses/s", "/s", False),
-        Metric("table_open_cache_overflows_per_s", "overflows/s", "/s", False),
-        Metric("table_open_cache_hit_share", "hit share", "", True, "of all accesses to the table cache"),
-        Metric("load_table_open_cache_hits_per_s", "load hits/s", "/s"),
-        Metric("load_table_open_cache_misses_per_s", "load misses/s", "/s", False, "of the load's own connections"),
-        Metric("load_table_open_cache_hit_share", "load share", "", True, "of the accesses by the load"),
-        Metric("table_open_cache_active_instances", "instances", "", None, "of the table cache in use (MariaDB)"),
-        Metric("opened_tables_per_s", "opened/s", "/s", False),
-        Metric("opened_table_definitions_per_s", "definitions/s", "/s", False),
-        Metric("buffer_pool_reads_per_s", "pool reads/s", "/s", False, "pages that were not in the buffer pool"),
-        Metric("dirty_pages", "dirty pages", "", None, "in the buffer pool, not written yet"),
-        Metric("checkpoint_age_bytes", "checkpoint age", "B", None, "redo written since the last checkpoint"),
-        Metric("history_list_length", "history", "", False, "old row versions not purged yet"),
-        Metric("resident_bytes", "memory", "B", False, "resident memory of the server"),
-        Metric("dump_bytes", "dump size", "B"),
-        Metric("rows", "rows", "", None, "of the result"),
-        Metric(
-            "read_bytes", "read", "B", None, "fetched from storage for the server", of_every_run=True, is_whole=True
-        ),
-        Metric(
-            "read_requests", "requests", "", None, "reads completed by the device", of_every_run=True, is_whole=True
-        ),
-        Metric(
-            "reads_per_s", "reads/s", "/s", None, "requests per second until the first answered query",
-            of_every_run=True,
-        ),
-        Metric(
-            "cache_grown_bytes", "cache growth", "B", None, "growth of the host's page cache during the start",
-            of_every_run=True, is_whole=True,
-        ),
-        Metric(
-            "group_memory_bytes", "memory", "B", None, "of the server's control group, page cache included",
-            of_every_run=True, is_whole=True,
-        ),
-        Metric("cpu_s", "CPU s", "s", False, "CPU time of the server, user and system", of_every_run=True),
-        Metric("server_cpu_s", "server CPU s", "s", False),
-        Metric("tables_per_s", "tables/s", "/s", True),
-        Metric("tables_made", "tables", "", None, "created"),
-        Metric("threads_running", "running", "", None, "threads, according to the server, this tool's included"),
-    )
-}  # fmt: skip
-
-_UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
-"""Unit by the end of a metric's name."""
-
-
-def metric(name: str) -> Metric:
-    """Returns the metric of this name. An unknown one is labelled by its name, and its unit is derived from the end of
-    that name: `inserts_per_s` are inserts/s."""
-    unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
-    return METRICS.get(name) or Metric(name, re.sub("_per_s$", "/s", name).replace("_", " "), unit)
-
-
-def typed_value(name: str, value: float) -> float:
-    """Returns the value of a metric as an int if its values are whole numbers."""
-    return round(value) if metric(name).is_whole else value

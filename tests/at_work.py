@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 
-from runs import make_run, with_parts
+from runs import make_run, variants_with, with_parts
 
 from recovery.model import Axis, HostActivity, HotFunction, Run, Session, ThreadWait, Timeline, Verdict
 
@@ -38,14 +38,14 @@ def a_session(
         if middle is not None:
             ended.append(_run(len(ended) + 1, (version, variant, repeat), middle, cell, watched))
     return Session(
-        scenario=about.get("scenario", "load"),
+        experiment=about.get("scenario", "load"),
         question=about.get("question", "What does it cost?"),
         command="python -m recovery work --version 5.7.22 --version 8.0.31",
         started_at="2026-11-21T20:00:00+00:00",
         environment={"os": "Debian GNU/Linux 13", "cpus": 4, "memory_bytes": 16_000_000_000, "device": "/dev/vdb"},
         settings={"tables": 1000, "runs": runs, "seconds": 60, "warmup_s": 15},
         versions=VERSIONS,
-        variants=tuple(named),
+        variants=variants_with(named),
         planned_runs=len(ended),
         servers={
             version: {"sha256": "0123456789abcdef" * 4, "@version": version, "@table_open_cache": "400"}
@@ -56,9 +56,8 @@ def a_session(
         tool_version="0.2.0",
         title=about.get("title", "At work"),
         status="finished",
-        figure=figure,
+        metric=figure,
         axes=tuple(axes),
-        cells=named,
     )
 
 
@@ -287,8 +286,10 @@ def write_scaling(*, small: bool = False) -> Session:
         "qps", cells, axes, measured, watched=watched, scenario="write-scaling",
         title="Writes and threads", question="How does InnoDB scale with threads and durability?",
     )  # fmt: skip
-    hot = [variant for variant, cell in session.cells.items() if cell["question"] == "hot-rows"]
-    return replace(session, figures=dict.fromkeys(hot, "tps"))
+    return replace(session, variants=tuple(
+        replace(variant, metric="tps" if variant.values["question"] == "hot-rows" else None)
+        for variant in session.variants
+    ))  # fmt: skip
 
 
 def waited(session: Session) -> Session:
@@ -300,7 +301,7 @@ def waited(session: Session) -> Session:
         ThreadWait("performance schema", "wait/synch/mutex/innodb/srv_sys_mutex", 711_243, 5.654736),
         ThreadWait("performance schema", "wait/synch/mutex/innodb/trx_sys_mutex", 239_821, 0.070811), *told[1:],
     )  # fmt: skip
-    hot = [name for name in session.variants if name.startswith("hot-rows-8")]
+    hot = [name for name in session.variant_names if name.startswith("hot-rows-8")]
     runs = [with_parts(run, waits=told) if run.variant in hot else run for run in session.runs]
     for run in [run for run in runs if run.repeat == 1 and run.variant in hot][:-1]:
         runs.append(with_parts(run, number=len(runs) + 1, repeat=4, verdict=Verdict.SAMPLED, waits=all_of_them))

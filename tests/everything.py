@@ -7,21 +7,11 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
-from runs import with_axis_values, with_parts
+from runs import plain_variants, with_axis_values, with_parts
 
 from recovery.analysis import phase_names
-from recovery.model import (
-    METRICS,
-    CallChain,
-    HostActivity,
-    HotFunction,
-    Phase,
-    ReadFloor,
-    Run,
-    Session,
-    Timeline,
-    Verdict,
-)
+from recovery.metrics import METRICS
+from recovery.model import CallChain, HostActivity, HotFunction, Phase, ReadFloor, Run, Session, Timeline, Verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
 VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -33,14 +23,14 @@ FOLDED = {("validation", "main thread", "main", "fil_ibd_open"): 90, ("redo scan
 def a_session(runs: tuple[Run, ...], **changed: Any) -> Session:
     versions = tuple(dict.fromkeys(run.version for run in runs)) or ("5.7.22",)
     session = Session(
-        scenario="crash-recovery",
+        experiment="crash-recovery",
         question="How long does this server take to come back after a crash, on this storage?",
         command=f"recovery crash-recovery --version '{' '.join(versions)}' --tables {TABLES} --runs 5 --trace --floor",
         started_at="2026-11-21T16:00:00+00:00",
         environment={"cpu_model": "AMD EPYC", "memory_bytes": 25_300_000_000, "governor": None},
         settings={"tables": TABLES, "runs": 5, "set": None, "trace": True},
         versions=versions,
-        variants=tuple(dict.fromkeys(run.variant for run in runs)) or ("cold",),
+        variants=plain_variants(*(dict.fromkeys(run.variant for run in runs) or ("cold",))),
         planned_runs=len(runs),
         servers={version: {"source": "catalog", "sha256": "ab" * 32, "@innodb_flush": "ON"} for version in versions},
         runs=runs,
@@ -142,7 +132,7 @@ def growing(predict: int | None = None) -> Session:
                 run = a_run(len(runs) + 1, (version, f"cold-{tables}"), seconds, repeat=repeat)
                 runs.append(with_parts(run, tables_found=tables, scan_threads=1 + tables // 8000, timeline=None))
     settings = {"points": "1000 10000 50000", "predict": predict}
-    return a_session(tuple(runs), scenario="scale", settings=settings)
+    return a_session(tuple(runs), experiment="scale", settings=settings)
 
 
 def with_in_every_text(value: Any, hostile: str) -> Any:
@@ -154,7 +144,7 @@ def with_in_every_text(value: Any, hostile: str) -> Any:
         changed = value + hostile
     elif is_dataclass(value) and not isinstance(value, type):
         # Which figure it is about decides what kind of page it is.
-        names = [field.name for field in fields(value) if field.name != "figure"]
+        names = [field.name for field in fields(value) if not (field.name == "metric" and isinstance(value, Session))]
         told = {name: with_in_every_text(getattr(value, name), hostile) for name in names}
         changed = replace(value, **told)
     elif isinstance(value, dict):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from recovery.model import Run, Session
+from recovery.model import Run, Session, VariantInfo
 from recovery.storage.format_1 import FLAT_METRICS, session_from_format_1
 
 _PARTS = [part for part in fields(Run) if is_dataclass(part.default)]
@@ -34,8 +35,23 @@ def make_run(*given: Any, **changes: Any) -> Run:
 
 def with_axis_values(session: Session) -> Session:
     """The session with the values of its variants on the axes cache and tables, which are in their names."""
-    stored = {name: getattr(session, name) for name in ("figure", "cells", "settings", "variants")}
-    return replace(session, cells=session_from_format_1(stored)["cells"])
+    stored = {"figure": session.metric, "settings": session.settings, "variants": session.variant_names}
+    names = session_from_format_1(stored)["variants"]
+    return replace(session, variants=tuple(VariantInfo(**variant) for variant in names))
+
+
+def plain_variants(*names: str) -> tuple[VariantInfo, ...]:
+    """Variants with a name only."""
+    return tuple(map(VariantInfo, names))
+
+
+def variants_with(values: Mapping[str, dict[str, str]]) -> tuple[VariantInfo, ...]:
+    """Variants by their names, with their values by axis."""
+    return tuple(VariantInfo(name, cell) for name, cell in values.items())
+
+
+def values_of_all(session: Session) -> dict[str, dict[str, str]]:
+    return {variant.name: variant.values for variant in session.variants}
 
 
 def flat_run(run: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom to the top. A folder imports from lower levels only.
 LEVELS = (
     {"model", "errors"},
+    {"metrics"},
     {"linux", "analysis"},
     {"builds", "mysqld", "profiling", "storage"},
     {"workload", "report"},
@@ -37,7 +38,7 @@ LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 
 # Modules and folders that calculate only: same input, same result, nothing read or written.
 PURE = (
-    "model", "errors", "analysis",
+    "model", "metrics", "errors", "analysis",
     "mysqld/options", "mysqld/phases", "mysqld/table_size",
     "loads/status_rates",
     "crash/crash_findings", "crash/ddl_history", "experiments/experiment", "loads/load_plan",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runs import plain_variants, values_of_all, variants_with
 from schema_check import violations
 from sessions import FIXTURES, KINDS_OF_SESSIONS, OTHER_SESSIONS
 from test_bundle import members
@@ -84,7 +85,7 @@ def test_no_file_of_the_archive_has_a_text_that_is_not_listed(marker: str, kept_
     before = session_of("2026-11-21-stacks", kept_sessions)
     session = private(before, marker)
     # Without these the session cannot be read, or is of no experiment.
-    session = replace(session, scenario=before.scenario, figure=before.figure)
+    session = replace(session, experiment=before.experiment, metric=before.metric)
     for folder in ("runs", "logs", "stacks"):
         (tmp_path / folder).mkdir()
     runs = []
@@ -203,12 +204,12 @@ def test_names_of_variants_and_builds_are_shared_masked(kept_sessions: Path) -> 
     runs = tuple(replace(run, version=f"{run.version}+of-joe", variant="cold-/srv/x") for run in session.runs)
     versions = tuple(f"{version}+of-joe" for version in session.versions)
     cells = {"cold-/srv/x": {"cache": "cold"}}
-    named = replace(session, runs=runs, versions=versions, variants=("cold-/srv/x",), cells=cells)
+    named = replace(session, runs=runs, versions=versions, variants=variants_with(cells))
     reduced = reduce_session(named, lambda name: name.replace("joe", "[user]"))
     assert reduced.session.versions == tuple(f"{version}+of-[user]" for version in session.versions)
-    assert reduced.session.variants == ("name",), "a name with a path is replaced"
+    assert reduced.session.variant_names == ("name",), "a name with a path is replaced"
     assert {run.variant for run in reduced.session.runs} == {"name"}
-    assert reduced.session.cells == {"name": {"cache": "cold"}}
+    assert values_of_all(reduced.session) == {"name": {"cache": "cold"}}
     assert reduced.names == ("of-[user]",) * len(versions)
 
 
@@ -221,8 +222,8 @@ def test_a_version_is_shared_without_a_suffix_of_its_server(kept_sessions: Path)
 
 def test_different_names_stay_different(kept_sessions: Path) -> None:
     session = session_of("2026-11-21-stacks", kept_sessions)
-    named = replace(session, variants=("a", "b", "c"), runs=())
-    assert reduce_session(named, lambda _: "[secret]").session.variants == ("[secret]", "[secret]-2", "[secret]-3")
+    named = replace(session, variants=plain_variants("a", "b", "c"), runs=())
+    assert reduce_session(named, lambda _: "[secret]").session.variant_names == ("[secret]", "[secret]-2", "[secret]-3")
 
 
 @pytest.mark.parametrize(

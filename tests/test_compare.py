@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from at_work import interference, metadata
-from runs import with_axis_values
+from runs import plain_variants, variants_with, with_axis_values
 
 from recovery.analysis.compare import (
     Difference,
@@ -41,7 +41,7 @@ def session(times: dict[str, tuple[float, ...]], *, variant: str = "cold", **set
     ]
     return with_axis_values(Session(
         "cold-recovery", "q", "c", "s", ENVIRONMENT, {"tables": 10, **settings},
-        tuple(times), (variant,), len(runs), runs=tuple(runs), tool_version="1",
+        tuple(times), plain_variants(variant), len(runs), runs=tuple(runs), tool_version="1",
     ))  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def test_a_session_without_the_variant_shifts_no_name() -> None:
 def test_second_starts_judge_no_limit() -> None:
     """Those are not compared; a limit that they were meant for is not kept."""
     two = session({"5.7.22": STEADY, "8.0.31": times_of(4)}, variant="second start")
-    two = replace(two, variants=("warm", "second start"))
+    two = replace(two, variants=variants_with({name: {"cache": name} for name in ("warm", "second start")}))
     assert worse_than_baseline(two, 0.1) == ()
     assert cells_without_interval(two) == ("8.0.31 warm",)
     assert cells_without_interval(session({"5.7.22": STEADY, "8.0.31": times_of(4)})) == ()

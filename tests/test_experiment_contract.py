@@ -13,7 +13,8 @@ from sessions import KEPT_SESSIONS
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.options import options_of
 from recovery.experiments import EXPERIMENTS, find_experiment
-from recovery.model import METRICS, parse_version
+from recovery.metrics import METRICS
+from recovery.model import parse_version
 from recovery.session.plan import is_supported_by
 from recovery.session.prepare import plan_session
 from recovery.session.request import Request

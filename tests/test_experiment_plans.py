@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from at_work import write_scaling
 from request_parts import changed_request, make_plan, new_request
+from runs import values_of_all
 
 from recovery.analysis.effective_options import changed_options, same_effective_options, same_value, server_of_cell
 from recovery.cli import parse
@@ -296,9 +297,12 @@ def test_the_server_of_a_cell_is_the_one_with_its_options() -> None:
     flush = "innodb_flush_log_at_trx_commit"
     servers = {"5.7.22": {"which": "plain"}, f"5.7.22 {flush}=0": {"which": "lazy", "options": f"{flush}=0"}}
     session = replace(session, servers=servers)
-    which = {cell.get(flush): server_of_cell(session, "5.7.22", name)["which"] for name, cell in session.cells.items()}
+    which = {
+        cell.get(flush): server_of_cell(session, "5.7.22", name)["which"]
+        for name, cell in values_of_all(session).items()
+    }
     assert (which["0"], which["2"], which[None]) == ("lazy", "plain", "plain")
-    assert server_of_cell(session, "8.0.31", session.variants[0]) == {}
+    assert server_of_cell(session, "8.0.31", session.variant_names[0]) == {}
 
 
 # --- The table cache of interference, and the files that servers may open

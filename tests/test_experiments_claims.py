@@ -12,7 +12,7 @@ from at_work import NEW, OLD, interference, metadata, table_cache
 from everything import HOSTILE, everything
 from html_page import check_page
 from pydantic import TypeAdapter, ValidationError
-from runs import with_parts
+from runs import values_of_all, with_parts
 
 from recovery.analysis.statistics import PRECISION_FACTOR
 from recovery.experiments import find_experiment
@@ -65,7 +65,7 @@ def with_figures(*figures: float) -> Session:
     """A session with these queries per second in 5.7 with the loop, run by run; the others are 100 and close to it."""
 
     def of(version: str, variant: str, repeat: int) -> float:
-        changed = version == OLD and SESSION.cells[variant]["poll"] == "on"
+        changed = version == OLD and SESSION.values_of(variant)["poll"] == "on"
         return figures[(repeat - 1) % len(figures)] if changed else (100.0, 101.0, 99.0)[(repeat - 1) % 3]
 
     runs = (replace(run, metrics={"qps": of(run.version, run.variant, run.repeat)}) for run in SESSION.runs)
@@ -232,7 +232,7 @@ def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
     )
     claim = LevelClaim(
         what="opened", figure="tablespaces_opened", each_table=True, level=1.0, within=0.02, unit="of all",
-        cell={"version": OLD, "variant": session.variants[0]}, needs=needs, why="few",
+        cell={"version": OLD, "variant": session.variant_names[0]}, needs=needs, why="few",
     )  # fmt: skip
     answer = answer_of(claim, replace(session, runs=tuple(runs)))
     assert answer.verdict is verdict
@@ -277,7 +277,7 @@ def test_answers_without_enough_runs_share_a_note() -> None:
 @pytest.mark.parametrize(
     "session",
     [
-        replace(SESSION, scenario="clean-start"),
+        replace(SESSION, experiment="clean-start"),
         replace(SESSION, versions=("9.7.4",)),
         replace(SESSION, runs=tuple(replace(run, verdict=Verdict.VOID) for run in SESSION.runs)),
     ],
@@ -314,7 +314,7 @@ NONE = (0.0, 0.0, 0.0)
 
 def misses(without: tuple[float, ...], with_it: tuple[float, ...], claim: Comparison) -> Answer:
     session = interference(caches=("400",), runs=len(without))
-    polled = {variant: cell["poll"] == "on" for variant, cell in session.cells.items()}
+    polled = {variant: cell["poll"] == "on" for variant, cell in values_of_all(session).items()}
     runs = (
         replace(run, metrics={MISSED["figure"]: (with_it if polled[run.variant] else without)[run.repeat - 1]})
         for run in session.runs

@@ -156,7 +156,7 @@ def test_a_load(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     measures = report["runs"][0]["measures"]
     assert (measures["qps"], measures["tps"]) == (pytest.approx(48990, rel=0.01), pytest.approx(3062, rel=0.01))
     assert measures["shutdown_s"] > 0
-    assert report["figure"] == "qps"
+    assert report["metric"] == "qps"
     assert "queries/s" in capsys.readouterr().out
 
 
@@ -334,7 +334,7 @@ def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(
     assert "sizes: 2 tables; 2 variants, 3 runs of each; 10 inserts; 5 inserts" in capsys.readouterr().out
     assert run(["single-inserts", *at]) == 0
     printed, report = capsys.readouterr().out, stored(tmp_path)
-    assert (report["figure"], report["settings"]["tables"], report["settings"]["runs"]) == ("inserts_per_s", 2, 3)
+    assert (report["metric"], report["settings"]["tables"], report["settings"]["runs"]) == ("inserts_per_s", 2, 3)
     assert {one["verdict"] for one in report["runs"]} == {"measured"}
     assert all(one["measures"]["inserts_per_s"] > 0 for one in report["runs"])
     (compared,) = {(one["axis"], one["variant"], one["base_variant"]) for one in report["contrasts"]}

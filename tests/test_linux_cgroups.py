@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fuzzing.options import parse_limits
 from otherusers import child_process
+from runs import variants_with
 
 from recovery.cli import doctor, plan_text
 from recovery.cli.main import run
@@ -418,7 +419,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Limits]:
 
 def store_session(folder: Path, measured: str = "5.7.22", **settings: str | int | float | None) -> None:
     session = Session(
-        "cold-recovery", "", "", "", {}, settings, (measured,), ("cold",), 1, cells={"cold": {"cache": "cold"}}
+        "cold-recovery", "", "", "", {}, settings, (measured,), variants_with({"cold": {"cache": "cold"}}), 1
     )
     SessionStore.create(folder / "results", session)
 

@@ -14,7 +14,7 @@ import pytest
 from at_work import NEW, OLD, SMALL, interference, table_cache, write_scaling
 from everything import FOLDED, HOSTILE, a_session, everything, growing, with_in_every_text
 from html_page import HtmlPage, check_page, without_whole
-from runs import with_parts
+from runs import values_of_all, variants_with, with_parts
 from sessions import with_metrics
 
 from recovery.analysis.growth import growth_curves
@@ -95,8 +95,8 @@ def test_texts_from_outside_never_become_markup(whole_page: str) -> None:
         assert any(shown in text and "<script>" in text for text in page.texts), shown
     load = interference(caches=("400",))
     axes = (Axis(HOSTILE, ("off", HOSTILE), "off"),)
-    cells = {name: {HOSTILE: "off" if cell["poll"] == "off" else HOSTILE} for name, cell in load.cells.items()}
-    check_page(render(replace(load, axes=axes, cells=cells, title=HOSTILE)))
+    cells = {name: {HOSTILE: "off" if cell["poll"] == "off" else HOSTILE} for name, cell in values_of_all(load).items()}
+    check_page(render(replace(load, axes=axes, variants=variants_with(cells), title=HOSTILE)))
 
 
 def test_the_page_refers_to_no_other_address_but_in_links_of_the_advice_and_to_speedscope(whole_page: str) -> None:
@@ -238,7 +238,7 @@ def test_bars_have_the_interval_of_the_text_and_a_dot_for_each_run(kept_sessions
     assert isinstance(chart, Chart)
     found = [one for one in summarise(session) if one.count]
     labels = re.findall(r'class="value">([^<]*)<', chart.svg)
-    order = [(version, variant) for variant in session.variants for version in session.versions]
+    order = [(version, variant) for variant in session.variant_names for version in session.versions]
     assert labels == [mean_text(one) for cell in order for one in found if (one.version, one.variant) == cell]
     assert chart.svg.count("<circle") == sum(one.count for one in found)
     whiskers = [tuple(map(float, ends)) for ends in

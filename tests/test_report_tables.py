@@ -69,7 +69,7 @@ def test_a_start_without_a_floor_has_its_own_reason_and_no_ratio() -> None:
 
 
 def test_a_clean_start_is_not_called_a_crash() -> None:
-    clean = replace(SESSION, scenario="clean-start", title="Clean start")
+    clean = replace(SESSION, experiment="clean-start", title="Clean start")
     assert all_tables(clean)[0].title == "Clean start: seconds"
 
 
@@ -327,7 +327,7 @@ def test_boxes_of_a_flame_graph_are_as_wide_as_often_seen() -> None:
 def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     session = interference(caches=("400",))
     runs = tuple(replace(one, metrics={"elapsed_s": 1e6 / one.metrics["qps"]}) for one in session.runs)
-    slower = replace(session, figure="elapsed_s", runs=runs)
+    slower = replace(session, metric="elapsed_s", runs=runs)
     added = titled(slower, "Added by poll=on")
     assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")
     for other in (slower, interference(), write_scaling()):

@@ -17,11 +17,12 @@ from everything import a_run, a_session, everything, growing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from runs import with_parts
+from runs import plain_variants, values_of_all, variants_with, with_parts
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.warnings import findings
-from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict, metric
+from recovery.metrics import metric
+from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
@@ -167,7 +168,7 @@ def with_settings(seconds: Mapping[str, Sequence[float]]) -> Session:
     ]
     warm = [a_run(len(runs) + 1, ("5.7.22", "warm-plain"), 1.0)]
     axes = (Axis("settings", tuple(seconds), "plain"),)
-    return replace(a_session((*runs, *warm)), variants=tuple(cells), cells=cells, axes=axes)
+    return replace(a_session((*runs, *warm)), variants=variants_with(cells), axes=axes)
 
 
 def test_settings_are_compared_with_the_first_of_them() -> None:
@@ -311,7 +312,7 @@ def in_one_cell(session: Session, seconds: Mapping[str, Sequence[float]], figure
         for run in alone.runs
         if run.variant in seconds and run.repeat <= len(seconds[run.variant])
     ]
-    return replace(alone, figure=figure, runs=tuple(runs), planned_runs=len(runs))
+    return replace(alone, metric=figure, runs=tuple(runs), planned_runs=len(runs))
 
 
 def test_a_load_is_answered_by_its_value_at_the_base_and_the_largest_effect() -> None:
@@ -336,8 +337,8 @@ def test_the_cell_of_an_effect_is_named_if_it_is_another_one() -> None:
 
 def test_many_axes_without_an_effect_are_counted() -> None:
     session = write_scaling()
-    values = dict.fromkeys(session.variants, (1000.0, 1010.0, 990.0))
-    line = answers(replace(in_one_cell(session, values), figures={}))[0]
+    values = dict.fromkeys(session.variant_names, (1000.0, 1010.0, 990.0))
+    line = answers(replace(in_one_cell(session, values), variants=variants_with(values_of_all(session))))[0]
     assert line.endswith("; no significant effect of 5 axes (30 compared).")
 
 
@@ -356,8 +357,10 @@ def test_the_largest_values_come_first_if_more_is_better() -> None:
     """Of seconds and latencies, the values are in the order of the report."""
     values = {"off": (10.0, 10.1, 9.9), "on": (20.0, 20.1, 19.9)}
     session = interference(caches=("400",))
-    session = replace(session, axes=(Axis("poll", ("off", "on")),), cells={name: {"poll": name} for name in values})
-    session = replace(session, variants=tuple(values), runs=tuple(
+    session = replace(
+        session, axes=(Axis("poll", ("off", "on")),), variants=variants_with({name: {"poll": name} for name in values})
+    )
+    session = replace(session, runs=tuple(
         replace(run, variant=run.variant.removeprefix("400-")) for run in session.runs
     ))  # fmt: skip
     assert answers(in_one_cell(session, values)) == (
@@ -428,11 +431,11 @@ def with_strings(outside: str) -> Session:
     )
     return replace(
         SESSION,
-        scenario=outside,
+        experiment=outside,
         question=outside,
         command=outside,
         versions=(outside, "5.7.22"),
-        variants=(outside, "cold"),
+        variants=plain_variants(outside, "cold"),
         environment={outside: outside, "cpus": 2},
         settings={"data": outside},
         servers={outside: {outside: outside, "options": outside}},
@@ -564,7 +567,9 @@ def test_a_report_groups_its_runs_once() -> None:
         replace(SESSION.runs[0], number=number, version=version, variant=variant)
         for number, (version, variant) in enumerate(cells, 1)
     )
-    session = replace(SESSION, versions=versions, variants=variants, runs=runs, planned_runs=len(runs), servers={})
+    session = replace(
+        SESSION, versions=versions, variants=plain_variants(*variants), runs=runs, planned_runs=len(runs), servers={}
+    )
     Counted.compared = 0
     text.render(session)
     assert Counted.compared < 300_000

@@ -214,7 +214,7 @@ def test_text_of_the_session_is_never_run(host: Host) -> None:
     bomb = f"x'`touch {host.folder}/touched`$(touch {host.folder}/touched)\\n touch {host.folder}/touched"
     options = f"innodb_a={bomb.replace(' ', '')} END_OF_OPTIONS x;touch=1 init_file=/etc/passwd tmpdir=/x basedir=y"
     servers = {name: {**facts, "options": options} for name, facts in SESSION.servers.items()}
-    session = replace(with_settings(database=bomb), servers=servers, scenario=bomb, command=bomb)
+    session = replace(with_settings(database=bomb), servers=servers, experiment=bomb, command=bomb)
     done = host.run(session)
     assert done.returncode == 0, done.stderr
     assert not (host.folder / "touched").exists()

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import click
 import pytest
 from request_parts import make_plan, new_request
+from runs import plain_variants
 from test_runner import GOOD, VERSION, session_of
 
 from recovery.cli import measure
@@ -471,7 +472,7 @@ def test_on_a_terminal_consent_is_asked_for(answer: bool, resumed: bool, monkeyp
 def test_a_stored_warm_measurement_takes_nothing_from_the_newest_session(tmp_path: Path) -> None:
     """Its folder of results is not that of the user, and consent was given for the stored command only."""
     settings: dict[str, str | int | float | bool | None] = {"set": "init_file=/x/theirs.sql", "version": "8.0.31"}
-    session = Session("cold-recovery", "", "", "", {}, settings, ("8.0.31",), ("cold",), 1)
+    session = Session("cold-recovery", "", "", "", {}, settings, ("8.0.31",), plain_variants("cold"), 1)
     SessionStore.create(tmp_path, session).release_lock()
     request = measure.request_from_command(f"recovery warm-recovery --results {tmp_path} --data {tmp_path}", "")
     assert (request.servers.versions, request.servers.options) == (("5.7.22",), ())

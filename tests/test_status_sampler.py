@@ -31,7 +31,8 @@ from recovery.loads.status_sampler import (
     waits_between,
     write_samples,
 )
-from recovery.model import METRICS, ThreadWait, Timeline
+from recovery.metrics import METRICS
+from recovery.model import ThreadWait, Timeline
 from recovery.mysqld.client import connect
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import make_run
+from runs import make_run, variants_with
 from sessions import seconds
 
 import recovery
@@ -45,15 +45,14 @@ def a_run(number: int, startup_s: float | None = 1.5, verdict: Verdict = Verdict
 
 
 SESSION = Session(
-    scenario="cold-recovery",
+    experiment="cold-recovery",
     question="how long?",
     command="recovery run cold-recovery",
     started_at="2026-11-20T20:15:30+00:00",
     environment={"cpus": 2, "kernel": "6.8", "load": 0.5, "ec2_instance_type": None},
     settings={"tables": 200_000, "as_published": False, "template": None},
     versions=("5.7.22",),
-    variants=("cold",),
-    cells={"cold": {"cache": "cold"}},
+    variants=variants_with({"cold": {"cache": "cold"}}),
     planned_runs=2,
     servers={"5.7.22": {"source": "catalog"}},
     notes=("a note",),
@@ -88,7 +87,7 @@ def test_the_report_has_the_promised_keys(store: SessionStore) -> None:
     store.finish(to_json)
     report = stored(store.folder)
     assert report["format"] == 2
-    assert {"scenario", "environment", "settings", "runs", "summaries", "findings"} <= report.keys()
+    assert {"experiment", "environment", "settings", "runs", "summaries", "findings"} <= report.keys()
     assert report["runs"][0].keys() >= PROMISED
     assert report["runs"][0]["verdict"] == "measured"
     assert "opened_files" not in report["runs"][0], "it was not traced"
@@ -153,7 +152,7 @@ def test_a_session_is_running_until_it_has_another_status(status: str, store: Se
 
 @pytest.mark.parametrize("figure", ["startup_s", "qps", "recovery_s"])
 def test_a_report_has_findings_once_the_session_has_ended(figure: str, tmp_path: Path) -> None:
-    session = replace(SESSION, figure=figure, settings={"runs": 1})
+    session = replace(SESSION, metric=figure, settings={"runs": 1})
     store = SessionStore.create(tmp_path, session)
     store.append(a_run(1, None, Verdict.FAILED))
     assert "findings" not in stored(store.folder)
@@ -256,7 +255,7 @@ def test_a_damaged_report_is_refused_in_one_line(store: SessionStore, content: b
     [
         ({"runs": 10_001}, r"10,001 runs \(the limit is 10,000\)"),
         ({"versions": [f"8.0.{number}" for number in range(101)]}, "101 versions"),
-        ({"variants": [f"v{number}" for number in range(2_001)]}, "2,001 versions times variants"),
+        ({"variants": [{"name": f"v{number}"} for number in range(2_001)]}, "2,001 versions times variants"),
         ({"metrics": {f"m{number}": 1.0 for number in range(1_001)}}, "1,003 names of phases and figures"),
     ],
 )

@@ -71,10 +71,10 @@ def test_every_figure_and_warning_is_as_it_was_stored(folder: Path, session: Ses
         stored["summaries"] = stored.get("measures") or [startup_summary(row) for row in stored["summaries"]]
     for part in KEYS_OF:
         if stored.get(part):
-            if part == "summaries" and stored["format"] == 1 and session.figure == STARTUP_METRIC:
+            if part == "summaries" and stored["format"] == 1 and session.metric == STARTUP_METRIC:
                 computed[part] = [row for row in computed[part] if row["name"] == STARTUP_METRIC]
             assert list(differences(rows(stored, part), rows(computed, part))) == [], part
-    new = frozenset() if session.figure == STARTUP_METRIC else NEW_WARNINGS_OF_LOADS - warnings(stored)
+    new = frozenset() if session.metric == STARTUP_METRIC else NEW_WARNINGS_OF_LOADS - warnings(stored)
     assert warnings(stored) - REMOVED_WARNINGS == warnings(computed) - new
 
 

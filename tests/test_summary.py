@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import pytest
 from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
-from runs import make_run, with_parts
+from runs import make_run, plain_variants, with_parts
 from schema_check import violations
 from sessions import FIXTURES, seconds
 
@@ -52,7 +52,9 @@ def run(version: str, startup_s: float | None, *, variant: str = "cold", verdict
 
 def summaries_of(runs: list[Run], versions: tuple[str, ...] = ("5.7.22",)) -> tuple[Summary, ...]:
     variants = tuple(dict.fromkeys(run.variant for run in runs))
-    return summarise(Session("s", "q", "c", "now", {}, {}, versions, variants, len(runs), runs=tuple(runs)))
+    return summarise(
+        Session("s", "q", "c", "now", {}, {}, versions, plain_variants(*variants), len(runs), runs=tuple(runs))
+    )
 
 
 def test_figures_of_measured_runs() -> None:
@@ -105,7 +107,7 @@ def test_reads_of_runs_in_which_others_read_are_not_the_servers(
         )
         for number, requests, read in zip((1, 2), (200, 400), others, strict=True)
     ]  # fmt: skip
-    session = Session("s", "q", "c", "now", {}, settings, ("5.7.22",), ("warm",), 2, runs=tuple(runs))
+    session = Session("s", "q", "c", "now", {}, settings, ("5.7.22",), plain_variants("warm"), 2, runs=tuple(runs))
     assert own_read_requests(session, runs) == expected
     each = own_read_requests(session, runs, for_each_table=True)
     assert each == (None if expected is None else expected / 100)
@@ -153,7 +155,7 @@ def test_hot_rows_are_summarised_by_committed_transactions() -> None:
     session = write_scaling()
 
     def measured(run: Run) -> dict[str, float]:
-        cell = session.cells[run.variant]
+        cell = session.values_of(run.variant)
         more = cell.get("transaction_isolation") == "READ-COMMITTED"
         return {**run.metrics, "qps": 1300.0 if more else 1000.0, "tps": 40.0 if more else 50.0 + run.repeat}
 
@@ -200,13 +202,13 @@ def test_stored_summaries_keep_the_schema(name: str) -> None:
     report = json.loads(to_json(session))
     assert violations(report) == []
     assert len(report["summaries"]) == len(stored_summaries(session)) > 0
-    assert {one["name"] for one in report["summaries"]} >= {session.figure}
+    assert {one["name"] for one in report["summaries"]} >= {session.metric}
     assert bool(report["contrasts"]) is (name != "metadata")
     assert all({"unit", "ratio_error", "differs", "stdev", "interval"} <= set(one) for one in report["summaries"])
 
 
 def test_a_session_of_starts_has_no_measures() -> None:
-    starts = replace(metadata(), figure=STARTUP_METRIC, runs=())
+    starts = replace(metadata(), metric=STARTUP_METRIC, runs=())
     assert "measures" not in json.loads(to_json(starts))
     assert all_variant_ratios(starts) == ()
 

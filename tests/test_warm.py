@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs import make_run, with_axis_values
+from runs import make_run, plain_variants, values_of_all, variants_with, with_axis_values
 from sessions import with_metrics
 
 from recovery.analysis.summary import summarise
@@ -48,7 +48,8 @@ def a_run(
 def a_session(*runs: Run) -> Session:
     versions = tuple(dict.fromkeys(run.version for run in runs))
     return with_axis_values(Session(
-        "crash-recovery", "q", "c", "s", {}, {"runs": 1}, versions, tuple(dict.fromkeys(run.variant for run in runs)),
+        "crash-recovery", "q", "c", "s", {}, {"runs": 1}, versions,
+        plain_variants(*dict.fromkeys(run.variant for run in runs)),
         len(runs), servers={version: {"data_bytes": str(DATA)} for version in versions}, runs=runs, tool_version="1",
     ))  # fmt: skip
 
@@ -122,23 +123,23 @@ def test_a_failed_cold_start_proves_nothing_and_a_failed_warm_one_keeps_its_name
 
 def test_runs_are_judged_again_with_every_further_run() -> None:
     once = rename_second_starts(a_session(COLD, a_run(2, "warm", 2 * GB), a_run(3, "warm", 19 * GB)))
-    assert once.variants == ("cold", "warm", "second start")
+    assert once.variant_names == ("cold", "warm", "second start")
     assert rename_second_starts(once) == once
     more = replace(once, runs=(*once.runs, a_run(4, "cold", 400 * GB)))
     assert [run.variant for run in rename_second_starts(more).runs] == ["cold", "warm", "warm", "cold"]
-    assert rename_second_starts(more).variants == ("cold", "warm")
+    assert rename_second_starts(more).variant_names == ("cold", "warm")
 
 
 def test_second_starts_have_the_cells_of_their_variant() -> None:
     session = a_session(a_run(1, "cold-small", 20 * GB), a_run(2, "warm-small", 19 * GB))
     cells = {f"{cache}-small": {"cache": cache, "settings": "small"} for cache in ("cold", "warm")}
-    found = rename_second_starts(replace(session, cells=cells))
-    assert found.cells == cells | {"second start-small": {"cache": "second start", "settings": "small"}}
+    found = rename_second_starts(replace(session, variants=variants_with(cells)))
+    assert values_of_all(found) == cells | {"second start-small": {"cache": "second start", "settings": "small"}}
     assert rename_second_starts(found) == found
 
 
 def test_loads_have_no_second_starts() -> None:
-    work = replace(a_session(a_run(1, "warm", None)), figure="qps", cells={})
+    work = replace(a_session(a_run(1, "warm", None)), metric="qps", variants=plain_variants("warm"))
     assert rename_second_starts(work) is work
 
 
@@ -168,8 +169,8 @@ def test_starts_of_an_older_session_are_judged_by_their_bytes(kept_sessions: Pat
     summaries = json.loads(to_json(session))["summaries"]
     assert {one["variant"]: one["count"] for one in summaries} == {"cold": 5, "warm": 0, "second start": 5}
     half_of_the_cold_bytes, a_third = "2026-11-21-four-versions", "2026-11-25-six-servers"
-    assert "second start" in load_session(kept_sessions / half_of_the_cold_bytes).variants
-    assert "second start" not in load_session(kept_sessions / a_third).variants
+    assert "second start" in load_session(kept_sessions / half_of_the_cold_bytes).variant_names
+    assert "second start" not in load_session(kept_sessions / a_third).variant_names
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,11 @@ def test_a_second_start_is_stored_under_the_planned_name_for_a_resumed_session(t
     stored = json.loads((store.folder / "runs" / "002.json").read_text())
     assert (stored["variant"], "resident_share" in stored.get("warm", {})) == ("warm", False)
     assert load_session(store.folder).runs[1].variant == "second start"
-    assert json.loads((store.folder / REPORT_FILE).read_text())["variants"] == ["cold", "warm", "second start"]
+    assert [variant["name"] for variant in json.loads((store.folder / REPORT_FILE).read_text())["variants"]] == [
+        "cold",
+        "warm",
+        "second start",
+    ]
     further = SessionStore.resume(store.folder)
     further.append(a_run(3, "cold", 400 * GB))
     further.append(a_run(4, "warm", 0))

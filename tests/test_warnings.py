@@ -13,7 +13,7 @@ from at_work import SMALL, interference, metadata, write_scaling
 from hypothesis import given
 from hypothesis import strategies as st
 from request_parts import make_plan, new_request
-from runs import make_run, with_axis_values, with_parts
+from runs import make_run, plain_variants, values_of_all, variants_with, with_axis_values, with_parts
 from sessions import with_metrics
 
 from recovery.analysis.summary import all_variant_ratios
@@ -72,7 +72,7 @@ def session(*cells: list[Run], **settings: str | int | bool | None) -> Session:
     versions = tuple(dict.fromkeys(run.version for run in runs))
     return with_axis_values(Session(
         "crash-recovery", "q", "c", "s", {"memory_bytes": 16 * GB, "device": "/dev/vdb"}, {"runs": 5, **settings},
-        versions, tuple(dict.fromkeys(run.variant for run in runs)), len(runs),
+        versions, plain_variants(*dict.fromkeys(run.variant for run in runs)), len(runs),
         servers={version: {"@version": version, "data_bytes": str(5 * GB)} for version in versions}, runs=runs,
     ))  # fmt: skip
 
@@ -278,7 +278,7 @@ def test_a_quiet_session_of_loads_has_no_warning(name: str) -> None:
 def load_of(*qps: float) -> Session:
     """A load with these queries per second in its runs."""
     (cell,) = LOAD.variants[:1]
-    first = next(run for run in LOAD.runs if run.variant == cell)
+    first = next(run for run in LOAD.runs if run.variant == cell.name)
     runs = tuple(
         replace(first, number=number, repeat=number, metrics={**first.metrics, "qps": value})
         for number, value in enumerate(qps, start=1)
@@ -570,7 +570,7 @@ def test_reading_is_no_warning_if_the_data_should_exceed_memory() -> None:
     asked = replace(LOAD, settings={**LOAD.settings, "memory_ratio": 4.0})
     assert "not-in-memory" not in kinds(changed(asked, read))
     larger = write_scaling()
-    of = {run.number: larger.cells[run.variant]["question"] for run in larger.runs}
+    of = {run.number: larger.values_of(run.variant)["question"] for run in larger.runs}
     numbers = tuple(number for number, question in of.items() if question in ("larger-than-memory", "compression"))
     assert "not-in-memory" not in kinds(changed(larger, read, numbers=numbers))
     assert "not-in-memory" not in kinds(changed(metadata(), measured(buffer_pool_reads_per_s=1e6, qps=1.0)))
@@ -581,5 +581,5 @@ def test_a_pool_that_is_smaller_than_the_tables() -> None:
     session = replace(LOAD, servers=small)
     found = next(each for each in findings(session) if each.kind == "not-in-memory")
     assert "20.9 GB, more than the 10.7 GB" in found.text
-    few = {name: {**cell, "tables": "100"} for name, cell in session.cells.items()}
-    assert "not-in-memory" not in kinds(replace(session, cells=few)), "a tenth of the tables fits"
+    few = variants_with({name: {**cell, "tables": "100"} for name, cell in values_of_all(session).items()})
+    assert "not-in-memory" not in kinds(replace(session, variants=few)), "a tenth of the tables fits"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from recovery.model import Axis, Run, Session
+from recovery.model import Axis, Run, Session, VariantInfo
 
 HOST_AXIS = "host"
 
@@ -54,13 +54,14 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
     # Variants of all hosts beside each other.
     named = {
         host_variant(host, variant): (host, variant, session)
-        for variant in dict.fromkeys(variant for _, session in sessions for variant in session.variants)
+        for variant in dict.fromkeys(variant for _, session in sessions for variant in session.variant_names)
         for host, session in sessions
-        if variant in session.variants
+        if variant in session.variant_names
     }
-    cells = {
-        name: {**session.cells.get(variant, {}), HOST_AXIS: host} for name, (host, variant, session) in named.items()
-    }
+    variants = tuple(
+        VariantInfo(name, {**session.values_of(variant), HOST_AXIS: host}, session.own_metric_of(variant))
+        for name, (host, variant, session) in named.items()
+    )
     parts = tuple(
         Part(host, session, tuple(replace(run, variant=host_variant(host, run.variant)) for run in session.runs))
         for host, session in sessions
@@ -73,7 +74,7 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
     changed = {
         "environment": common,
         "versions": tuple(dict.fromkeys(version for _, session in sessions for version in session.versions)),
-        "variants": tuple(named),
+        "variants": variants,
         "planned_runs": sum(session.planned_runs for _, session in sessions),
         "servers": {name: about for _, session in reversed(sessions) for name, about in session.servers.items()},
         "notes": tuple(f"{host}: {note}" for host, session in sessions for note in session.notes),
@@ -83,13 +84,7 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
             for host, session in sessions
             for floor in session.floors
         ),
-        "axes": (*_axes(first, cells.values()), Axis(HOST_AXIS, hosts, hosts[0])),
-        "cells": cells,
-        "figures": {
-            name: session.figures[variant]
-            for name, (_, variant, session) in named.items()
-            if variant in session.figures
-        },
+        "axes": (*_axes(first, [variant.values for variant in variants]), Axis(HOST_AXIS, hosts, hosts[0])),
     }
     kept = {field.name: getattr(first, field.name) for field in fields(Session)}
     return CombinedSession(**{**kept, **changed}, parts=parts)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
-from recovery.model import STARTUP_METRIC, Session, Verdict, metric
+from recovery.metrics import metric
+from recovery.model import STARTUP_METRIC, Session, Verdict
 
 VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -92,7 +93,7 @@ def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
 def _pairs(first: Side, second: Side) -> Iterator[Pair]:
     """Yields pairs of the same version on both sides. If each side has a single version, these two are paired even if
     they differ."""
-    if first[0].figure != second[0].figure:
+    if first[0].metric != second[0].metric:
         return
     alone = all(len({version for session in side for version in session.versions}) == 1 for side in (first, second))
     sides = {name: _results_by_cell(side, alone=alone) for name, side in (("first", first), ("second", second))}
@@ -101,7 +102,7 @@ def _pairs(first: Side, second: Side) -> Iterator[Pair]:
         for version, variant in sides["first"]
         if (version, variant) in sides["second"]
         and not first[0].is_second_start(variant)
-        and first[0].figure_of(variant) == second[0].figure_of(variant)
+        and first[0].metric_of(variant) == second[0].metric_of(variant)
     ]
     samples = {
         CellKey(name, *cell): _sample(side, results[cell])
@@ -163,7 +164,7 @@ def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:
-    yield from _differing_facts("", {"scenario": one.scenario}, {"scenario": other.scenario})
+    yield from _differing_facts("", {"scenario": one.experiment}, {"scenario": other.experiment})
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
     volatile = VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(PROBE_PREFIX)}
     yield from _differing_facts("host: ", one.environment, other.environment, ignored=volatile)

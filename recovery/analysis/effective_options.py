@@ -69,7 +69,7 @@ def same_effective_options(one: ServerFacts, other: ServerFacts) -> tuple[Change
 def server_of_cell(session: Session, version: str, variant: str) -> ServerFacts:
     """Returns the facts about the server of this cell: among the servers with options that agree with the cell, the one
     with the most options of its axes."""
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     axes = {axis.name for axis in session.axes}
     best: tuple[int, ServerFacts] = (-1, {})
     for name, known in session.servers.items():

@@ -19,7 +19,8 @@ from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fiel
 from recovery.analysis.effective_options import are_equivalent
 from recovery.analysis.phase_names import seconds_of_starts, sorted_phases
 from recovery.analysis.statistics import PRECISION_FACTOR
-from recovery.model import METRICS, Axis, Run, Session, Verdict, are_own_reads, metric
+from recovery.metrics import METRICS, metric
+from recovery.model import Axis, Run, Session, Verdict, are_own_reads
 
 # --- Values of a metric
 
@@ -70,7 +71,7 @@ def own_read_requests(session: Session, runs: Iterable[Run], *, for_each_table: 
 
 def main_value(session: Session, run: Run) -> float | None:
     """Returns the run's value of the metric that its variant measures."""
-    return metric_value(run, session.figure_of(run.variant))
+    return metric_value(run, session.metric_of(run.variant))
 
 
 def metric_values(runs: Iterable[Run], name: str) -> list[float]:
@@ -81,18 +82,18 @@ def metric_values(runs: Iterable[Run], name: str) -> list[float]:
 
 def main_values(session: Session, runs: Sequence[Run]) -> list[float]:
     """Returns the values of the metric that a cell measures, of the cell's measured runs."""
-    return metric_values(runs, session.figure_of(runs[0].variant)) if runs else []
+    return metric_values(runs, session.metric_of(runs[0].variant)) if runs else []
 
 
 def main_metrics(session: Session) -> tuple[str, ...]:
     """Returns the distinct metrics that the variants measure; usually one."""
-    found = dict.fromkeys(session.figure_of(variant) for variant in session.variants)
-    return tuple(found) or (session.figure,)
+    found = dict.fromkeys(session.metric_of(variant) for variant in session.variant_names)
+    return tuple(found) or (session.metric,)
 
 
 def is_compared(session: Session) -> bool:
     """Returns whether the means of the main metric are compared, which is no question of what survived a crash."""
-    return metric(session.figure).is_compared
+    return metric(session.metric).is_compared
 
 
 def metric_names(session: Session) -> tuple[str, ...]:
@@ -144,7 +145,7 @@ def measured_runs_by_cell(session: Session) -> dict[Cell, tuple[Run, ...]]:
 
 def _by_cell(session: Session, runs: Iterable[Run]) -> dict[Cell, tuple[Run, ...]]:
     cells: dict[Cell, list[Run]] = {
-        (version, variant): [] for version in session.versions for variant in session.variants
+        (version, variant): [] for version in session.versions for variant in session.variant_names
     }
     for run in runs:
         if (run.version, run.variant) in cells:
@@ -227,7 +228,7 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
     A version has a summary of second starts only if it has any, and no ratio of them, because they were cold to
     different degrees."""
     cells = {cell: runs for cell, runs in runs_by_cell(session).items() if runs or not session.is_second_start(cell[1])}
-    names = {cell: name or session.figure_of(cell[1]) for cell in cells}
+    names = {cell: name or session.metric_of(cell[1]) for cell in cells}
     samples = {key_of(cell): sample_of(session, runs, names[cell]) for cell, runs in cells.items()}
     base = baseline_of(session)
     compared = [(version, variant) for version, variant in cells if not session.is_second_start(variant)]
@@ -252,7 +253,7 @@ def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:
     """Returns the values of the metric that each cell measures, by default of all cells."""
     cells = runs_by_cell(session)
     return {
-        key_of(cell): sample_of(session, cells[cell], session.figure_of(cell[1]))
+        key_of(cell): sample_of(session, cells[cell], session.metric_of(cell[1]))
         for cell in wanted or cells
         if cell in cells
     }
@@ -275,7 +276,7 @@ def summary_of(version: str, variant: str, name: str, runs: Sequence[Run], sampl
 def metric_means(session: Session, name: str | None = None) -> dict[Cell, float | None]:
     """Returns the mean of a metric, by default the main one, by version and variant."""
     return {
-        cell: sample_of(session, runs, name or session.figure_of(cell[1])).mean
+        cell: sample_of(session, runs, name or session.metric_of(cell[1])).mean
         for cell, runs in runs_by_cell(session).items()
     }
 
@@ -283,7 +284,7 @@ def metric_means(session: Session, name: str | None = None) -> dict[Cell, float 
 def stored_summaries(session: Session) -> list[dict[str, Any]]:
     """Returns the summaries of all metrics as they are stored."""
     found = (summary for name in metric_names(session) for summary in summarise(session, name))
-    return [asdict(summary) for summary in found if summary.count or summary.name == session.figure_of(summary.variant)]
+    return [asdict(summary) for summary in found if summary.count or summary.name == session.metric_of(summary.variant)]
 
 
 # --- Variants: the axes on which they differ, their groups and their names
@@ -336,17 +337,17 @@ def groups(session: Session) -> tuple[Group, ...]:
     first = whole[0] if whole else None
     if first is not None and is_self_explanatory(first):
         parts = tuple(_group_for_value(session, first, value) for value in first.values)
-        there = sum(len(part.variants) for part in parts) == len(session.variants)
+        there = sum(len(part.variants) for part in parts) == len(session.variant_names)
         unlike = len({(part.metric, *(axis.name for axis in part.axes)) for part in parts}) > 1
-        many = len(session.variants) > _MAX_GROUPED and any(part.axes for part in parts)
+        many = len(session.variant_names) > _MAX_GROUPED and any(part.axes for part in parts)
         if there and (unlike or many):
             return parts
-    return (Group("", session.variants, whole, session.figure_of(next(iter(session.variants), ""))),)
+    return (Group("", session.variant_names, whole, session.metric_of(next(iter(session.variant_names), ""))),)
 
 
 def _group_for_value(session: Session, axis: Axis, value: str) -> Group:
-    variants = tuple(variant for variant in session.variants if session.value_of(variant, axis.name) == value)
-    return Group(value, variants, session.differing_among(variants), session.figure_of(variants[0]))
+    variants = tuple(variant for variant in session.variant_names if session.value_of(variant, axis.name) == value)
+    return Group(value, variants, session.differing_among(variants), session.metric_of(variants[0]))
 
 
 def scale_axis(group: Group) -> Axis | None:
@@ -369,14 +370,14 @@ def cell_words(session: Session, variant: str, *, without: Collection[str] = ())
     if not without and not session.axes_tell_all_apart:
         return variant
     axes = [axis for axis in session.differing_axes if axis.name not in without]
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     values = [value_words(axis, cell[axis.name]) for axis in axes if axis.name in cell]
     return ", ".join(values) or ("" if without else variant)
 
 
 def cell_words_in_group(session: Session, group: Group, variant: str, *, without: Collection[str] = ()) -> str:
     """Like `cell_words`, but leaves out what all variants of the group have in common."""
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     axes = [axis for axis in group.axes if axis.name in cell and axis.name not in without]
     return ", ".join(value_words(axis, cell[axis.name]) for axis in axes)
 
@@ -458,7 +459,7 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     """Returns the ratios of all version pairs in each variant that both have values in, except second starts."""
     cells = [
         (version, base, variant)
-        for variant in session.variants
+        for variant in session.variant_names
         if not session.is_second_start(variant)
         for version, base in version_pairs(session.versions)
     ]
@@ -470,10 +471,10 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
 def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
     if axis.base is None:
         return []
-    known = {_cell_key(session.cells.get(variant, {})): variant for variant in session.variants}
+    known = {_cell_key(session.values_of(variant)): variant for variant in session.variant_names}
     pairs = []
-    for variant in session.variants:
-        cell = session.cells.get(variant, {})
+    for variant in session.variant_names:
+        cell = session.values_of(variant)
         base = known.get(_cell_key({**cell, axis.name: axis.base}))
         if axis.name in cell and base is not None and base != variant:
             pairs.append((variant, base))

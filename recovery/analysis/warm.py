@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from recovery.analysis.warnings import server_of
-from recovery.model import CACHE_AXIS, SECOND_START, Cache, Run, Session, Verdict, stored_number
+from recovery.model import CACHE_AXIS, SECOND_START, Cache, Run, Session, VariantInfo, Verdict, stored_number
 
 # The proof uses neither a share of bytes nor one of first pages: a start reads the beginning of each file, 8.0 removes
 # the first page from the cache again, and MariaDB since 10.3 reads only the files that its redo log names. Before warm
@@ -84,7 +84,7 @@ def rename_second_starts(session: Session) -> Session:
     """Returns the session with all starts that were planned as warm, but are not proved to be warm, named as second
     starts. It judges all of them again, because a session may be passed repeatedly, with more runs each time."""
     is_warm = {found.run.number: found.is_warm for found in warm_evidence(session)}
-    if not is_warm and not any(map(session.is_second_start, session.variants)):
+    if not is_warm and not any(map(session.is_second_start, session.variant_names)):
         return session
     second: dict[str, str] = {}
     runs: list[Run] = []
@@ -95,17 +95,16 @@ def rename_second_starts(session: Session) -> Session:
             runs.append(replace(run, variant=name))
         else:
             runs.append(run)
-    planned_names = dict.fromkeys(_planned_name(session, variant) for variant in session.variants)
-    cells = {name: cell for name, cell in session.cells.items() if not session.is_second_start(name)}
-    return replace(
-        session,
-        runs=tuple(runs),
-        variants=tuple(
-            name for planned in planned_names for name in (planned, second.get(planned)) if name is not None
-        ),
-        cells=cells
-        | {name: {**cells.get(planned, {}), CACHE_AXIS: SECOND_START} for planned, name in sorted(second.items())},
-    )
+    planned_names = dict.fromkeys(_planned_name(session, variant) for variant in session.variant_names)
+    known = {variant.name: variant for variant in session.variants}
+    variants: list[VariantInfo] = []
+    for name in planned_names:
+        planned_variant = known.get(name, VariantInfo(name))
+        variants.append(planned_variant)
+        if name in second:
+            values = {**planned_variant.values, CACHE_AXIS: SECOND_START}
+            variants.append(replace(planned_variant, name=second[name], values=values))
+    return replace(session, runs=tuple(runs), variants=tuple(variants))
 
 
 def warm_evidence(session: Session) -> Iterator[WarmEvidence]:

@@ -34,15 +34,14 @@ from recovery.analysis.summary import (
     metric_value,
     summarise,
 )
+from recovery.metrics import Metric, metric
 from recovery.model import (
     MIN_PROBED_BLOCKS,
     Cache,
     Finding,
     HostActivity,
-    Metric,
     Run,
     Session,
-    metric,
     newest_tried,
     parse_version,
     stored_number,
@@ -134,7 +133,7 @@ class MeasuredCell:
 def measured_cells(session: Session) -> Iterator[MeasuredCell]:
     """Yields the cells with the values of their metric, unless these are meant to differ."""
     for (version, variant), runs in measured_runs_by_cell(session).items():
-        about = metric(session.figure_of(variant))
+        about = metric(session.metric_of(variant))
         known = {run: value for run in runs if (value := metric_value(run, about.name)) is not None}
         if known and about.is_compared:
             yield MeasuredCell(f"{version} {cell_words(session, variant)}", about, tuple(known), tuple(known.values()))
@@ -368,9 +367,9 @@ def _available_client_cpus(session: Session, runs: Sequence[Run]) -> float | Non
     dump has one thread, which is not pinned."""
     if any(_DUMP in run.load.clients for run in runs):
         return 1.0
-    if metric(session.figure).unit != "/s":
+    if metric(session.metric).unit != "/s":
         return None
-    cell = session.cells.get(runs[0].variant, {})
+    cell = session.values_of(runs[0].variant)
     threads = stored_number(cell.get("threads")) or session.design.threads
     return min((cpus for cpus in (threads, session.design.client_cpus) if cpus), default=None)
 
@@ -420,13 +419,13 @@ def short_run(session: Session) -> Iterator[Facts]:
     """Finds loads that were measured for a short time. The duration of a load is a setting. The number of runs is
     checked in every session."""
     seconds = session.design.seconds
-    if seconds is not None and 0 < seconds < _MIN_LOAD_S and metric(session.figure).unit == "/s":
+    if seconds is not None and 0 < seconds < _MIN_LOAD_S and metric(session.metric).unit == "/s":
         yield "all", {"seconds": seconds, "least": _MIN_LOAD_S}
 
 
 def missing_polls(session: Session, runs: Runs) -> Mapping[str, object] | None:
     """Finds loads with polling in which no poll was answered."""
-    if session.cells.get(runs[0].variant, {}).get(_POLL, "off") == "off":
+    if session.values_of(runs[0].variant).get(_POLL, "off") == "off":
         return None
     silent = [run for run in runs if not run.metrics.get(_POLL_RATE)]
     return {"runs": runs_text(silent)} if silent else None
@@ -448,9 +447,9 @@ _NON_TABLE_BYTES = 512 * MIB
 
 
 def _should_be_in_memory(session: Session, variant: str) -> bool:
-    if metric(session.figure).unit != "/s" or (session.design.memory_ratio or 0) > 1:
+    if metric(session.metric).unit != "/s" or (session.design.memory_ratio or 0) > 1:
         return False
-    values = session.cells.get(variant, {})
+    values = session.values_of(variant)
     return values.get("question") not in _LARGER_THAN_POOL_QUESTIONS and _BUFFER_POOL_SIZE not in values
 
 
@@ -468,7 +467,7 @@ def pool_smaller_than_data(session: Session, runs: Runs) -> Mapping[str, object]
         return None
     known = server_of_cell(session, runs[0].version, variant)
     pool = stored_number(known.get(f"@{_BUFFER_POOL_SIZE}"))
-    data = _used_data_bytes(known, session.cells.get(variant, {}))
+    data = _used_data_bytes(known, session.values_of(variant))
     return {"data": data / 1e9, "pool": pool / 1e9} if pool is not None and data is not None and pool < data else None
 
 

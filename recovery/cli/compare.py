@@ -17,7 +17,8 @@ from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
 from recovery.cli.values import parse_share
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
-from recovery.model import Session, Status, Verdict, metric
+from recovery.metrics import metric
+from recovery.model import Session, Status, Verdict
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.storage.sessions import find_session, load_session, session_names
@@ -50,7 +51,7 @@ def compare_command(
             "measure both with TRACE=1, or both without",
         )
     for session in (*one, *other):
-        if session.figure != one[0].figure:
+        if session.metric != one[0].metric:
             raise UsageError(
                 f"{first} measured {_figure_title(one[0])}, {second} {_figure_title(session)}: they cannot be compared",
                 "compare sessions of the same question",
@@ -95,7 +96,7 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
     for folder, session in second.items():
         if (reason := incomplete_reason(session)) is not None:
             raise RecoveryError(f"{folder.name} cannot be judged: {reason}", "see its report, and measure again")
-        if any(map(session.is_second_start, session.variants)):
+        if any(map(session.is_second_start, session.variant_names)):
             raise RecoveryError(
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
             )
@@ -111,11 +112,11 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
 
 
 def _figure_title(session: Session) -> str:
-    about = metric(session.figure)
+    about = metric(session.metric)
     return f"{about.label} ({about.note})" if about.note else about.label
 
 
 def _contents_text(session: Session) -> str:
     counted = sum(run.verdict is Verdict.MEASURED for run in session.runs)
-    what = f"{session.scenario} of {', '.join(session.versions)} ({', '.join(session.variants)})"
+    what = f"{session.experiment} of {', '.join(session.versions)} ({', '.join(session.variant_names)})"
     return f"{what}, {counted} of {len(session.runs)} runs measured"

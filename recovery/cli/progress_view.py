@@ -20,7 +20,8 @@ from typing import TextIO
 
 from recovery.analysis.summary import metric_value
 from recovery.errors import InterruptedByUserError, escape_control
-from recovery.model import Run, Status, metric
+from recovery.metrics import metric
+from recovery.model import Run, Status
 from recovery.mysqld.phases import CurrentPhase
 from recovery.report.fmt import cell as cell_text
 from recovery.report.fmt import count, seconds, with_unit

@@ -17,7 +17,8 @@ from recovery.errors import InterruptedByUserError, escape_control
 from recovery.linux import locks
 from recovery.linux.locks import lock_path
 from recovery.linux.procfs import is_owner_gone, is_stopped
-from recovery.model import Status, metric
+from recovery.metrics import metric
+from recovery.model import Status
 from recovery.session import progress
 from recovery.session.progress import ProgressSnapshot, from_json
 

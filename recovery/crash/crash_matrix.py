@@ -42,7 +42,8 @@ from recovery.experiments.experiment import (
     option_combinations,
 )
 from recovery.linux.loop_device import LoopDisk
-from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Measurement, Schema, Variant, VariantSpec, can
+from recovery.metrics import RECOVERY_METRIC
+from recovery.model import QUESTION_AXIS, Cache, Measurement, Schema, Variant, VariantSpec, can
 from recovery.mysqld.server import Server
 
 # --- One run: write, kill, start, compare

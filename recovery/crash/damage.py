@@ -32,7 +32,8 @@ from recovery.crash.writers import LOAD_DATABASE, Writer
 from recovery.errors import ServerFailedError, TrialVoidError
 from recovery.experiments.bench import Bench
 from recovery.experiments.experiment import STANDARD, TIMED_LOG, Experiment, HostCapacity, accept
-from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Cache, Measurement, Schema, Variant, VariantSpec
+from recovery.metrics import RECOVERY_METRIC
+from recovery.model import QUESTION_AXIS, Cache, Measurement, Schema, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.datadir import Copy, remove_temporary
 from recovery.report.fmt import count_text

@@ -182,7 +182,7 @@ class Experiment:
     judge: Callable[[Measurement], Judgement]
     variant_specs: VariantPlanner
     metric: str = STARTUP_METRIC
-    """Name of the main metric, a key of `model.METRICS`."""
+    """Name of the main metric, a key of `METRICS`."""
     options: type[ExperimentOptions] = ExperimentOptions
     """Class of the options that only some experiments have."""
     settings: Callable[[Any, Schema, HostCapacity], Mapping[str, str]] = lambda *_: {}

@@ -137,7 +137,7 @@ class Workload:
         return self.session.parts[0].session
 
     def host_of(self, variant: str) -> str:
-        return self.session.cells[variant][HOST_AXIS]
+        return self.session.values_of(variant)[HOST_AXIS]
 
     def own_name(self, variant: str) -> str:
         """Returns the name of a variant in the sessions of its host."""
@@ -188,7 +188,7 @@ def _workloads(hosts: Sequence[Host]) -> tuple[Workload, ...]:
     for host in hosts:
         for session in filter(is_compared, host.sessions):
             settings = compared_settings(session.settings)
-            key = (session.scenario, session.figure, frozenset(settings.items()))
+            key = (session.experiment, session.metric, frozenset(settings.items()))
             groups.setdefault(key, []).append((host.name, session))
     firsts = [sessions[0][1] for sessions in groups.values()]
     return tuple(
@@ -199,13 +199,13 @@ def _workloads(hosts: Sequence[Host]) -> tuple[Workload, ...]:
 
 def _workload_name(session: Session, among: Iterable[Session]) -> str:
     """Returns the name of the command, with the settings in which it differs from others of this command."""
-    others = [other for other in among if other is not session and other.scenario == session.scenario]
+    others = [other for other in among if other is not session and other.experiment == session.experiment]
     found = {
         difference.what: difference.one
         for other in others
         for difference in differing_settings(session.settings, other.settings)
     }
-    return ", ".join((session.scenario, *(f"{what} {value}" for what, value in found.items())))
+    return ", ".join((session.experiment, *(f"{what} {value}" for what, value in found.items())))
 
 
 # --- Figures and ratios
@@ -246,7 +246,7 @@ def _within(workload: Workload) -> Iterator[FleetRatio]:
 def _between(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetRatio]:
     base = str(workload.axis.base)
     for ratio in variant_ratios(workload.session, workload.axis):
-        host, version, name = workload.host_of(ratio.variant), ratio.version, workload.session.figure_of(ratio.variant)
+        host, version, name = workload.host_of(ratio.variant), ratio.version, workload.session.metric_of(ratio.variant)
         prices = hosts[base].price_per_hour, hosts[host].price_per_hour
         cost = None
         if ratio.ratio is not None and name == STARTUP_METRIC and prices[0] and prices[1] is not None:
@@ -309,13 +309,16 @@ def _unlike(hosts: Sequence[Host], workloads: Sequence[Workload]) -> Iterator[tu
     for host in hosts:
         for session in host.sessions:
             if not is_compared(session):
-                yield f"{host.name}, {session.scenario}", "it asks what survives a crash, which has no mean to compare."
+                yield (
+                    f"{host.name}, {session.experiment}",
+                    "it asks what survives a crash, which has no mean to compare.",
+                )
     for workload in workloads:
-        alike = [other for other in workloads if other.first.scenario == workload.first.scenario]
+        alike = [other for other in workloads if other.first.experiment == workload.first.experiment]
         if len(hosts) > 1 and len(workload.hosts) == len(alike) == 1:
             yield f"{_list(workload.hosts)}, {workload.name}", "no other host measured it."
         elif set(alike[0].hosts) != set(workload.hosts):
-            what = f"{_list(workload.hosts)} with {_list(alike[0].hosts)}, {workload.first.scenario}"
+            what = f"{_list(workload.hosts)} with {_list(alike[0].hosts)}, {workload.first.experiment}"
             yield what, _settings_text(alike[0].first, workload.first)
         for version in workload.session.versions if len(workload.hosts) > 1 else ():
             names = [name for name in workload.hosts if workload.sessions_of(name, version)]

@@ -19,7 +19,8 @@ from recovery.analysis.contrasts import Contrast
 from recovery.analysis.summary import all_variant_ratios, compared_with_baseline, is_compared, version_ratios
 from recovery.analysis.warnings import findings_of_each_cell, merge_similar
 from recovery.fleet.hosts import Fact, Fleet, FleetCell, FleetRatio, Host, Workload, differing_facts, shared_devices
-from recovery.model import STARTUP_METRIC, Cache, Finding, Table, metric
+from recovery.metrics import metric
+from recovery.model import STARTUP_METRIC, Cache, Finding, Table
 from recovery.report import fmt, markdown, text
 from recovery.report.html import page
 from recovery.report.html.parts import PageSection

@@ -17,7 +17,8 @@ from recovery.analysis.contrasts import Effect, compare_differences, compare_mea
 from recovery.analysis.statistics import MIN_RUNS, half_interval_95
 from recovery.analysis.summary import Cell, cell_words, interval_factor, metric_values, parse_number, runs_by_cell
 from recovery.linux.cgroups import usable_cpus
-from recovery.model import Metric, Run, Session, Verdict, metric
+from recovery.metrics import Metric, metric
+from recovery.model import Run, Session, Verdict
 from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
 
@@ -205,7 +206,7 @@ LEAST, MOST = "least", "most"
 def matching_cells(session: Session, selector: Selector) -> Iterator[Cell]:
     """Yields the measured cells that a claim is about, in the order of the session."""
     for version in _series_versions(session, selector.get(VERSION)):
-        for variant in session.variants:
+        for variant in session.variant_names:
             if _matches(session, variant, selector):
                 yield version, variant
 
@@ -235,14 +236,14 @@ def _series_versions(session: Session, series: str | None) -> tuple[str, ...]:
 def _matches(session: Session, variant: str, selector: Selector) -> bool:
     if variant != selector.get(VARIANT, variant):
         return False
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     return all(cell.get(name) == value for name, value in _axis_values(session, selector).items())
 
 
 def _variant_like(session: Session, variant: str, selector: Selector) -> str | None:
     """Returns the variant that has these values and otherwise the same as `variant`; None if there is none."""
-    cell = {**session.cells.get(variant, {}), **_axis_values(session, selector)}
-    return next((variant for variant in session.variants if session.cells.get(variant, {}) == cell), None)
+    cell = {**session.values_of(variant), **_axis_values(session, selector)}
+    return next((variant for variant in session.variant_names if session.values_of(variant) == cell), None)
 
 
 def _axis_values(session: Session, selector: Selector) -> Mapping[str, str]:
@@ -484,10 +485,14 @@ def _published_number(claim: Claim) -> float | None:
 def _answers_by_ratio(session: Session, claim: Comparison, unmeasured: Answer, lacks: str) -> Iterator[Answer]:
     runs = runs_by_cell(session)
     for cell, base in cell_pairs(session, claim):
-        where = cell_words(session, cell[1], without={*claim.cell, *claim.base}) if session.cells else ""
+        where = (
+            cell_words(session, cell[1], without={*claim.cell, *claim.base})
+            if any(variant.values for variant in session.variants)
+            else ""
+        )
         versions = " over ".join(dict.fromkeys((cell[0], base[0])))
         unanswered = replace(unmeasured, measured=f"{versions}, {where}" if where else versions)
-        name = claim.figure or session.figure_of(cell[1])
+        name = claim.figure or session.metric_of(cell[1])
         sides = [metric_values(runs[key], name) for key in (cell, base)]
         yield _answer_by_ratio(claim, unanswered, metric(name), sides, lacks, interval_factor(session))
 
@@ -527,7 +532,7 @@ def _answers_by_level(
     runs = runs_by_cell(session)
     for cell in matching_cells(session, claim.cell):
         measured = [run for run in runs[cell] if run.verdict is Verdict.MEASURED]
-        levels = [_level_of_run(claim, run, claim.figure or session.figure_of(cell[1]), facts) for run in measured]
+        levels = [_level_of_run(claim, run, claim.figure or session.metric_of(cell[1]), facts) for run in measured]
         unanswered = replace(unmeasured, measured=cell[0], note="no run has this figure")
         known = [level for level in levels if level is not None]
         yield _answer_by_level(claim, unanswered, known, lacks, interval_factor(session))

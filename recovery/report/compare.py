@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from recovery.analysis.compare import Comparison, Pair, Side
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary
-from recovery.model import STARTUP_METRIC, Session, Table, metric
+from recovery.metrics import metric
+from recovery.model import STARTUP_METRIC, Session, Table
 from recovery.report import fmt
 
 _MAX_SENTENCES = 3

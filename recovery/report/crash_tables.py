@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from statistics import fmean
 
 from recovery.analysis.summary import Group, cell_words, groups, runs_by_cell
-from recovery.model import QUESTION_AXIS, RECOVERY_METRIC, Run, Session, Table, Verdict, metric
+from recovery.metrics import RECOVERY_METRIC, metric
+from recovery.model import QUESTION_AXIS, Run, Session, Table, Verdict
 from recovery.report import fmt
 
 # --- Crashes: what each cell lost or kept, summed over all its kills
@@ -36,7 +37,7 @@ def crash_answers(session: Session) -> Iterator[str]:
         return
     cells = runs_by_cell(session)
     for version in session.versions:
-        runs = killed_as_planned(run for variant in session.variants for run in cells[version, variant])
+        runs = killed_as_planned(run for variant in session.variant_names for run in cells[version, variant])
         seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
         if not seconds:
             yield (

@@ -10,7 +10,8 @@ from enum import Enum
 
 from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_phases
 from recovery.errors import escape_control
-from recovery.model import METRICS, HostActivity, Run, Session, Verdict, typed_value
+from recovery.metrics import METRICS, typed_value
+from recovery.model import HostActivity, Run, Session, Verdict
 from recovery.storage.format_1 import FLAT_METRICS, FLAT_PARTS
 
 Cell = str | int | float | None

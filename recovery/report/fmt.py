@@ -14,7 +14,8 @@ from pathlib import PurePath
 from recovery.analysis.contrasts import Contrast, false_positives_text
 from recovery.analysis.summary import Group, Summary, metric_values
 from recovery.errors import escape_control
-from recovery.model import Metric, Session, Table, metric
+from recovery.metrics import Metric, metric
+from recovery.model import Session, Table
 
 ABSENT = "-"
 
@@ -292,7 +293,7 @@ def key_cells(
 ) -> tuple[str, ...]:
     """Returns the key cells of a row. `about` is a version and a variant."""
     version, variant = about
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     own = () if session.are_told_apart(group.variants, group.axes) else (variant,)
     values = (cell.get(axis.name, ABSENT) for axis in group.axes if axis.name not in without)
     return (version, *values, *own)

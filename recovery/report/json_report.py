@@ -136,7 +136,19 @@ class Report(Session):
 
 
 _STORED_CLASSES = (
-    *(Report, Run, model.Axis, model.Finding, Summary, VariantRatio, VersionRatio, StoredFit, Predicted, HeldOut),
+    *(
+        Report,
+        Run,
+        model.VariantInfo,
+        model.Axis,
+        model.Finding,
+        Summary,
+        VariantRatio,
+        VersionRatio,
+        StoredFit,
+        Predicted,
+        HeldOut,
+    ),
     *(model.Startup, model.Phase, model.ColdProof, model.WarmProof, model.Contents, model.OpenedFiles),
     *(model.StackSamples, model.CallChain, model.HotFunction, model.LoadRecord, model.ThreadWait, model.HostActivity),
     *(model.Timeline, model.ReadFloor),

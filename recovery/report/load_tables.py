@@ -25,7 +25,8 @@ from recovery.analysis.summary import (
     version_pairs,
 )
 from recovery.analysis.warnings import server_of
-from recovery.model import Metric, Run, Session, Table, ThreadWait, metric, stored_number
+from recovery.metrics import Metric, metric
+from recovery.model import Run, Session, Table, ThreadWait, stored_number
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.metric_tables import pair_header
@@ -79,7 +80,7 @@ def _table(session: Session, title: str, family: Sequence[Metric], found: Means)
     rows = [
         (version, variant)
         for version in session.versions
-        for variant in session.variants
+        for variant in session.variant_names
         if any(found[about.name].get((version, variant)) is not None for about in family)
     ]
     nowhere = [about.label for about in family if about not in some]
@@ -268,7 +269,7 @@ def durations_table(session: Session) -> Table | None:
 def _duration_rows(session: Session) -> Iterator[_Row]:
     found = metric_means(session)
     cells = runs_by_cell(session)
-    for variant in session.variants:
+    for variant in session.variant_names:
         runs = [run for version in session.versions for run in cells[version, variant]]
         name = cell_words(session, variant)
         if created := metric_values(runs, _TABLES_MADE):

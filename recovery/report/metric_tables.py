@@ -28,7 +28,8 @@ from recovery.analysis.summary import (
     version_ratios,
 )
 from recovery.analysis.warnings import doubts_by_cell
-from recovery.model import SETTINGS_AXIS, Axis, Limits, Metric, Run, Session, Table, Verdict, metric
+from recovery.metrics import Metric, metric
+from recovery.model import SETTINGS_AXIS, Axis, Limits, Run, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
@@ -253,7 +254,9 @@ def _axis_factor_table(session: Session, group: Group, axis: Axis, ratios: Seque
     """Returns the table for any other axis, with a row for each base cell and a column for each other value."""
     about = metric(group.metric)
     means = metric_means(session)
-    found = {(ratio.version, ratio.base_variant, session.cells[ratio.variant][axis.name]): ratio for ratio in ratios}
+    found = {
+        (ratio.version, ratio.base_variant, session.values_of(ratio.variant)[axis.name]): ratio for ratio in ratios
+    }
     values = [value for value in axis.values if value != axis.base]
     rows = list(dict.fromkeys((ratio.version, ratio.base_variant) for ratio in ratios))
     named = fmt.key_headers(session, group, without=(axis.name,))

@@ -35,7 +35,7 @@ def find_publication(experiment: str) -> Publication | None:
 def published_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables about the publication that the session repeats, or nothing if it measured none of its
     claims."""
-    publication = find_publication(session.scenario)
+    publication = find_publication(session.experiment)
     answers = () if publication is None else answer_claims(publication, session)
     if publication is None or all(answer.verdict is ClaimVerdict.NOT_MEASURED for answer in answers):
         return ()

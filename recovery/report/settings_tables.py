@@ -153,8 +153,8 @@ def findings_line(session: Session) -> Iterator[str]:
 def findings_by_hint(found: Iterable[Finding]) -> list[tuple[str, list[Finding]]]:
     """Returns the findings grouped by their hint, so that a hint for several findings is shown only once."""
     grouped: dict[str, list[Finding]] = {}
-    for one in found:
-        grouped.setdefault(one.hint, []).append(one)
+    for finding in found:
+        grouped.setdefault(finding.hint, []).append(finding)
     return list(grouped.items())
 
 
@@ -163,5 +163,5 @@ def _rows(hint: str, found: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     if len(found) == 1:
         yield found[0].about, f"{found[0].text} -> {hint}"
         return
-    yield from ((one.about, one.text) for one in found)
+    yield from ((finding.about, finding.text) for finding in found)
     yield "", f"-> {hint}"

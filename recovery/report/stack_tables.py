@@ -25,7 +25,7 @@ def _hottest_table(session: Session, run: Run, notes: tuple[str, ...]) -> Table:
         f"{fmt.count(of)} stacks by {run.stacks.program}",
         headers=("function", "self", "in all"),
         rows=tuple(
-            (one.function, share_text(one.on_top, one.of), share_text(one.within, one.of)) for one in run.stacks.hottest
+            (hot.function, share_text(hot.on_top, hot.of), share_text(hot.within, hot.of)) for hot in run.stacks.hottest
         ),
         numeric=(False, True, True),
         notes=notes,
@@ -40,7 +40,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
     )
     if any(run.stacks.hottest[0].of < MIN_SAMPLES for run in runs):
         yield f"With fewer than {MIN_SAMPLES} samples the counts are shown instead of shares."
-    if any(one.function.startswith("[") for run in runs for one in run.stacks.hottest):
+    if any(hot.function.startswith("[") for run in runs for hot in run.stacks.hottest):
         yield "[file]: all functions of that file that have no symbol."
 
 
@@ -98,7 +98,7 @@ def _is_worth_showing(chain: CallChain, run: Run) -> bool:
     if chain.samples < _MIN_SHARE * chain.of or chain.of < _MIN_SHARE * (run.stacks.count or 0):
         return False
     return not chain.waits or not any(
-        one.phase == chain.phase and one.thread != chain.thread for one in run.stacks.chains
+        other.phase == chain.phase and other.thread != chain.thread for other in run.stacks.chains
     )
 
 

@@ -139,9 +139,9 @@ def floor_table(session: Session) -> Table | None:
 def no_floor_notes(found: Iterable[FloorComparison]) -> tuple[str, ...]:
     """Returns a note for each reason why the reads are no floor, with the starts that it applies to."""
     names: dict[str, list[str]] = {}
-    for one in found:
-        if (reason := one.no_floor_reason) is not None:
-            names.setdefault(reason, []).append(f"{one.floor.version} {one.variant}")
+    for comparison in found:
+        if (reason := comparison.no_floor_reason) is not None:
+            names.setdefault(reason, []).append(f"{comparison.floor.version} {comparison.variant}")
     return tuple(f"No floor for {', '.join(starts)}: {reason}." for reason, starts in names.items())
 
 

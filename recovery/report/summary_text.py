@@ -39,7 +39,8 @@ from recovery.analysis.summary import (
     variant_ratios,
 )
 from recovery.analysis.warnings import cells_missing_precision
-from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Metric, Run, Session, Verdict, metric
+from recovery.metrics import Metric, metric
+from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Run, Session, Verdict
 from recovery.report import fmt
 
 _MAX_CLAUSES = 3
@@ -104,7 +105,7 @@ def _version_lines(context: _Context, versions: Sequence[str], line: Callable[[_
 
 def _first_versions(context: _Context, versions: Sequence[str]) -> list[str]:
     """Returns the versions that have a line, if there are too many: the fastest, the slowest, and the first others."""
-    first = context.session.variants[0]
+    first = context.session.variant_names[0]
     same = [summary for summary in context.summaries if summary.count and summary.variant == first]
     compared = [] if context.session.is_second_start(first) else sorted(same, key=lambda summary: summary.mean or 0.0)
     ends = [summary.version for summary in (compared[:1] + compared[-1:]) if summary.version in versions]
@@ -138,7 +139,7 @@ def _first_clauses(clauses: Sequence[str]) -> list[str]:
 
 
 def _axis_value(session: Session, axis: Axis, ratio: VariantRatio) -> str:
-    return session.cells[ratio.variant][axis.name]
+    return session.values_of(ratio.variant)[axis.name]
 
 
 def _time(session: Session, summary: Summary) -> str:
@@ -175,7 +176,7 @@ def _measured(context: _Context, version: str) -> list[Summary]:
 
 def cell_without_base(session: Session, variant: str, *, without: str = "") -> str:
     """Returns the cell in words, without the axes that are at their base."""
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     at_base = {axis.name for axis in session.axes if axis.base is not None and cell.get(axis.name) == axis.base}
     return cell_words(session, variant, without={*at_base, without})
 
@@ -283,7 +284,7 @@ def _effect_text(session: Session, effect: VariantRatio, named: str) -> str:
     axis = next(axis for axis in session.axes if axis.name == effect.axis)
     changed = f"{value_words(axis, _axis_value(session, axis, effect))} instead of {axis.base}"
     cell = cell_without_base(session, effect.variant, without=axis.name)
-    contrast = _contrast_text(metric(session.figure_of(effect.variant)), effect)
+    contrast = _contrast_text(metric(session.metric_of(effect.variant)), effect)
     return f"{changed}: {contrast}{_for(cell if cell != named else '')}"
 
 
@@ -502,7 +503,7 @@ def slowest_start(session: Session, found: Iterable[Summary]) -> Summary | None:
     if none was measured."""
     measured = [summary for summary in found if summary.count]
     bases = {(axis.name, axis.base) for axis in session.axes if axis.base is not None}
-    plain = [summary for summary in measured if bases <= session.cells.get(summary.variant, {}).items()] or measured
+    plain = [summary for summary in measured if bases <= session.values_of(summary.variant).items()] or measured
     cold = [summary for summary in plain if session.cache_of(summary.variant) == Cache.COLD] or plain
     return max(cold, key=lambda summary: summary.mean or 0.0, default=None)
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
-from recovery.model import Session, Table, metric
+from recovery.metrics import metric
+from recovery.model import Session, Table
 from recovery.report.metric_tables import axis_tables, runs_table, summary_tables, version_tables
 from recovery.report.settings_tables import (
     findings_tables,
@@ -78,7 +79,7 @@ def _has_measured(session: Session, name: str) -> bool:
 
 def _figures(session: Session) -> Iterator[Table]:
     is_observed = any(run.observations for run in session.runs)
-    if session.figure == "elapsed_s":
+    if session.metric == "elapsed_s":
         from recovery.report.load_tables import durations_table
 
         yield from _present(durations_table(session))
@@ -125,7 +126,7 @@ def _axes(session: Session) -> Iterator[Table]:
 
 
 def _published(session: Session) -> Iterator[Table]:
-    if session.scenario in PUBLISHED:
+    if session.experiment in PUBLISHED:
         from recovery.report.published import published_tables
 
         yield from published_tables(session)
@@ -186,7 +187,7 @@ def _floor_charts(session: Session) -> Iterator[Part]:
 
 
 def _creation(session: Session) -> Iterator[Table]:
-    if session.figure == "elapsed_s":
+    if session.metric == "elapsed_s":
         from recovery.report.load_tables import creation_table
 
         yield from _present(creation_table(session))
@@ -288,7 +289,7 @@ def terminal_tables(session: Session) -> tuple[Table, ...]:
 
 def heading(session: Session) -> str:
     """Returns the first line of the report."""
-    return f"{session.scenario}: {', '.join(session.versions)}"
+    return f"{session.experiment}: {', '.join(session.versions)}"
 
 
 def status_line(session: Session) -> str:

@@ -40,8 +40,8 @@ from recovery.linux.files import (
 )
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.linux.procfs import format_cpu_list, reserved_cpus
+from recovery.metrics import RECOVERY_METRIC
 from recovery.model import (
-    RECOVERY_METRIC,
     SETTINGS_AXIS,
     Axis,
     Cache,
@@ -51,6 +51,7 @@ from recovery.model import (
     Session,
     Status,
     Trial,
+    VariantInfo,
     Verdict,
 )
 from recovery.session.plan import PLAN_FILE, Plan, StoredPlan, datadir_spec
@@ -103,7 +104,7 @@ class SessionStore:
         """Creates the folder of a new session.
 
         The folder gets its name once it is complete, so that there is never an incomplete session of that name."""
-        name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.scenario}"
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{session.experiment}"
         with writing_results(results):
             results.mkdir(parents=True, exist_ok=True)
             store = cls(draft_path(results / name), replace(session, tool_version=session.tool_version or __version__))
@@ -193,7 +194,7 @@ class SessionStore:
             write_atomically(self.folder / "runs" / f"{run.number:03d}.json", run_to_json(run))
             runs = self._session.runs
             if runs and run.number <= runs[-1].number:  # measured again, by a resumed session
-                runs = tuple(one for one in runs if one.number != run.number)
+                runs = tuple(other for other in runs if other.number != run.number)
                 self._session = replace(self._session, runs=in_plan_order((*runs, run)))
             else:
                 self._session = replace(self._session, runs=(*runs, run))
@@ -332,7 +333,7 @@ def session_from_request(
 ) -> Session:
     baseline, own = request.servers.exact_baseline(plan.versions), request.sizes.schema.own
     return Session(
-        scenario=experiment.name,
+        experiment=experiment.name,
         question=experiment.question,
         title="Recovery of a data directory as it is" if own is not None and own.as_is else experiment.title,
         command=request.command,
@@ -349,13 +350,14 @@ def session_from_request(
             **_reserved_cpus(request, plan),
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
-        variants=tuple(dict.fromkeys(trial.variant.name for trial in plan.trials)),
+        variants=tuple(
+            VariantInfo(variant.name, variant.values, variant.figure)
+            for variant in {trial.variant.name: trial.variant for trial in plan.trials}.values()
+        ),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
-        figure=experiment.metric,
+        metric=experiment.metric,
         axes=_axes(experiment, plan),
-        cells={trial.variant.name: trial.variant.values for trial in plan.trials},
-        figures={trial.variant.name: trial.variant.figure for trial in plan.trials if trial.variant.figure},
     )
 
 

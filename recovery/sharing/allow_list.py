@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from recovery.analysis.phase_names import JOIN, ORDER
-from recovery.model import METRICS, Flavor, Layout, Schema
+from recovery.metrics import METRICS
+from recovery.model import Flavor, Layout, Schema
 from recovery.sharing.masking import kind_of_fact
 
 Rule = Callable[[str], str | None]

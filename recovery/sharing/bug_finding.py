@@ -50,7 +50,7 @@ def find(session: Session, slow: Summary | None) -> Finding:
     if (alike := _alike_versions(session, slow)) is not None:
         return alike
     # A variant of the experiment `scale` is named after its tables, too.
-    of_tables = TABLES_AXIS in session.cells.get(slow.variant, {})
+    of_tables = TABLES_AXIS in session.values_of(slow.variant)
     variant = (session.cache_of(slow.variant) if of_tables else None) or slow.variant
     tables = f" with {run.contents.tables_found:,} tables" if run and run.contents.tables_found else ""
     version = f" ({without_build(slow.version)})" if len(session.versions) > 1 else ""
@@ -123,11 +123,11 @@ def _compared_settings(session: Session, slow: Summary) -> Finding | None:
         return None
     sure = [ratio for ratio in ratios if ratio.significant]
     # repro.sh makes one schema: if it can, the report is about settings of the same schema.
-    sure = [ratio for ratio in sure if session.cells[ratio.variant][axis.name] not in _reshaped(session)] or sure
+    sure = [ratio for ratio in sure if session.values_of(ratio.variant)[axis.name] not in _reshaped(session)] or sure
     differ = True if sure else None if all(ratio.significant is None for ratio in ratios) else False
     shown = {ratio.variant for ratio in ([max(sure, key=effect_size)] if sure else ratios)}
     others = [cell for cell in summarise(session) if cell.version == slow.version and cell.variant in shown]
-    names = {(cell.version, cell.variant): session.cells[cell.variant][axis.name] for cell in (slow, *others)}
+    names = {(cell.version, cell.variant): session.values_of(cell.variant)[axis.name] for cell in (slow, *others)}
     return _comparison(session, (slow, *others), names, differ=differ)
 
 

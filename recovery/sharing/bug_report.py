@@ -21,7 +21,8 @@ from recovery.analysis.summary import (
     summarise,
 )
 from recovery.analysis.warnings import findings
-from recovery.model import CallChain, Flavor, Run, Session, Table, metric
+from recovery.metrics import metric
+from recovery.model import CallChain, Flavor, Run, Session, Table
 from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
@@ -243,8 +244,8 @@ def _startup_table(session: Session, cells: Sequence[Summary], *, files: bool) -
 def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     """Returns the means of the first cells, each with those of all versions."""
     rows = []
-    for cell in sorted(cells, key=lambda cell: session.variants.index(cell.variant))[:_MAX_CELLS]:
-        about = metric(session.figure_of(cell.variant))
+    for cell in sorted(cells, key=lambda cell: session.variant_names.index(cell.variant))[:_MAX_CELLS]:
+        about = metric(session.metric_of(cell.variant))
         error = fmt.interval_column(about, cell)
         where = cell_without_base(session, cell.variant)
         rows.append((cell.version, where, str(cell.count), fmt.with_unit(about, cell.mean or 0.0), error))

@@ -184,7 +184,7 @@ def keep_versions(session: Session, versions: Sequence[str]) -> Session:
     return replace(
         session,
         versions=tuple(versions),
-        variants=tuple(variant for variant in session.variants if variant not in others),
+        variants=tuple(variant for variant in session.variants if variant.name not in others),
         planned_runs=session.planned_runs * len(versions) // len(session.versions),
         servers={name: facts for name, facts in session.servers.items() if name.partition(" ")[0] in versions},
         notes=tuple(note for note in session.notes if not any(_names(note, version) for version in dropped)),

@@ -162,14 +162,14 @@ class _Reduction:
 
     def session(self, session: Session) -> Session:
         try:
-            experiment = find_experiment(session.scenario)
+            experiment = find_experiment(session.experiment)
         except RecoveryError:
             experiment = None
-        self.variants = frozenset(session.variants)
+        self.variants = frozenset(session.variant_names)
         self.template = None if experiment is None else experiment.template
         title = Session.title if experiment is None else experiment.title
         texts = {
-            "scenario": "unknown" if experiment is None else experiment.name,
+            "experiment": "unknown" if experiment is None else experiment.name,
             "question": "" if experiment is None else experiment.question,
             "title": session.title if session.title == _TITLE_AS_IS else title,
         }
@@ -184,7 +184,7 @@ class _Reduction:
             "environment": self._environment,
             "settings": self._settings,
             "versions": lambda versions: tuple(map(self.version, versions)),
-            "variants": names,
+            "variants": _parts({"name": self.name, "values": self._values, "metric": self._optional_metric}),
             "planned_runs": _number,
             "servers": self._servers,
             "notes": self._notes,
@@ -198,13 +198,8 @@ class _Reduction:
             ),
             "tool_version": lambda version: allow_list.TOOL_VERSION(version) or "",
             "status": lambda status: status if status in tuple(Status) else Status.ABORTED.value,
-            "figure": self._metric,
+            "metric": self._metric,
             "axes": _parts({"name": self.name, "values": names, "base": self._optional_name}),
-            "cells": lambda cells: {
-                self.name(variant): {self.name(axis): self.name(value) for axis, value in values.items()}
-                for variant, values in cells.items()
-            },
-            "figures": lambda figures: {self.name(variant): self._metric(name) for variant, name in figures.items()},
         }
 
     def version(self, text: str) -> str:
@@ -221,8 +216,14 @@ class _Reduction:
     def _optional_name(self, text: str | None) -> str | None:
         return None if text is None else self.name(text)
 
+    def _values(self, values: dict[str, str]) -> dict[str, str]:
+        return {self.name(axis): self.name(value) for axis, value in values.items()}
+
+    def _optional_metric(self, name: str | None) -> str | None:
+        return None if name is None else self._metric(name)
+
     def _metric(self, name: str) -> str:
-        return allow_list.metric_name(name) or Session.figure
+        return allow_list.metric_name(name) or Session.metric
 
     def _notes(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         shared = tuple(note for note in notes if allow_list.note(note))
@@ -551,7 +552,7 @@ def reduce_stacks(folded: Folded) -> Folded:
 
 _LISTED = _Reduction(str)
 SESSION_KEYS = frozenset(
-    {*_LISTED.session_fields(), "scenario", "question", "title", "format", "answer"}
+    {*_LISTED.session_fields(), "experiment", "question", "title", "format", "answer"}
     | {"summaries", "contrasts", "ratios", "fits", "findings"}
 )
 """Keys of report.json in a bundle: the listed fields, and what a report computes from them."""

@@ -98,7 +98,7 @@ def _template_of_tool(session: Session) -> Path | None:
     """Returns the template if it is the experiment's, of which a reduced session has the name alone."""
     name = session.settings.get("template")
     with suppress(RecoveryError):
-        if name and name == find_experiment(session.scenario).template:
+        if name and name == find_experiment(session.experiment).template:
             return template_dir() / str(name)
     return None
 
@@ -259,7 +259,7 @@ def repro_script(session: Session, name: str, slow: Summary, finding: Finding) -
         title=session.title,
         verb=finding.verb,
         open_files=files if (files := _server_facts(session, slow).get("@open_files_limit", "")).isdecimal() else "",
-        signal="TERM" if session.scenario == CLEAN_START.name else "KILL",
+        signal="TERM" if session.experiment == CLEAN_START.name else "KILL",
         heartbeat=HEARTBEAT,
         insert=None if own_inserts else _after(_FIRST_TABLE, insert_statements(_one_table(schema), count=1)[0]),
         **_table_parts(None if has_own_tables(session) else schema),
@@ -271,12 +271,12 @@ def _schema_of(cell: Summary, found: Mapping[str, Schema]) -> Schema:
 
 
 def _settings_name(session: Session, cell: Summary) -> str:
-    return session.cells[cell.variant].get(SETTINGS_AXIS, cell.variant)
+    return session.values_of(cell.variant).get(SETTINGS_AXIS, cell.variant)
 
 
 def _caches(session: Session) -> list[Cache]:
     """Returns the caches that the session planned: a second start was planned as warm."""
-    planned = {Cache.WARM if cache == SECOND_START else cache for cache in map(session.cache_of, session.variants)}
+    planned = {Cache.WARM if cache == SECOND_START else cache for cache in map(session.cache_of, session.variant_names)}
     return [cache for cache in Cache if cache in planned] or list(Cache)
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from recovery.linux.files import read_stored
-from recovery.model import Run, Session, typed_value
+from recovery.metrics import typed_value
+from recovery.model import Run, Session
 from recovery.storage.format_1 import run_from_format_1, session_from_format_1
 
 FORMAT = 2

@@ -87,17 +87,24 @@ def _timeline(start: dict[str, Any], load: dict[str, Any]) -> dict[str, Any] | N
 
 
 def session_from_format_1(stored: dict[str, Any]) -> dict[str, Any]:
-    """Returns the session in format 2, with the values of its variants on the axes cache and tables.
-
-    Early versions stored these only in the names: `cold`, `warm-small-20000`."""
+    """Returns the session in format 2, in which its variants have their values and metrics."""
     session = {**stored, "runs": [run_from_format_1(run) for run in stored.get("runs", ())]}
-    cells = stored.get("cells") or {}
+    for old, new in (("scenario", "experiment"), ("figure", "metric")):
+        if old in session:
+            session[new] = session.pop(old)
+    cells, metrics = session.pop("cells", None) or {}, session.pop("figures", None) or {}
+    points = str(stored.get("settings", {}).get("points") or "").split()
+    # Early versions stored the cache and the number of tables only in the names: `cold`, `warm-small-20000`.
     is_start = stored.get("figure", STARTUP_METRIC) == STARTUP_METRIC
-    if is_start and not any(CACHE_AXIS in values for values in cells.values()):
-        points = str(stored.get("settings", {}).get("points") or "").split()
-        session["cells"] = {
-            name: {**_values_in_name(name, points), **cells.get(name, {})} for name in stored.get("variants", ())
+    is_in_names = is_start and not any(CACHE_AXIS in values for values in cells.values())
+    session["variants"] = [
+        {
+            "name": name,
+            "values": {**(_values_in_name(name, points) if is_in_names else {}), **cells.get(name, {})},
+            "metric": metrics.get(name),
         }
+        for name in stored.get("variants", ())
+    ]
     return session
 
 

@@ -48,7 +48,7 @@ def read_session(folder: Path) -> Session:
     if not path.is_file():
         raise UsageError(f"there is no session in {folder}", "name a folder that has a report.json")
     session = read_report(path)
-    if not session.versions or not session.variants:
+    if not session.versions or not session.variant_names:
         raise RecoveryError(f"{path} is damaged: it names no version", "restore the file, or measure again")
     # A run that was to be repeated may have been measured again after the report was written.
     done = session.done
@@ -57,7 +57,7 @@ def read_session(folder: Path) -> Session:
     many = exceeded_limit(
         runs=len(session.runs),
         versions=len(session.versions),
-        variants=len(session.variants),
+        variants=len(session.variant_names),
         names=len(
             {name for run in session.runs for name in (*run.metrics, *(phase.name for phase in run.startup.phases))}
         ),

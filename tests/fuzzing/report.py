@@ -10,7 +10,6 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -116,9 +115,12 @@ def small(stored: Mapping[str, Any]) -> dict[str, Any]:
     """With a few of everything, and without what is made of the runs."""
     runs = stored["runs"][:: 1 + len(stored["runs"]) // _FEW]
     names = {run["variant"] for run in runs}
-    kept = {field.name: stored[field.name] for field in fields(Session) if field.name in stored}
+    computed = {"answer", "summaries", "measures", "contrasts", "ratios", "fits", "findings"}
+    kept = {name: value for name, value in stored.items() if name not in computed}
     kept |= {
-        "variants": [name for name in stored["variants"] if name in names],
+        "variants": [
+            found for found in stored["variants"] if (found if isinstance(found, str) else found["name"]) in names
+        ],
         "environment": dict(list(stored["environment"].items())[:_FEW]),
         "servers": {name: dict(list(told.items())[:_FEW]) for name, told in list(stored["servers"].items())[:_FEW]},
         "cells": {name: cell for name, cell in stored.get("cells", {}).items() if name in names},

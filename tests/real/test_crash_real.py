@@ -51,7 +51,7 @@ def measured(
 
 
 def by_question(session: Session) -> dict[str, Run]:
-    return {session.cells[one.variant]["question"]: one for one in session.runs}
+    return {session.values_of(one.variant)["question"]: one for one in session.runs}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_what_was_flushed_survives_a_power_loss(tmp_path: Path) -> None:
         if one in failed:
             continue
         assert one.verdict is Verdict.MEASURED, one.reason
-        if session.cells[one.variant]["innodb_flush_log_at_trx_commit"] == "1":
+        if session.values_of(one.variant)["innodb_flush_log_at_trx_commit"] == "1":
             assert one.metrics["lost"] == 0
             assert one.metrics["acknowledged"]
     assert not list(data.glob("*/copy*")), "left behind"

@@ -58,7 +58,7 @@ def cell(session: Session, version: str | None = None, **axes: str) -> Run:
     (found,) = (
         one
         for one in session.runs
-        if version in (None, one.version) and axes.items() <= session.cells[one.variant].items()
+        if version in (None, one.version) and axes.items() <= session.values_of(one.variant).items()
     )
     return found
 
@@ -91,10 +91,10 @@ def metadata(request: pytest.FixtureRequest, once: Path, data: Path) -> Path:
 
 def test_queries_dumps_and_table_creation_are_measured(metadata: Path) -> None:
     session = stored(metadata)
-    assert session.figure == "elapsed_s"
+    assert session.metric == "elapsed_s"
     assert [axis.name for axis in session.axes] == ["question"]
     for version in session.versions:
-        runs = {session.cells[one.variant]["question"]: one for one in session.runs if one.version == version}
+        runs = {session.values_of(one.variant)["question"]: one for one in session.runs if one.version == version}
         assert {one.verdict for one in runs.values()} == {Verdict.MEASURED}
         assert runs["names"].metrics["rows"] == TABLES
         assert runs["Q2"].metrics["rows"] == 1
@@ -125,7 +125,7 @@ def test_a_dump_of_one_schema_is_measured_alone(metadata: Path, data: Path, tmp_
     assert run([*METADATA_COMMAND, "--version", NEW, "--question", "dump", "--dump-schemas", "1", *where]) == 0
     session = stored(tmp_path)
     (alone,) = session.runs
-    assert session.variants == ("dump",)
+    assert session.variant_names == ("dump",)
     assert alone.load.clients["dump"].endswith("--databases s_1")
     of_all = cell(stored(metadata), NEW, question="dump").metrics["dump_bytes"]
     assert 100 * TABLES < alone.metrics["dump_bytes"] < of_all / 2

@@ -77,12 +77,12 @@ def unfinished(results: Path, *, was_resumed: bool) -> str | None:
     if [run.number for run in session.runs] != list(range(1, RUNS + 1)) or session.planned_runs != RUNS:
         return f"it has the runs {[run.number for run in session.runs]} of {session.planned_runs}"
     stored = json.loads((found[0] / REPORT_FILE).read_text(encoding="utf-8"))
-    means = [summary["count"] for summary in stored["summaries"] if summary["name"] == session.figure]
+    means = [summary["count"] for summary in stored["summaries"] if summary["name"] == session.metric]
     if sum(means) != RUNS:
         return f"its means are of {means} runs"
     if was_resumed and not any("it was resumed at" in note for note in session.notes):
         return "no note says that it was resumed"
-    starts = session.runs if session.figure == STARTUP_METRIC else ()
+    starts = session.runs if session.metric == STARTUP_METRIC else ()
     return next(filter(None, (*map(_not_measured, session.runs), *map(_wrong_contents, starts))), None)
 
 

@@ -32,7 +32,8 @@ from recovery.analysis.summary import (
     value_words,
 )
 from recovery.analysis.warnings import doubts_by_cell
-from recovery.model import STARTUP_METRIC, Axis, Metric, Run, Session, metric
+from recovery.metrics import Metric, metric
+from recovery.model import STARTUP_METRIC, Axis, Run, Session
 from recovery.report import fmt
 from recovery.report.fmt import group_title
 from recovery.report.html.charts import (
@@ -68,7 +69,7 @@ def _summaries(session: Session) -> dict[Cell, Summary]:
 def _cells_by_variant(session: Session) -> Iterator[tuple[str, str, tuple[Run, ...]]]:
     """Yields version, variant and measured runs of each cell; all versions of a variant follow each other."""
     cells = measured_runs_by_cell(session)
-    for variant in session.variants:
+    for variant in session.variant_names:
         yield from (
             (version, variant, cells[version, variant]) for version in session.versions if (version, variant) in cells
         )
@@ -161,7 +162,7 @@ def scaling_series(session: Session, group: Group, along: Axis) -> dict[_Key, li
     about, means, doubts = metric(group.metric), _summaries(session), doubts_by_cell(session)
     found: dict[tuple[_Key, str], list[Point]] = {}
     for (version, variant), runs in measured_runs_by_cell(session).items():
-        cell = session.cells.get(variant, {})
+        cell = session.values_of(variant)
         at = parse_number(cell.get(along.name, ""))
         values = [(value, run) for run in runs if (value := main_value(session, run)) is not None]
         if variant not in group.variants or at is None or not values:
@@ -209,7 +210,7 @@ def _max_lines(session: Session, group: Group, rest: Sequence[Axis], split: Sequ
 
 
 def _key(session: Session, variant: str, axes: Sequence[Axis]) -> _Key:
-    cell = session.cells.get(variant, {})
+    cell = session.values_of(variant)
     return tuple(cell.get(axis.name, "") for axis in axes)
 
 
@@ -422,7 +423,7 @@ def page_size_series(session: Session, group: Group) -> list[Series]:
     found: dict[str, list[Point]] = {}
     for (version, variant), all_runs in measured_runs_by_cell(session).items():
         runs = tuple(run for run in all_runs if metric_value(run, DEVICE_READS) and metric_value(run, "qps"))
-        cell = session.cells.get(variant, {})
+        cell = session.values_of(variant)
         if variant not in group.variants or not runs:
             continue
         if scale is not None and cell.get(scale.name) != scale.values[-1]:

@@ -21,7 +21,8 @@ from recovery.analysis.summary import (
     scale_axis,
     value_words,
 )
-from recovery.model import Axis, Phase, Run, Session, Timeline, metric
+from recovery.metrics import metric
+from recovery.model import Axis, Phase, Run, Session, Timeline
 from recovery.report import fmt
 from recovery.report.html.charts import About, Band, Series, line_css, xy
 from recovery.report.html.parts import Chart, FoldedParts, Part
@@ -73,7 +74,7 @@ def _select_panels(session: Session, runs: Sequence[Run]) -> _Panels:
     """Returns the panels for runs that are drawn over each other. A figure that is always zero after the warm-up is not
     drawn."""
     by_option = [name for axis in session.axes for name in _BY_OPTION.get(axis.name, ())]
-    preferred = dict.fromkeys((*(by_option or metric(session.figure_of(runs[0].variant)).over_time), *_CPUS))
+    preferred = dict.fromkeys((*(by_option or metric(session.metric_of(runs[0].variant)).over_time), *_CPUS))
     there = list(dict.fromkeys(name for run in runs for name in _figures(_samples(run))))
     drawn = {name for run in runs for name in there if any(y for x, y in curve(_samples(run), name) if x > 0)}
     first = [name for name in preferred if name in drawn]
@@ -217,7 +218,7 @@ def _run_label(session: Session, over: Axis | None, run: Run) -> str:
     value = session.value_of(run.variant, over.name) if over else None
     named = f"{value_words(over, value)}, " if over and value else ""
     main = main_value(session, run)
-    measured = "" if main is None else f": {fmt.with_unit(metric(session.figure_of(run.variant)), main)}"
+    measured = "" if main is None else f": {fmt.with_unit(metric(session.metric_of(run.variant)), main)}"
     return f"{named}run {run.number}{measured}"
 
 
