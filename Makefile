@@ -196,7 +196,7 @@ test-fast: env-test ## the tests without servers and engines, in 3 minutes
 	$(VENV)/bin/python -m pytest -m "not real and not containers" $(ARGS)
 
 torture: env-test ## kill the tool at KILLS=300 random moments (SEED=1)
-	@PYTHONPATH=tests $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m torture $${RECOVERY_KILLS:+--kills "$$RECOVERY_KILLS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $${RECOVERY_ONLY:+--only "$$RECOVERY_ONLY"} \
 	    $${RECOVERY_MINUTES:+--minutes "$$RECOVERY_MINUTES"} $(ARGS)
 
@@ -207,14 +207,14 @@ audit: ## is a weakness known of what is installed?
 	@"$$PYTHON" scripts/audit.py .venv-audit $(ARGS)
 
 bench: env ## how fast the tool itself is, as ratios
-	@PYTHONPATH=tests $(VENV)/bin/python -m bench $(ARGS)
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m bench $(ARGS)
 
 fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
-	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
+	@PYTHONPATH=tests:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \
 	    $${RECOVERY_SEED:+--seed "$$RECOVERY_SEED"} $(ARGS)
 
 fuzz-corpora: env-fuzz ## of all inputs that it found, keep the fewest
-	@PYTHONPATH=tests $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
+	@PYTHONPATH=tests:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing --merge $(ARGS)
 
 lock: ## make the locks from setup.cfg (needs pip-tools)
 	pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-header \

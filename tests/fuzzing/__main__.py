@@ -81,7 +81,11 @@ def _run(target: Target, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     program.chmod(0o755)
     command = [str(program), f"-max_len={target.max_bytes}", *_OPTIONS, *arguments]
     settings = {name: value for name, value in os.environ.items() if not name.startswith("RECOVERY_")}
-    environment = {**settings, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))), "PYTHONHASHSEED": "0"}
+    environment = {
+        **settings,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "helpers"))),
+        "PYTHONHASHSEED": "0",
+    }
     return subprocess.run(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )

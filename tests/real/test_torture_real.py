@@ -20,7 +20,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.timeout(280)
 def test_a_dozen_kills(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "helpers")))
+    }
     at_work = {}
     for seed in SEEDS:  # at once: they wait more than they compute
         command = [sys.executable, "-m", "torture", "--seed", seed, "--kills", str(KILLS)]
