@@ -154,15 +154,8 @@ def test_imports_point_down() -> None:
     assert wrong == []
 
 
-def is_only_checked(node: ast.AST) -> bool:
-    """Whether the node is `if TYPE_CHECKING:`, whose imports never happen."""
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
 def modules_used(node: ast.AST) -> Iterator[str]:
-    """Names of the modules that are imported here, inside functions and by `import_module`, too."""
-    if is_only_checked(node):
-        return
+    """Names of the modules that are imported here, also inside functions, by `import_module`, and for types only."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -287,7 +280,7 @@ def test_the_rules_can_be_broken() -> None:
     assert files_in_circles({"a": {"b"}, "b": {"c", "a"}, "c": set(), "d": {"a"}}) == {"a", "b"}
     lazy = ast.parse("def f():\n from recovery.linux import files\nimport_module('recovery.model')")
     assert set(modules_used(lazy)) == {"recovery.linux.files", "recovery.model"}
-    assert set(modules_used(ast.parse("if TYPE_CHECKING:\n import recovery.model"))) == set()
+    assert set(modules_used(ast.parse("if TYPE_CHECKING:\n import recovery.model"))) == {"recovery.model"}
     assert OWN_PATHS.search("see /" + "work/main")
     assert not OWN_PATHS.search("/workflows net/work")
 

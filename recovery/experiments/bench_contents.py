@@ -8,22 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from recovery.errors import RecoveryError, UsageError
+from recovery.experiments.bench_starts import ServerStarts
 from recovery.linux.files import sync_on_exit
 from recovery.model import Contents
 from recovery.mysqld.client import count_all_tables, create_limited_user, message_of
 from recovery.mysqld.datadir import DataDir, DataDirs, copy_data, removal_hint
 from recovery.workload.inserts import HEARTBEAT, InsertsFailedError, count_rows, execute_inserts, tables_of
-
-if TYPE_CHECKING:
-    from recovery.experiments.bench import Bench
-
 
 _DROPPED_AT_ONCE = 1000
 """Tables in one statement: servers search all locks of a statement for each of its tables."""
@@ -55,34 +51,34 @@ def drop_left_schemas(datadir: DataDir, connection: Connection[Cursor]) -> None:
 class BenchContents:
     """The tables and rows of a bench's data directory, and the ledger of the acknowledged rows."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._server, self._datadir = bench.server, bench.datadir
-        self._schema, self._conditions = bench.schema, bench.conditions
+    def __init__(self, starts: ServerStarts) -> None:
+        self._starts = starts
+        self._server, self._datadir = starts.server, starts.datadir
+        self._schema, self._conditions = starts.schema, starts.conditions
         self._acknowledged = Counter[str]()
         """Acknowledged rows by table that are not yet in the ledger."""
 
     def restore(self) -> None:
         """Puts a fresh copy of the user's own data directory in place of the one that the last server changed."""
-        self._bench.cache.forget_reads()
-        self._bench.on_step("copying the data directory")
+        self._starts.cache.forget_reads()
+        self._starts.on_step("copying the data directory")
         shutil.rmtree(self._datadir.mysql, ignore_errors=True)
         with sync_on_exit(self._datadir.path):
             copy_data(self._datadir.original, self._datadir.mysql)
         self._server.measure_redo()
-        self._bench.on_restored()
+        self._starts.on_restored()
 
     def run_inserts(self) -> None:
         """Runs the insert script.
 
         The ledger is written only after the server has ended: nothing may come between the inserts and the SIGKILL. If
         this process dies before that, the directory is still marked as in use, and its rows are counted again."""
-        self._bench.on_step("inserting")
+        self._starts.on_step("inserting")
         if not self._conditions.statements:
             with self._server.session() as connection:
                 connection.query(HEARTBEAT)
             return
-        with self._bench.user_session() as connection:
+        with self._starts.user_session() as connection:
             try:
                 acknowledged = execute_inserts(connection, self._conditions.statements)
             except InsertsFailedError as error:
@@ -116,14 +112,14 @@ class BenchContents:
 
     def count(self) -> Contents:
         """Counts the tables and rows of the running server."""
-        self._bench.on_step("counting rows and tables")
-        self._bench.describe()
+        self._starts.on_step("counting rows and tables")
+        self._starts.describe()
         state = self._datadir.state
-        with self._bench.user_session() as connection:
+        with self._starts.user_session() as connection:
             rows_found = count_rows(connection, tuple(state.rows))
             # How many tables the dictionary of a directory as it is should have is not known, only its files are.
-            is_as_is = self._bench.is_as_is
-            tables_found = self._bench.files.count() if is_as_is else count_all_tables(connection, self._schema)
+            is_as_is = self._starts.is_as_is
+            tables_found = self._starts.files.count() if is_as_is else count_all_tables(connection, self._schema)
         return Contents(
             tables_expected=state.tables or self._schema.total_tables,
             tables_found=tables_found,
@@ -139,7 +135,7 @@ class BenchContents:
         if the insert script names tables that were never counted, if a killed run left a temporary schema, or if an
         earlier version of the tool built the directory without the limited user, who is needed now. Raises
         RecoveryError if the number of tables is wrong."""
-        if self._bench.is_as_is:  # each run begins with another copy
+        if self._starts.is_as_is:  # each run begins with another copy
             return False
         dirty = self._datadir.state.status == "in_use"
         new_tables = set(tables_of(self._conditions.statements)) - set(self._datadir.state.rows)
@@ -157,9 +153,9 @@ class BenchContents:
 
         The start does not use the settings of the failed variant, which may be what prevented the server's start."""
         self._server.close()
-        if self._bench.is_as_is:
+        if self._starts.is_as_is:
             return
-        self._bench.reset_variant()
+        self._starts.reset_variant()
         self._recount(tuple(self._datadir.state.rows))
 
     def set_aside(self, copy: Path | None = None) -> str | None:
@@ -169,7 +165,7 @@ class BenchContents:
         try:
             kept = DataDirs(self._datadir.path.parent).set_aside(self._datadir, self._conditions.session, copy=copy)
         except RecoveryError as error:
-            self._bench.add_note(
+            self._starts.add_note(
                 f"The files that {self._server.build.version} failed on could not be kept: {error.message}."
             )
             return None
@@ -182,20 +178,20 @@ class BenchContents:
     def _recount(self, tables: tuple[str, ...]) -> None:
         """Starts the server, drops temporary schemas if there are any, creates the limited user if it is needed, counts
         tables and rows, and saves the ledger."""
-        self._bench.cache.forget_reads()
+        self._starts.cache.forget_reads()
         self._acknowledged.clear()
-        self._bench.start()
-        self._bench.on_step("counting rows and tables")
+        self._starts.start()
+        self._starts.on_step("counting rows and tables")
         limited_user = self._datadir.state.limited_user
         with self._server.session() as connection:
             if self._datadir.state.temporary_schemas:
-                self._bench.on_step("dropping tables that a killed run left")
+                self._starts.on_step("dropping tables that a killed run left")
                 drop_left_schemas(self._datadir, connection)
-                self._bench.on_step("counting rows and tables")
+                self._starts.on_step("counting rows and tables")
             if self._lacks_user:
                 create_limited_user(connection, self._schema)
                 limited_user = True
-        with self._bench.user_session() as connection:
+        with self._starts.user_session() as connection:
             count = count_all_tables(connection, self._schema)
             if count != self._datadir.state.tables:
                 raise RecoveryError(
@@ -210,7 +206,7 @@ class BenchContents:
                     f"the insert script writes to a table that is not in the schema: {message_of(error)}",
                     "give --insert-template a script that fits the schema's template",
                 ) from error
-        self._bench.stop()
+        self._starts.stop()
         self._datadir.save(replace(self._datadir.state, rows=rows, limited_user=limited_user, temporary_schemas=()))
 
     def write_ledger(self) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError
-from recovery.experiments.bench import Bench, Conditions
+from recovery.experiments.bench import Bench
+from recovery.experiments.bench_starts import Conditions
 from recovery.experiments.experiment import StartOptions
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.cleanup import kill_servers_in

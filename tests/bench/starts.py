@@ -19,7 +19,8 @@ from recovery.builds.image_resolve import resolve_image
 from recovery.builds.resolve import Sources
 from recovery.cli.progress_view import ProgressDisplay, Screen
 from recovery.errors import ServerFailedError
-from recovery.experiments.bench import Bench, Conditions
+from recovery.experiments.bench import Bench
+from recovery.experiments.bench_starts import Conditions
 from recovery.experiments.crash_recovery import end_after_inserts
 from recovery.linux import docker_engine
 from recovery.linux.page_cache import direct_cache_dropper

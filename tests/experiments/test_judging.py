@@ -8,7 +8,8 @@ import pytest
 
 from recovery.errors import TrialVoidError
 from recovery.experiments import clean_start
-from recovery.experiments.bench import Bench, Conditions
+from recovery.experiments.bench import Bench
+from recovery.experiments.bench_starts import Conditions
 from recovery.experiments.crash_recovery import MAX_WARMUPS, reads_are_stable, time_warm_start
 from recovery.experiments.experiment import Judgement, accept, judge_recovery
 from recovery.model import Contents, Measurement, Phase, Startup, Verdict, WarmProof

@@ -21,7 +21,7 @@ import pytest
 from otherusers import done_in_child
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
-from recovery.experiments.bench import Bench, Conditions, measure_storage_floor
+from recovery.experiments.bench import Bench, measure_storage_floor
 from recovery.experiments.bench_cache import BenchCache
 from recovery.linux import locks
 from recovery.linux.files import allocated_bytes
@@ -450,8 +450,7 @@ def test_only_what_is_not_a_hole_is_read_for_a_warm_start(tmp_path: Path, monkey
         return found
 
     monkeypatch.setattr(os, "pread", counted)
-    bench = SimpleNamespace(datadir=SimpleNamespace(mysql=tmp_path), conditions=Conditions(()), on_step=lambda _: None)
-    BenchCache(cast(Bench, bench)).read_all()
+    BenchCache(tmp_path, TableFiles((tmp_path,)), None, on_step=lambda _: None).read_all()
     assert sum(read) == 5000 + 4096
 
 
