@@ -1,6 +1,7 @@
 """The table of metrics: each measured number with its label, its unit, and whether more of it is better.
 
-A new figure is a row here and the place that measures it: files, CSV, tables and comparisons then have it.
+A new figure is a row here and the place that measures it: the files and, if it is `of_every_run`, the CSV have it. The
+summary table shows it if the main metric names it among its `related` ones.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ class Metric:
     related: tuple[str, ...] = ()
     """Further metrics to show beside it in a summary, if they were measured."""
     of_run: tuple[str, ...] = ()
-    """Those to show for every single run, too. Their means say little."""
+    """Metrics to show for every single run, in place of the related ones."""
     over_time: tuple[str, ...] = ()
-    """Those to draw first, sample by sample."""
+    """Metrics to draw first, sample by sample."""
     of_every_run: bool = False
-    """Whether it is counted in every run, so that only tables which ask for it show it."""
+    """Whether it is also counted in runs of loads. It has a column of the CSV, and a table shows it only if the main
+    metric names it among its related ones."""
     is_whole: bool = False
     """Whether its values are stored as whole numbers."""
     is_compared: bool = True

@@ -285,8 +285,8 @@ class VariantSpec:
     """Character set of its tables. None: as in the schema."""
     needs: str | None = None
     """Name of a capability that the server must have. Servers without it are not measured this way."""
-    figure: str | None = None
-    """Name of the figure that is measured, if it differs from that of the experiment."""
+    metric: str | None = None
+    """Name of the metric that is measured, if it differs from that of the experiment."""
 
 
 def startup_specs(caches: Iterable[Cache]) -> tuple[VariantSpec, ...]:
@@ -324,8 +324,8 @@ class Variant:
     """Name and value of everything by which it differs from others, apart from its cache."""
     needs: str | None = None
     """Name of a capability. A server without it is not measured with this variant."""
-    figure: str | None = None
-    """Name of the figure that is measured, if it differs from that of the experiment."""
+    metric: str | None = None
+    """Name of the metric that is measured, if it differs from that of the experiment."""
 
     @property
     def values(self) -> dict[str, str]:
@@ -832,7 +832,8 @@ class Measurement:
     """What one trial measured, before it is judged. A part that was not measured has no values."""
 
     metrics: dict[str, float] = field(default_factory=dict, hash=False, kw_only=True)
-    """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
+    """What was measured, by the names of `METRICS`: `startup_s` and `read_bytes` of a start (`mysqld/server.py`), `qps`
+    of a load (`loads/load.py`)."""
     startup: Startup = field(default=Startup(), kw_only=True)
     """What the timed start showed."""
     cold: ColdProof = field(default=ColdProof(), kw_only=True)

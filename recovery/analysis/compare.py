@@ -149,11 +149,6 @@ def _sample(side: Side, found: Sequence[_SessionSummary]) -> Sample:
     return Sample(sessions, max(map(interval_factor, side)))
 
 
-def combined_summaries(side: Side) -> dict[Cell, Summary]:
-    """Summarises the sessions of one side together, by version and variant."""
-    return {cell: _combined_summary(found) for cell, found in _results_by_cell(side, alone=False).items()}
-
-
 def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
     """Summarises all runs of several sessions. Mean, deviation and interval are those of the sessions' means."""
     first = found[0].summary

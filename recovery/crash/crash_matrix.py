@@ -143,6 +143,7 @@ def _run_crash(bench: Bench, task: Crash, rng: Random, *, shutdown_s: float) -> 
     return replace(
         started,
         metrics=own | started.metrics,
+        timeline=None,  # hundreds of crashes have no use for the samples of their starts
         broken_promises=broken_promises(findings),
         # Killed during a shutdown, the server may have been done with its files. Its log may have been empty if it was
         # not flushed, or before the first acknowledged write.

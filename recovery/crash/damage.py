@@ -80,7 +80,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
     if started is None:
         return Measurement(observations=observations)
     metrics = {RECOVERY_METRIC: started.metrics["startup_s"], **started.metrics}
-    return replace(started, metrics=metrics, observations=observations)
+    return replace(started, metrics=metrics, timeline=None, observations=observations)
 
 
 def _apply_fault(

@@ -33,7 +33,7 @@ from recovery.mysqld.server import Server, StartCompanion
 from recovery.mysqld.table_files import table_files
 from recovery.workload.first_queries import NamedQueries, first_queries
 
-if TYPE_CHECKING:  # imported below where a session traces, samples stacks or measures the floor
+if TYPE_CHECKING:  # imported below where a session traces or samples stacks
     from recovery.experiments.opened_files import OpenedFilesTracer
     from recovery.profiling.profile import StackSampler
 

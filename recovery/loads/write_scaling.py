@@ -88,7 +88,7 @@ class Part:
     """Whether the data is larger than the buffer pool."""
     needs: str | None = None
     """Name of the capability that a server must have."""
-    figure: str | None = None
+    metric: str | None = None
     """Metric to compare; None is queries per second."""
     writes: bool | None = None
     """Which workloads of the user belong to the part: those that write (True), only read (False), or all (None)."""
@@ -113,7 +113,7 @@ PARTS = (
         "most",
         ((_ISOLATION, ("REPEATABLE-READ", "READ-COMMITTED")),),
         rows=_HOT_ROWS,
-        figure=_CONFLICT_METRIC,
+        metric=_CONFLICT_METRIC,
     ),
     Part("doublewrite", ("update-nokey",), "most", ((_DOUBLEWRITE, ("1", "0")),)),
     *(
@@ -143,7 +143,7 @@ PARTS = (
         ((_SCHEDULE, ("fcfs", "vats")),),
         rows=_HOT_ROWS,
         needs="lock_schedule",
-        figure=_CONFLICT_METRIC,
+        metric=_CONFLICT_METRIC,
     ),
 )
 PART_NAMES = tuple(dict.fromkeys(part.name for part in PARTS))
@@ -175,7 +175,7 @@ def _variants(part: Part, requested: LoadOptions, schema: Schema, host: HostCapa
         axes = ((QUESTION_AXIS, part.name), (WORKLOAD, workload), *options, *part.named, (THREADS, str(threads)))
         settings = tuple(pair for pair in (*given, *options) if pair != _USUAL_PAGE)
         variant = load_variant(load, axes, settings)
-        yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, figure=part.figure)
+        yield replace(variant, fixed=fixed, layout=part.layout, needs=part.needs, metric=part.metric)
 
 
 def _smaller_pool(requested: LoadOptions, schema: Schema, host: HostCapacity) -> Pairs:

@@ -161,6 +161,7 @@ class Server:
         except BaseException:
             self._end()
             raise
+        # Zero was read right before the spawn: `LocalLauncher.launch`, or the gate of a container.
         startup_s, first_query_s = ready.at_s - process.started_at, answered_at - process.started_at
         metrics = {"startup_s": startup_s, "first_query_s": first_query_s}
         if redo is not None:

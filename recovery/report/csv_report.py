@@ -15,11 +15,11 @@ from recovery.model import HostActivity, Run, Session, Verdict
 from recovery.storage.format_1 import FLAT_METRICS, FLAT_PARTS
 
 Cell = str | int | float | None
+_PARTS = dict(FLAT_PARTS)
+"""Columns with fields of a run's parts. A new one is added here, not to the reader of format 1."""
 _FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at")
 _METRICS = FLAT_METRICS + tuple(
-    name
-    for name, about in METRICS.items()
-    if about.of_every_run and name not in FLAT_METRICS and name not in FLAT_PARTS
+    name for name, about in METRICS.items() if about.of_every_run and name not in FLAT_METRICS and name not in _PARTS
 )
 """Metrics with a column of their own: those of every run."""
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\n")
@@ -44,7 +44,7 @@ def render_csv(session: Session) -> str:
 
 def _cells(run: Run, phases: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:
     yield from ((name, getattr(run, name)) for name in _FIRST)
-    for name, (part, field) in FLAT_PARTS.items():
+    for name, (part, field) in _PARTS.items():
         if part == "metrics":
             yield name, _metric_cell(run, field)
         else:
@@ -65,8 +65,8 @@ def _metric_cell(run: Run, name: str) -> Cell:
 
 def _measures(run: Run) -> tuple[str, ...]:
     """Returns the metrics of a run that measured more than a start, also those that have a column of their own."""
-    is_start = run.metrics.keys() <= {*_METRICS, *FLAT_PARTS}
-    return () if is_start else tuple(name for name in run.metrics if name not in FLAT_PARTS)
+    is_start = run.metrics.keys() <= {*_METRICS, *_PARTS}
+    return () if is_start else tuple(name for name in run.metrics if name not in _PARTS)
 
 
 def _load_cells(session: Session, run: Run, measures: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from recovery.linux.files import read_stored_text
+from recovery.linux.files import parse_json, read_stored_text
 from recovery.model import Session
 from recovery.report import markdown, text
 from recovery.report.csv_report import render_csv
+from recovery.report.json_report import to_json
 from recovery.report.write import render_page
 from recovery.storage.format import escape_control_characters
 from recovery.storage.sessions import REPORT_FILE, load_session
@@ -22,8 +23,11 @@ FORMATS = (*RENDERERS, "json", "html")
 
 
 def render_as(folder: Path, name: str) -> str:
-    """Returns the session in the given format, without writing any file. JSON is report.json as it was stored."""
-    if name == "json":
-        return escape_control_characters(read_stored_text(folder / REPORT_FILE))
+    """Returns the session in the given format, without writing any file. JSON is report.json as it was stored or, while
+    the session runs and if it was killed, as it would be stored now."""
     session = load_session(folder)
+    if name == "json":
+        stored = read_stored_text(folder / REPORT_FILE)
+        is_complete = "answer" in parse_json(stored)
+        return escape_control_characters(stored if is_complete else to_json(session).decode())
     return escape_control_characters(render_page(folder, session)) if name == "html" else RENDERERS[name](session)

@@ -190,11 +190,6 @@ def drawn_interval(summary: Summary) -> tuple[float, float] | None:
     return summary.mean - summary.interval, summary.mean + summary.interval
 
 
-def drawn_end(summary: Summary) -> float:
-    """Returns the largest value that a chart draws for a cell: a run, or the end of the mean's interval."""
-    return max(summary.max or 0.0, *(drawn_interval(summary) or (0.0,)))
-
-
 def interval_column(about: Metric, summary: Summary) -> str:
     """Formats half of a mean's interval, of seconds with as many decimals as the mean, or the range of the runs."""
     if passes_zero(summary):

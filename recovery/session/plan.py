@@ -336,7 +336,7 @@ def build_variants(
             schemas=own.schemas,
             task=spec.task,
             needs=spec.needs,
-            figure=spec.figure,
+            metric=spec.metric,
             axes=(*spec.axes, *(((SETTINGS_AXIS, own.label),) if own.label else ())),
         )
         for tables in points or (None,)

@@ -217,7 +217,7 @@ class Progress(SessionProgress):
 
     def _own_figure(self, variant: str) -> str | None:
         trials = self.plan.trials if self.plan else ()
-        return next((trial.variant.figure for trial in trials if trial.variant.name == variant), None)
+        return next((trial.variant.metric for trial in trials if trial.variant.name == variant), None)
 
     @property
     def stage(self) -> Stage:

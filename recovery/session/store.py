@@ -40,7 +40,6 @@ from recovery.linux.files import (
 )
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.linux.procfs import format_cpu_list, reserved_cpus
-from recovery.metrics import RECOVERY_METRIC
 from recovery.model import (
     SETTINGS_AXIS,
     Axis,
@@ -289,8 +288,6 @@ def run_from_error(trial: Trial, error: RecoveryError) -> Run:
 def run_from_measurement(trial: Trial, measured: Measurement) -> Run:
     """Returns the run of a trial with all that was measured, before it is judged."""
     parts = {part.name: getattr(measured, part.name) for part in fields(Measurement)}
-    if RECOVERY_METRIC in measured.metrics:
-        parts["timeline"] = None  # hundreds of crashes have no use for the samples of their starts
     return replace(empty_run(trial), **{**parts, "verdict": Verdict.MEASURED})
 
 
@@ -351,7 +348,7 @@ def session_from_request(
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(
-            VariantInfo(variant.name, variant.values, variant.figure)
+            VariantInfo(variant.name, variant.values, variant.metric)
             for variant in {trial.variant.name: trial.variant for trial in plan.trials}.values()
         ),
         planned_runs=len(plan.trials),

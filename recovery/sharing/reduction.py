@@ -223,7 +223,7 @@ class _Reduction:
         return None if name is None else self._metric(name)
 
     def _metric(self, name: str) -> str:
-        return allow_list.metric_name(name) or Session.metric
+        return allow_list.metric_name(name) or self.name(name)
 
     def _notes(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         shared = tuple(note for note in notes if allow_list.note(note))

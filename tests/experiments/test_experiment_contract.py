@@ -35,7 +35,7 @@ def test_an_experiment_has_a_question_and_a_metric_and_plans_different_variants(
     assert experiment.question.endswith("?")
     request = parsed(f"recovery {name} --version {VERSION} --runs 2")
     variants = request.all_variants
-    assert {experiment.metric, *(one.figure for one in variants if one.figure)} <= METRICS.keys()
+    assert {experiment.metric, *(one.metric for one in variants if one.metric)} <= METRICS.keys()
     assert len({one.name for one in variants}) == len(variants) > 0
     plan = plan_session(request, (VERSION,))
     supported = {one.name for one in variants if is_supported_by(one, VERSION)}

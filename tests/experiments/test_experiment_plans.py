@@ -183,9 +183,9 @@ def test_hot_rows_are_ten_rows_locked_by_transactions_that_are_counted_by_commit
         assert {(load.script, load.tables, load.rows) for load in found} == {("oltp_read_write", 1, 10)}
         assert {load.options for load in found} == {(UNIFORM,)}
     every = works("write-scaling", {"threads": (4,)})
-    assert {dict(work.axes)["question"] for work in every if work.figure == "tps"} == {"hot-rows", "lock-schedule"}
-    assert {work.figure for work in every} == {None, "tps"}
-    assert {one.figure for one in build_variants(every) if "hot-rows" in one.name} == {"tps"}
+    assert {dict(work.axes)["question"] for work in every if work.metric == "tps"} == {"hot-rows", "lock-schedule"}
+    assert {work.metric for work in every} == {None, "tps"}
+    assert {one.metric for one in build_variants(every) if "hot-rows" in one.name} == {"tps"}
 
 
 def test_unknown_questions_and_workloads_are_refused() -> None:

@@ -208,7 +208,7 @@ def test_templates_must_fit_together_and_a_warm_run_takes_them_from_the_newest_s
     assert run(["warm-recovery", "--runs", "1", *folders[-2:]]) == 0
     assert "using the data directory" in capsys.readouterr().err
     report = stored(tmp_path)
-    assert report["scenario"] == "warm-recovery"
+    assert report["experiment"] == "warm-recovery"
     assert report["versions"] == [FAST]
     assert report["settings"]["tables"] == FEW
     assert report["runs"][0]["rows_found"] >= 10

@@ -57,7 +57,7 @@ def test_ctrl_c_ends_the_run_and_it_can_be_resumed(tmp_path: Path, data: Path) -
     assert run(resumed) == 0, "its server options need consent"
     assert json.loads(found.read_text())["status"] == "finished"
     sessions = [json.loads(path.read_text()) for path in results.glob("*Z-*/report.json")]
-    assert sorted(session["scenario"] for session in sessions) == ["crash-recovery", "interference"]
+    assert sorted(session["experiment"] for session in sessions) == ["crash-recovery", "interference"]
     assert {session["status"] for session in sessions} == {"finished"}
 
 

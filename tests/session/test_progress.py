@@ -100,7 +100,7 @@ def test_results_by_version_and_variant() -> None:
 
 
 def test_a_variant_with_a_figure_of_its_own_shows_that() -> None:
-    works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, figure="tps"))
+    works = (VariantSpec("usual", Cache.WARM), VariantSpec("hot", Cache.WARM, metric="tps"))
     plan = make_plan(VERSIONS[:1], build_variants(works), repeats=1, alternating=True)
     progress = replace(NEW, figure="qps").planned(0.0, plan)
     for trial in plan.trials:
