@@ -187,7 +187,7 @@ def _floor_charts(session: Session) -> Iterator[Part]:
 
 
 def _creation(session: Session) -> Iterator[Table]:
-    if _has_measured(session, "tables_made"):
+    if session.metric == "elapsed_s":
         from recovery.report.load_tables import creation_table
 
         yield from _present(creation_table(session))
