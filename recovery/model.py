@@ -831,9 +831,9 @@ class LoadRecord:
 class Measurement:
     """What one trial measured, before it is judged. A part that was not measured has no values."""
 
+    # Of a start they are made in mysqld/server.py, of a load in loads/load.py.
     metrics: dict[str, float] = field(default_factory=dict, hash=False, kw_only=True)
-    """What was measured, by the names of `METRICS`: `startup_s` and `read_bytes` of a start (`mysqld/server.py`), `qps`
-    of a load (`loads/load.py`)."""
+    """What was measured, by the names of `METRICS`: `startup_s`, `qps`, `latency_p99_ms`, `read_bytes`."""
     startup: Startup = field(default=Startup(), kw_only=True)
     """What the timed start showed."""
     cold: ColdProof = field(default=ColdProof(), kw_only=True)
