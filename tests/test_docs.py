@@ -44,10 +44,10 @@ ELSEWHERE = {
     "VERSION=5.7.9": "tests/real/test_builds_real.py, from a mirror of the vendor's archive",
     "MYSQLD=/usr/sbin/mysqld": "tests/real/test_end_to_end.py",
     "BASELINE=base": "tests/real/test_end_to_end.py",
-    "DEFAULTS_FILE=/etc/mysql/my.cnf": "tests/test_defaults_file.py",
+    "DEFAULTS_FILE=/etc/mysql/my.cnf": "tests/mysqld/test_defaults_file.py",
     "DATADIR=/var/lib/mysql": "tests/real/test_own_data_real.py",
     "DATADIR=/snapshot/mysql": "tests/real/test_own_data_real.py",
-    "ARGS=/var/log/mysql/error.log": "tests/test_cli.py",
+    "ARGS=/var/log/mysql/error.log": "tests/cli/test_cli.py",
     "IMAGE=my/mysql:patched": "tests/containers",
     "docker/recovery": "tests/containers/test_tool_image.py",
     "LAYOUT=encrypted": "tests/real/test_layouts_real.py, with a plugin that it fetches",
@@ -57,6 +57,11 @@ ELSEWHERE = {
     "crash-matrix": "tests/real/test_crash_real.py",
     "damage": "tests/real/test_crash_real.py",
 }
+
+
+def test_the_tests_that_run_other_commands_are_there() -> None:
+    assert [path for path in ELSEWHERE.values() if not (ROOT / path.partition(",")[0]).exists()] == []
+
 
 # The sizes of experiments. The redo log of loads has a gigabyte otherwise, which is written for every data directory.
 QUICK = {"SCALE": "quick", "SET": "innodb_redo_log_capacity=16M"}

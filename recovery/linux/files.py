@@ -339,6 +339,8 @@ def read_stored(
         stored = json.loads(content, parse_float=_checked_float, parse_int=_checked_int, parse_constant=_reject_number)
         if not isinstance(stored, dict) or type(stored.get("format")) is not int:
             raise ValueError("it has no format number")
+        if stored["format"] < 1:
+            raise ValueError(f"there is no format {stored['format']}")
         if stored["format"] > newest:
             raise RecoveryError(
                 f"{path} was written by a newer version of this tool (format {stored['format']})",
@@ -358,7 +360,7 @@ def _converted(stored: dict[str, Any], convert: Callable[[dict[str, Any]], dict[
     try:
         return json.dumps(convert(stored)).encode()
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is not of format {stored['format']}: {error}") from error
+        raise ValueError(f"its keys are not those of format {stored['format']}") from error
 
 
 def read_memo(path: Path) -> Any:

@@ -237,6 +237,14 @@ def test_a_newer_format_is_refused(store: SessionStore, where: str) -> None:
     assert "update" in caught.value.hint
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_format_that_never_was_is_refused(store: SessionStore, number: int) -> None:
+    path = store.folder / REPORT_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
+    with pytest.raises(RecoveryError, match=f"is damaged: there is no format {number}"):
+        load_session(store.folder)
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b"{}", b'{"format": "1"}', b'{"format": 1}', b"\xff\xfe\x00", b"[" * 100_000,
