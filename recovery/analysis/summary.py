@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -76,7 +76,11 @@ def main_value(session: Session, run: Run) -> float | None:
 
 def metric_values(runs: Iterable[Run], name: str) -> list[float]:
     """Returns the values of a metric of all measured runs that have it."""
-    values = (metric_value(run, name) for run in runs if run.verdict is Verdict.MEASURED)
+    return _measured_values(runs, lambda run: metric_value(run, name))
+
+
+def _measured_values(runs: Iterable[Run], value_of: Callable[[Run], float | None]) -> list[float]:
+    values = (value_of(run) for run in runs if run.verdict is Verdict.MEASURED)
     return [value for value in values if value is not None]
 
 
@@ -244,9 +248,14 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
 
 def sample_of(session: Session, runs: Iterable[Run], name: str) -> Sample:
     """Returns the values of a metric of these runs, to be compared."""
+    return sample_of_values(session, runs, lambda run: metric_value(run, name))
+
+
+def sample_of_values(session: Session, runs: Iterable[Run], value_of: Callable[[Run], float | None]) -> Sample:
+    """Returns a value of each of these runs that is measured and has it, to be compared."""
     parts = session.by_session(runs)
     factor = max((interval_factor(part) for part, _ in parts), default=1.0)
-    return Sample(tuple(tuple(metric_values(of_part, name)) for _, of_part in parts), factor)
+    return Sample(tuple(tuple(_measured_values(of_part, value_of)) for _, of_part in parts), factor)
 
 
 def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:
