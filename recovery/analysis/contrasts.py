@@ -57,7 +57,7 @@ class Sample:
         interval are those of the sessions' means."""
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
-        of_means = descriptive_statistics(self.means)
+        of_means = descriptive_statistics(self.means, factor=self.factor)
         return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
 
 

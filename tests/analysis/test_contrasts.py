@@ -72,6 +72,14 @@ def test_several_sessions_are_compared_by_their_means() -> None:
     assert (described["mean"], described["stdev"], described["max"]) == pytest.approx((2.1, 1.0, 3.2))
 
 
+def test_the_factor_of_a_precision_widens_the_interval_of_several_sessions_too() -> None:
+    sessions = ((1.0, 1.2, 1.1), (3.0, 3.1, 3.2), (2.0, 2.1, 2.2))
+    for plain, wide in ((Sample(sessions), Sample(sessions, 1.1)), (Sample(sessions[:1]), Sample(sessions[:1], 1.1))):
+        found, wider = plain.statistics(), wide.statistics()
+        assert wider.pop("interval") == pytest.approx(1.1 * found.pop("interval"))
+        assert wider == found
+
+
 def test_the_wider_interval_of_the_two_cells_counts() -> None:
     narrow, wide = (contrasts({**CELLS, FAST: Sample((VALUES[FAST],), f)}, [(SLOW, FAST)])[0] for f in (1.0, 1.1))
     assert wide.ratio_high is not None
