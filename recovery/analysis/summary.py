@@ -11,7 +11,7 @@ import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from recovery.analysis.combined import HOST_AXIS
@@ -438,23 +438,32 @@ def compared_with_baseline(session: Session) -> tuple[Summary, ...]:
 
 def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
     """Returns the ratio of each variant to the one with the axis' base value and the same values on all other axes.
-    There is none without a base value, nor if the server ran both with the same effective options."""
-    cells = [
-        (version, variant, base)
-        for version in session.versions
-        for variant, base in _variant_pairs(session, axis)
-        if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
-    ]
-    pairs = [(key_of((version, base)), key_of((version, variant))) for version, variant, base in cells]
-    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
-    return tuple(
-        VariantRatio(axis.name, *cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known
-    )
+    There is none without a base value, nor if the server ran both with the same effective options. Those of the axis
+    are significant together."""
+    return _variant_ratios(session, (axis,), session.versions)
 
 
 def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
-    """Returns the ratios along all axes that have a base value."""
+    """Returns the ratios along all axes that have a base value. Those of each axis are significant together, as in its
+    table."""
     return tuple(ratio for axis in session.axes for ratio in variant_ratios(session, axis))
+
+
+def effects_in_version(session: Session, version: str) -> tuple[VariantRatio, ...]:
+    """Returns the ratios of one version along all axes that have a base value. All of them are significant together."""
+    return _variant_ratios(session, session.axes, (version,))
+
+
+def _variant_ratios(session: Session, axes: Iterable[Axis], versions: Iterable[str]) -> tuple[VariantRatio, ...]:
+    cells = [
+        (axis.name, version, variant, base)
+        for axis, version in product(axes, versions)
+        for variant, base in _variant_pairs(session, axis)
+        if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
+    ]
+    pairs = [(key_of((version, base)), key_of((version, variant))) for _, version, variant, base in cells]
+    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
+    return tuple(VariantRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
