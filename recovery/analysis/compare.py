@@ -113,7 +113,7 @@ def _pairs(first: Side, second: Side) -> Iterator[Pair]:
     several = len(first) > 1 or len(second) > 1
     for cell, contrast in zip(cells, found, strict=True):
         results = [side[cell] for side in sides.values()]
-        one, other = map(_combined_summary, results)
+        one, other = map(_combined_summary, (first, second), results)
         of_sessions = [tuple(map(_of_session, side)) for side in results] if several else ()
         yield Pair(cell[1], one, other, *of_sessions, **contrast_fields(contrast))
 
@@ -149,13 +149,13 @@ def _sample(side: Side, found: Sequence[_SessionSummary]) -> Sample:
     return Sample(sessions, max(map(interval_factor, side)))
 
 
-def _combined_summary(found: Sequence[_SessionSummary]) -> Summary:
+def _combined_summary(side: Side, found: Sequence[_SessionSummary]) -> Summary:
     """Summarises all runs of several sessions. Mean, deviation and interval are those of the sessions' means."""
     first = found[0].summary
     if len(found) == 1:
         return first
     counted = {name: sum(getattr(result.summary, name) for result in found) for name in ("count", "failed", "void")}
-    return replace(first, **counted, **Sample(tuple(tuple(result.values) for result in found)).statistics())
+    return replace(first, **counted, **_sample(side, found).statistics())
 
 
 def _differences(one: Session, other: Session) -> Iterator[Difference]:

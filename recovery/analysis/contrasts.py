@@ -1,7 +1,8 @@
 """Compares cells with each other: the one place that decides what a difference is, and whether it is significant.
 
-Versions, axes, two sides of sessions and the hosts of a fleet are all pairs of cells. The interval of a ratio is
-computed on its logarithm, with Welch's degrees of freedom; Holm's correction takes all pairs of a table together.
+Versions, axes, published claims, two sides of sessions and the hosts of a fleet are all pairs of cells. The interval of
+a ratio is computed on its logarithm, with Welch's degrees of freedom; Holm's correction takes all pairs of a table
+together.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Sample:
         interval are those of the sessions' means."""
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
-        of_means = descriptive_statistics(self.means)
+        of_means = descriptive_statistics(self.means, factor=self.factor)
         return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
 
 
@@ -102,23 +103,31 @@ def contrast_fields(contrast: Contrast) -> dict[str, Any]:
 
 
 def contrasts(
-    cells: Mapping[CellKey, Sample], pairs: Iterable[tuple[CellKey, CellKey]], *, chosen_from: int = 0
+    cells: Mapping[CellKey, Sample],
+    pairs: Iterable[tuple[CellKey, CellKey]],
+    *,
+    chosen_from: int = 0,
+    by_difference: bool = False,
 ) -> tuple[Contrast, ...]:
     """Returns a contrast for each pair (base, other): the other compared with the base. It is empty if either has no
     values, and only a ratio of 1 if both are the same cell.
 
     `chosen_from` is the number of pairs of the table if these were chosen by their values, such as the fastest and the
-    slowest: then they must be significant for that many comparisons."""
-    found = [_contrast(cells, base, other) for base, other in pairs]
+    slowest: then they must be significant for that many comparisons. With `by_difference` each has the difference of
+    the means, even where there is a ratio: a mean near zero makes a ratio mere noise."""
+    found = [_contrast(cells, base, other, by_difference=by_difference) for base, other in pairs]
     significant = holm_significant([contrast.p_value for contrast in found], chosen_from=chosen_from)
     return tuple(replace(contrast, significant=yes) for contrast, yes in zip(found, significant, strict=True))
 
 
-def _contrast(cells: Mapping[CellKey, Sample], base: CellKey, other: CellKey) -> Contrast:
+def _contrast(
+    cells: Mapping[CellKey, Sample], base: CellKey, other: CellKey, *, by_difference: bool = False
+) -> Contrast:
     samples = [cells.get(key, Sample(())) for key in (other, base)]
     by_session = any(len(sample.sessions) > 1 for sample in samples)
     values, base_values = (sample.means if by_session else sample.values for sample in samples)
-    effect = compare_means(values, base_values, factor=max(sample.factor for sample in samples))
+    compared = compare_differences if by_difference else compare_means
+    effect = compared(values, base_values, factor=max(sample.factor for sample in samples))
     if effect is None:
         return Contrast()
     if base == other:
@@ -182,7 +191,10 @@ def compare_means(values: Sequence[float], to: Sequence[float], *, factor: float
     return Effect(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p_value)
 
 
-def compare_differences(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect:
+def compare_differences(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect | None:
+    """Like `compare_means`, but always by the difference of the means."""
+    if not values or not to:
+        return None
     shift = statistics.fmean(values) - statistics.fmean(to)
     half, p_value = _welch(shift, (values, to), (1.0, 1.0), factor)
     if half is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from recovery.analysis.combined import HOST_AXIS
@@ -76,7 +76,11 @@ def main_value(session: Session, run: Run) -> float | None:
 
 def metric_values(runs: Iterable[Run], name: str) -> list[float]:
     """Returns the values of a metric of all measured runs that have it."""
-    values = (metric_value(run, name) for run in runs if run.verdict is Verdict.MEASURED)
+    return _measured_values(runs, lambda run: metric_value(run, name))
+
+
+def _measured_values(runs: Iterable[Run], value_of: Callable[[Run], float | None]) -> list[float]:
+    values = (value_of(run) for run in runs if run.verdict is Verdict.MEASURED)
     return [value for value in values if value is not None]
 
 
@@ -244,9 +248,14 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
 
 def sample_of(session: Session, runs: Iterable[Run], name: str) -> Sample:
     """Returns the values of a metric of these runs, to be compared."""
+    return sample_of_values(session, runs, lambda run: metric_value(run, name))
+
+
+def sample_of_values(session: Session, runs: Iterable[Run], value_of: Callable[[Run], float | None]) -> Sample:
+    """Returns a value of each of these runs that is measured and has it, to be compared."""
     parts = session.by_session(runs)
     factor = max((interval_factor(part) for part, _ in parts), default=1.0)
-    return Sample(tuple(tuple(metric_values(of_part, name)) for _, of_part in parts), factor)
+    return Sample(tuple(tuple(_measured_values(of_part, value_of)) for _, of_part in parts), factor)
 
 
 def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:
@@ -429,23 +438,32 @@ def compared_with_baseline(session: Session) -> tuple[Summary, ...]:
 
 def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
     """Returns the ratio of each variant to the one with the axis' base value and the same values on all other axes.
-    There is none without a base value, nor if the server ran both with the same effective options."""
-    cells = [
-        (version, variant, base)
-        for version in session.versions
-        for variant, base in _variant_pairs(session, axis)
-        if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
-    ]
-    pairs = [(key_of((version, base)), key_of((version, variant))) for version, variant, base in cells]
-    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
-    return tuple(
-        VariantRatio(axis.name, *cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known
-    )
+    There is none without a base value, nor if the server ran both with the same effective options. Those of the axis
+    are significant together."""
+    return _variant_ratios(session, (axis,), session.versions)
 
 
 def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
-    """Returns the ratios along all axes that have a base value."""
+    """Returns the ratios along all axes that have a base value. Those of each axis are significant together, as in its
+    table."""
     return tuple(ratio for axis in session.axes for ratio in variant_ratios(session, axis))
+
+
+def effects_in_version(session: Session, version: str) -> tuple[VariantRatio, ...]:
+    """Returns the ratios of one version along all axes that have a base value. All of them are significant together."""
+    return _variant_ratios(session, session.axes, (version,))
+
+
+def _variant_ratios(session: Session, axes: Iterable[Axis], versions: Iterable[str]) -> tuple[VariantRatio, ...]:
+    cells = [
+        (axis.name, version, variant, base)
+        for axis, version in product(axes, versions)
+        for variant, base in _variant_pairs(session, axis)
+        if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
+    ]
+    pairs = [(key_of((version, base)), key_of((version, variant))) for _, version, variant, base in cells]
+    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
+    return tuple(VariantRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:

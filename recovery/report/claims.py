@@ -5,20 +5,28 @@ A claim states an effect in a form that can be compared with a host of another s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from statistics import fmean
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from recovery.analysis.contrasts import Effect, compare_differences, compare_means
-from recovery.analysis.statistics import MIN_RUNS, half_interval_95
-from recovery.analysis.summary import Cell, cell_words, interval_factor, metric_values, parse_number, runs_by_cell
+from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrasts
+from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.summary import (
+    Cell,
+    cell_words,
+    key_of,
+    parse_number,
+    runs_by_cell,
+    sample_of,
+    sample_of_values,
+)
 from recovery.linux.cgroups import usable_cpus
 from recovery.metrics import Metric, metric
-from recovery.model import Run, Session, Verdict
+from recovery.model import Run, Session
 from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
 
@@ -300,9 +308,9 @@ def missing_facts(claim: Claim, facts: Mapping[str, float]) -> str:
     return f"{few} are too few{f': {claim.why}' if claim.why else ''}"
 
 
-def _judge_ratio(claim: Comparison, ours: Effect | None) -> Judged:
+def _judge_ratio(claim: Comparison, ours: Contrast) -> Judged:
     """Judges a measured ratio, regardless of the size of the host."""
-    if ours is None:
+    if ours.ratio is None:
         return ClaimVerdict.INCONCLUSIVE, "a mean of zero has no ratio"
     if ours.differs is None:
         return ClaimVerdict.INCONCLUSIVE, FEW_RUNS
@@ -314,56 +322,86 @@ def _judge_ratio(claim: Comparison, ours: Effect | None) -> Judged:
     return _judge_no_change(ours) if abs(least - 1) <= _NO_CHANGE else _judge_change(least, most, ours)
 
 
-def _judge_no_change(ours: Effect) -> Judged:
+def _judge_no_change(ours: Contrast) -> Judged:
     """Judges a claim that nothing changes."""
-    assert ours.error is not None
-    if ours.differs and abs(ours.value - 1) > _NO_CHANGE:
+    assert ours.ratio is not None
+    assert ours.ratio_error is not None
+    if ours.differs and abs(ours.ratio - 1) > _NO_CHANGE:
         return ClaimVerdict.NOT, "the difference is significant"
-    if ours.error > _MAX_HALF_INTERVAL:
+    if ours.ratio_error > _MAX_HALF_INTERVAL:
         return ClaimVerdict.INCONCLUSIVE, "the interval is so wide that it could hide a difference"
     return ClaimVerdict.HOLDS, ""
 
 
-def _judge_direction(claim: DirectionClaim, ours: Effect) -> Judged:
+def _judge_direction(claim: DirectionClaim, ours: Contrast) -> Judged:
     """Judges a claim that there is more, or less."""
-    low, high = _ends(ours)
+    ratio, low, high = _ratio_with_ends(ours)
     if not ours.differs:
         return _CONTAINS_BOTH if (high - low) / 2 > _MAX_HALF_INTERVAL else _NO_DIFFERENCE
-    return (ClaimVerdict.HOLDS if (ours.value > 1) is (claim.direction == "more") else ClaimVerdict.OPPOSITE), ""
+    return (ClaimVerdict.HOLDS if (ratio > 1) is (claim.direction == "more") else ClaimVerdict.OPPOSITE), ""
 
 
-def _judge_change(least: float, most: float, ours: Effect) -> Judged:
+def _judge_change(least: float, most: float, ours: Contrast) -> Judged:
     """Judges a claim that something changes by a ratio between these two."""
-    low, high = _ends(ours)
+    ratio, low, high = _ratio_with_ends(ours)
     more = least > 1
     if not ours.differs:
         return _CONTAINS_BOTH if low <= least <= high else _NO_DIFFERENCE
-    if (ours.value > 1) != more:
+    if (ratio > 1) != more:
         return ClaimVerdict.OPPOSITE, ""
     if low <= most and high >= least:
         return ClaimVerdict.HOLDS, ""
-    if (ours.value > most) != more:
+    if (ratio > most) != more:
         return ClaimVerdict.WEAKER, ""
     return ClaimVerdict.HOLDS, "stronger than published"
 
 
-def _ends(ours: Effect) -> tuple[float, float]:
-    assert ours.low is not None
-    assert ours.high is not None
-    return ours.low, ours.high
+def _ratio_with_ends(ours: Contrast) -> tuple[float, float, float]:
+    assert ours.ratio is not None
+    assert ours.ratio_low is not None
+    assert ours.ratio_high is not None
+    return ours.ratio, ours.ratio_low, ours.ratio_high
 
 
-def _judge_means(claim: DirectionClaim, sides: Sequence[Sequence[float]], factor: float) -> Judged | None:
+@dataclass(frozen=True)
+class _Sides:
+    """The figure of a cell and of its base."""
+
+    of: CellKey
+    to: CellKey
+    samples: Mapping[CellKey, Sample]
+
+    def compare(self, *, by_difference: bool = False) -> Contrast:
+        """Compares the cell with its base. Each claim names two cells, so it is not corrected for other claims."""
+        (contrast,) = contrasts(self.samples, [(self.to, self.of)], by_difference=by_difference)
+        return contrast
+
+    @property
+    def both(self) -> tuple[Sample, Sample]:
+        return self.samples[self.of], self.samples[self.to]
+
+    @property
+    def means(self) -> tuple[float, float]:
+        return self.both[0].mean or 0.0, self.both[1].mean or 0.0
+
+    def have_different_means(self) -> bool | None:
+        """Whether the means differ: significantly, or because one is zero in all runs and the other in none. None with
+        too few runs."""
+        less, more = sorted(self.both, key=lambda sample: sample.mean or 0.0)
+        differs = self.compare(by_difference=True).differs
+        return differs if differs is None or any(less.values) else min(more.values) > 0
+
+
+def _judge_means(claim: DirectionClaim, sides: _Sides) -> Judged | None:
     """Judges a claim that has only a direction by the means of both sides. Returns None if a ratio is as good.
 
     There is no ratio over a mean of zero, and over a mean near zero it is only noise. The means themselves are enough
     to decide about a direction."""
-    mean, base_mean = map(fmean, sides)
-    few = min(map(len, sides)) < MIN_RUNS
-    apart = not few and _differ(*sides, factor=factor)
+    mean, base_mean = sides.means
+    apart = sides.have_different_means()
     if mean and base_mean and not apart:
         return None
-    if few:
+    if apart is None:
         return ClaimVerdict.INCONCLUSIVE, FEW_RUNS
     if apart:
         is_published = (mean > base_mean) is (claim.direction == "more")
@@ -371,14 +409,6 @@ def _judge_means(claim: DirectionClaim, sides: Sequence[Sequence[float]], factor
     if mean or base_mean:
         return ClaimVerdict.INCONCLUSIVE, "the figure is zero in some of the runs"
     return ClaimVerdict.NOT, "the figure is zero on both sides"
-
-
-def _differ(values: Sequence[float], base_values: Sequence[float], *, factor: float) -> bool:
-    """Returns whether two sides differ: significantly, or because one is zero in all runs and the other in none."""
-    less, more = sorted((values, base_values), key=fmean)
-    if not any(less):
-        return min(more) > 0
-    return compare_differences(more, less, factor=factor).differs is True
 
 
 def _judge_level(claim: LevelClaim, ours: float) -> Judged:
@@ -493,37 +523,31 @@ def _answers_by_ratio(session: Session, claim: Comparison, unmeasured: Answer, l
         versions = " over ".join(dict.fromkeys((cell[0], base[0])))
         unanswered = replace(unmeasured, measured=f"{versions}, {where}" if where else versions)
         name = claim.figure or session.metric_of(cell[1])
-        sides = [metric_values(runs[key], name) for key in (cell, base)]
-        yield _answer_by_ratio(claim, unanswered, metric(name), sides, lacks, interval_factor(session))
+        samples = {key_of(key): sample_of(session, runs[key], name) for key in (cell, base)}
+        yield _answer_by_ratio(claim, unanswered, metric(name), _Sides(key_of(cell), key_of(base), samples), lacks)
 
 
-def _answer_by_ratio(
-    claim: Comparison, unanswered: Answer, about: Metric, sides: Sequence[Sequence[float]], lacks: str, factor: float
-) -> Answer:
-    if not all(sides):
+def _answer_by_ratio(claim: Comparison, unanswered: Answer, about: Metric, sides: _Sides, lacks: str) -> Answer:
+    if not all(sample.values for sample in sides.both):
         return replace(unanswered, note="one of the two sides has no measured run")
-    effect = compare_means(*sides, factor=factor) if all(map(any, sides)) else None
-    ours = effect if effect is not None and effect.is_ratio else None
-    is_clear = ours is not None and ours.differs and (ours.error or 0.0) < ours.value
-    if (
-        isinstance(claim, DirectionClaim)
-        and not is_clear
-        and (judged := _judge_means(claim, sides, factor)) is not None
-    ):
+    ours = sides.compare()
+    is_clear = ours.ratio is not None and ours.differs and (ours.ratio_error or 0.0) < ours.ratio
+    if isinstance(claim, DirectionClaim) and not is_clear and (judged := _judge_means(claim, sides)) is not None:
         verdict, note = _limited_by_host(judged, lacks)
-        mean, base_mean = map(fmean, sides)
+        mean, base_mean = sides.means
         text = f"{with_unit(about, mean)} against {number_text(base_mean)}"
         return replace(
             unanswered, verdict=verdict, note=note, ours_text=text, published_text=claim.direction, is_ratio=False
         )
     verdict, note = _limited_by_host(_judge_ratio(claim, ours), lacks)
     answer = replace(unanswered, verdict=verdict, note=note)
-    if ours is None:
+    if ours.ratio is None:
         return answer
-    answer = replace(answer, ours=ours.value, ours_text=times(ours.value))
-    if ours.low is None or ours.high is None:
+    answer = replace(answer, ours=ours.ratio, ours_text=times(ours.ratio))
+    if ours.differs is None:
         return answer
-    return replace(answer, interval=(ours.low, ours.high), interval_text=f"{times(ours.low)}-{times(ours.high)}")
+    _, low, high = _ratio_with_ends(ours)
+    return replace(answer, interval=(low, high), interval_text=f"{times(low)}-{times(high)}")
 
 
 def _answers_by_level(
@@ -531,24 +555,21 @@ def _answers_by_level(
 ) -> Iterator[Answer]:
     runs = runs_by_cell(session)
     for cell in matching_cells(session, claim.cell):
-        measured = [run for run in runs[cell] if run.verdict is Verdict.MEASURED]
-        levels = [_level_of_run(claim, run, claim.figure or session.metric_of(cell[1]), facts) for run in measured]
+        figure = claim.figure or session.metric_of(cell[1])
+        levels = sample_of_values(session, runs[cell], partial(_level_of_run, claim, figure=figure, facts=facts))
         unanswered = replace(unmeasured, measured=cell[0], note="no run has this figure")
-        known = [level for level in levels if level is not None]
-        yield _answer_by_level(claim, unanswered, known, lacks, interval_factor(session))
+        yield _answer_by_level(claim, unanswered, levels, lacks)
 
 
-def _answer_by_level(
-    claim: LevelClaim, unanswered: Answer, levels: Sequence[float], lacks: str, factor: float
-) -> Answer:
-    if not levels:
+def _answer_by_level(claim: LevelClaim, unanswered: Answer, levels: Sample, lacks: str) -> Answer:
+    found = levels.statistics()
+    ours, error = found["mean"], found["interval"]
+    if ours is None:
         return unanswered
-    ours = fmean(levels)
     verdict, note = _limited_by_host(_judge_level(claim, ours), lacks)
     answer = replace(unanswered, verdict=verdict, note=note, ours=ours, ours_text=claim.text_of(ours))
-    if len(levels) < MIN_RUNS:
+    if error is None:
         return answer
-    error = half_interval_95(levels, factor=factor)
     low, high = ours - error, ours + error
     ends = dict.fromkeys((claim.text_of(low), claim.text_of(high)))
     return replace(answer, interval=(low, high), interval_text=" to ".join(ends))

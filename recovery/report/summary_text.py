@@ -21,10 +21,10 @@ from recovery.analysis.summary import (
     Cell,
     Summary,
     VariantRatio,
-    all_variant_ratios,
     baseline_of,
     cell_words,
     compared_with_baseline,
+    effects_in_version,
     is_compared,
     key_of,
     main_samples,
@@ -200,10 +200,9 @@ _Compared = TypeVar("_Compared", VariantRatio, Summary)
 def _load_answers(context: _Context) -> Iterator[str]:
     """Yields a line for each version, and where a version differs most from the baseline."""
     session, base = context.session, baseline_of(context.session)
-    effects = all_variant_ratios(session)
 
     def line(context: _Context, version: str) -> str:
-        return _load_line(context, version, [effect for effect in effects if effect.version == version])
+        return _load_line(context, version, effects_in_version(session, version))
 
     def text(summary: Summary) -> str:
         contrast = _contrast_text(metric(summary.name), summary)
@@ -264,8 +263,8 @@ def _for(cell: str) -> str:
 
 
 def _largest(found: Sequence[_Compared], what: str, of: str, text: Callable[[_Compared], str]) -> Iterator[str]:
-    """Yields the largest contrast that is significant when all those of its table are taken together. A single one is
-    given in any case, and none without an interval."""
+    """Yields the largest contrast that is significant when all of these, which must be all that were corrected
+    together, are taken together. A single one is given in any case, and none without an interval."""
     known = [contrast for contrast in found if contrast.significant is not None]
     significant = [contrast for contrast in known if contrast.significant]
     # The tables mark what is significant by itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from runs import plain_variants, variants_with, with_axis_values
 
 from recovery.analysis.compare import (
     Difference,
+    Pair,
     cells_without_interval,
     compare,
     incomplete_reason,
@@ -21,6 +23,7 @@ from recovery.analysis.compare import (
     worse_than_baseline,
 )
 from recovery.analysis.contrasts import Contrast
+from recovery.analysis.statistics import PRECISION_FACTOR
 from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
@@ -146,6 +149,23 @@ def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
     assert (pair.one.interval or 0) > 20
     few = compare(ones[:2], [ones[2]]).pairs[0]
     assert (few.ratio is not None, few.differs) == (True, None)
+
+
+def test_the_interval_of_several_sessions_has_the_factor_of_their_precision_as_their_ratio_has() -> None:
+    def pair(precision: float | None) -> Pair:
+        sides = [
+            [session({"5.7.22": times_of(factor)}) for factor in factors]
+            for factors in ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2))
+        ]
+        first = sides[0][0]
+        sides[0][0] = replace(first, settings={**first.settings, "precision": precision})
+        return compare(*sides).pairs[0]
+
+    plain, wide = pair(None), pair(0.02)
+    assert wide.one.interval == pytest.approx(PRECISION_FACTOR * (plain.one.interval or 0))
+    assert wide.other.interval == plain.other.interval
+    widths = [log((found.ratio_high or 0) / (found.ratio_low or 1)) for found in (plain, wide)]
+    assert widths[1] == pytest.approx(PRECISION_FACTOR * widths[0])
 
 
 def test_sides_of_one_version_each_may_not_mix_versions() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import math
 from pathlib import Path
 
 import pytest
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, compare_means, contrasts, holm_adjusted
+from recovery.analysis.statistics import half_interval_95, t975
 
 SLOW, FAST, OTHER = CellKey("", "5.7.22", "cold"), CellKey("", "8.0.31", "cold"), CellKey("", "9.7", "cold")
 VALUES = {SLOW: (2.0, 2.1, 1.9), FAST: (1.0, 1.1, 0.9), OTHER: (2.0, 2.2, 1.9)}
@@ -49,6 +51,15 @@ def test_a_mean_of_zero_has_a_difference() -> None:
     assert found.difference == pytest.approx(-1.0)
 
 
+def test_a_pair_may_be_compared_by_the_difference_although_it_has_a_ratio() -> None:
+    (found,) = contrasts(CELLS, [(SLOW, FAST)], by_difference=True)
+    assert (found.ratio, found.is_below, found.significant) == (None, True, True)
+    assert found.difference == pytest.approx(-1.0)
+    assert found.difference_error == pytest.approx(half_interval_95(VALUES[FAST]) * math.sqrt(2) * t975(4) / t975(2))
+    missing = CellKey("", "8.4", "cold")
+    assert contrasts(CELLS, [(SLOW, SLOW), (SLOW, missing)], by_difference=True) == (Contrast(), Contrast())
+
+
 def test_several_sessions_are_compared_by_their_means() -> None:
     """Runs of one session share its conditions: nine runs of three sessions are three values."""
     sessions = ((1.0, 1.2, 1.1), (3.0, 3.1, 3.2), (2.0, 2.1, 2.2))
@@ -61,6 +72,14 @@ def test_several_sessions_are_compared_by_their_means() -> None:
     assert (described["mean"], described["stdev"], described["max"]) == pytest.approx((2.1, 1.0, 3.2))
 
 
+def test_the_factor_of_a_precision_widens_the_interval_of_several_sessions_too() -> None:
+    sessions = ((1.0, 1.2, 1.1), (3.0, 3.1, 3.2), (2.0, 2.1, 2.2))
+    for plain, wide in ((Sample(sessions), Sample(sessions, 1.1)), (Sample(sessions[:1]), Sample(sessions[:1], 1.1))):
+        found, wider = plain.statistics(), wide.statistics()
+        assert wider.pop("interval") == pytest.approx(1.1 * found.pop("interval"))
+        assert wider == found
+
+
 def test_the_wider_interval_of_the_two_cells_counts() -> None:
     narrow, wide = (contrasts({**CELLS, FAST: Sample((VALUES[FAST],), f)}, [(SLOW, FAST)])[0] for f in (1.0, 1.1))
     assert wide.ratio_high is not None
@@ -69,12 +88,13 @@ def test_the_wider_interval_of_the_two_cells_counts() -> None:
 
 
 def test_nothing_else_compares_means() -> None:
-    """The published claims compare single pairs; all else asks for contrasts."""
+    """All that is compared asks for contrasts, the published claims too."""
     package = Path(__file__).parents[2] / "recovery"
     callers = {
         path.stem
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("compare_means")
+        if isinstance(node, ast.Name | ast.Attribute | ast.alias)
+        and ast.unparse(node).split(" as ")[0].rpartition(".")[2] in ("compare_means", "compare_differences")
     }
-    assert callers == {"contrasts", "claims"}, "a claim compares the two cells that it names"
+    assert callers == {"contrasts"}

@@ -14,6 +14,7 @@ from html_page import check_page
 from pydantic import TypeAdapter, ValidationError
 from runs import values_of_all, with_parts
 
+from recovery.analysis.contrasts import Sample
 from recovery.analysis.statistics import PRECISION_FACTOR
 from recovery.experiments import find_experiment
 from recovery.model import Session, Verdict
@@ -248,6 +249,19 @@ def test_intervals_of_sessions_with_a_precision_are_wider() -> None:
     assert plain is not None
     assert wide is not None
     assert log_width(wide) == pytest.approx(PRECISION_FACTOR * log_width(plain))
+
+
+def test_a_level_has_the_interval_of_the_statistics_of_its_runs() -> None:
+    """A session with a precision has a wider one, like a ratio."""
+    claim = LevelClaim(what="rate", cell=LOOP["cell"], level=80.0, within=0.1)
+    values = (80.0, 84.0, 85.0)
+    for precision, factor in ((None, 1.0), (2.0, PRECISION_FACTOR)):
+        session = with_figures(*values)
+        answer = answer_of(claim, replace(session, settings={**session.settings, "precision": precision}))
+        described = Sample((values,), factor).statistics()
+        low, high = described["mean"] - described["interval"], described["mean"] + described["interval"]
+        assert answer.ours == pytest.approx(83.0)
+        assert answer.interval == pytest.approx((low, high))
 
 
 def log_width(interval: tuple[float, float]) -> float:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from at_work import interference, metadata, table_cache, write_scaling
+from at_work import NEW, OLD, POLLS, interference, metadata, table_cache, write_scaling
 from everything import a_run, a_session, everything, growing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +20,8 @@ from rich.console import Console
 from runs import plain_variants, values_of_all, variants_with, with_parts
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
+from recovery.analysis.contrasts import holm_significant
+from recovery.analysis.summary import all_variant_ratios, compared_with_baseline, effects_in_version
 from recovery.analysis.warnings import findings
 from recovery.metrics import metric
 from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict
@@ -324,6 +326,44 @@ def test_a_load_is_answered_by_its_value_at_the_base_and_the_largest_effect() ->
         "8.0.31 instead of 5.7.22: 1.12 (1.10 to 1.14) times the queries/s for table_open_cache=400, poll=on, "
         "largest significant difference of 6 compared.",
     )
+
+
+def test_an_effect_is_significant_among_those_that_its_sentence_counts() -> None:
+    """Not among those of other versions, and not only among those of its own axis."""
+    usual = (1000.0, 1010.0, 990.0)
+
+    def with_low(session: Session, low: Sequence[float]) -> Session:
+        runs = (
+            with_metrics(run, qps=(low if (run.version, run.variant) == (OLD, "4000-on") else usual)[run.repeat - 1])
+            for run in session.runs
+        )
+        return replace(session, runs=tuple(runs))
+
+    both = with_low(interference(), (964.0, 974.0, 954.0))
+    assert [ratio.significant for ratio in all_variant_ratios(both)] == [False] * 6
+    assert "0.96 (0.94 to 0.99) times the queries/s" in answers(both)[0]
+    assert answers(both)[0].endswith(", largest significant effect of 3 compared.")
+    assert answers(both)[1].endswith("; no significant effect of poll (3 compared).")
+
+    two = replace(interference(caches=("400", "4000")), axes=(Axis("table_open_cache", ("400", "4000"), "400"), POLLS))
+    alone = with_low(without_version(two, NEW), (968.0, 978.0, 958.0))
+    assert [ratio.significant for ratio in all_variant_ratios(alone)] == [False, True, False, True]
+    assert answers(alone)[0].endswith(
+        "; no significant effect of table_open_cache and poll (4 compared, all taken together)."
+    )
+
+
+@pytest.mark.parametrize("made", [interference, table_cache, write_scaling, metadata])
+def test_the_sets_that_sentences_count_are_those_that_are_corrected(made: Callable[[], Session]) -> None:
+    session = made()
+    sets = [effects_in_version(session, version) for version in session.versions]
+    assert any(sets) is (made is not metadata)
+    for found, line in zip((*sets, compared_with_baseline(session)), answers(session), strict=False):
+        known = [contrast for contrast in found if contrast.p_value is not None]
+        assert [contrast.significant for contrast in known] == [
+            *holm_significant([contrast.p_value for contrast in known])
+        ]
+        assert not known or f"{len(known)} compared" in line
 
 
 def test_the_cell_of_an_effect_is_named_if_it_is_another_one() -> None:
