@@ -37,8 +37,9 @@ _MAX_COLUMNS = 6
 _FACTS = ("ec2_instance_type", "cpu_model", "cpus", "memory_bytes", "kernel", "idle_pageout", "filesystem")
 """Facts that are shown even if they do not differ."""
 _PROBES = ("probe_4k_1_iops", "probe_4k_16_iops")
-_OF_ONE_HOST = frozenset({"over-time", "inside", "stacks", "runs", "warnings", "measured-on"})
-"""Sections that each host's own report has, or that are made of all hosts here."""
+_OF_ONE_HOST = frozenset({"published", "over-time", "inside", "stacks", "runs", "warnings", "measured-on"})
+"""Sections that each host's own report has, or that are made of all hosts here. Published effects are judged by the
+CPUs and the memory of one host."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from recovery.fleet.hosts import Host, compare_hosts
 from recovery.fleet.report import read_fleet
 from recovery.fleet.sections import FleetReport, fleet_answer, not_compared_lines, render_markdown, render_text
 from recovery.report.markdown import escaped
+from recovery.report.text import render as text_of_session
 from recovery.storage.sessions import load_session
 
 
@@ -30,6 +31,7 @@ def render_html(report: FleetReport) -> str:
 
 KEPT = "2026-11-21-four-versions"
 SESSION = "20261125T100000Z-crash-recovery"
+METADATA = "2026-11-26-experiments-metadata"
 T_4, T_8 = 2.7764451052, 2.3060041350
 """Student's t of 95 % with 4 and 8 degrees of freedom, from a printed table."""
 PRICES = {"one": 0.1, "two": 0.3}
@@ -42,10 +44,16 @@ def stored(kept_sessions: Path) -> dict[str, Any]:
 
 def times_longer(report: dict[str, Any], factor: float, **facts: object) -> dict[str, Any]:
     """The session of another host, whose starts take so many times as long."""
+    other = elsewhere(report, device_serial=f"disk {factor}", **facts)
+    for measured in other["runs"]:
+        measured["startup_s"] *= factor
+    return other
+
+
+def elsewhere(report: dict[str, Any], **facts: object) -> dict[str, Any]:
+    """The same session on a host of which other facts are known."""
     other: dict[str, Any] = json.loads(json.dumps(report))
-    other["environment"] |= {"device_serial": f"disk {factor}", **facts}
-    for one in other["runs"]:
-        one["startup_s"] *= factor
+    other["environment"] |= facts
     return other
 
 
@@ -340,6 +348,18 @@ def test_two_commands_have_sections_of_their_own(folder: Path, kept_sessions: Pa
     text = render_text(report)
     for name in ("crash-recovery", "other"):
         assert f"{name}: host: seconds, ratio to one" in text
+
+
+def test_published_effects_are_judged_in_the_report_of_each_host_only(tmp_path: Path, kept_sessions: Path) -> None:
+    """Whether a host is large enough for an effect is a fact about one host."""
+    session = json.loads((kept_sessions / METADATA / "report.json").read_text())
+    for host, cpus in (("one", 2), ("two", 4)):
+        put(tmp_path, host, elsewhere(session, cpus=cpus))
+    assert "Published and here" in text_of_session(load_session(tmp_path / "one" / SESSION))
+    report = read_fleet(tmp_path)
+    for text in (render_text(report), render_markdown(report), render_html(report)):
+        assert "Published and here" not in text
+        assert "too few" not in text
 
 
 def test_several_sessions_of_a_host_are_compared_by_their_means(tmp_path: Path, kept_sessions: Path) -> None:
