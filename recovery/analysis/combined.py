@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from typing import cast
 
 from recovery.model import Axis, Run, Session, VariantInfo
 
 HOST_AXIS = "host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartRun(Run):
+    """A run of a combined session. Its number is that in its own session, so that only part and number tell it from
+    all others."""
+
+    part: int
+    """Place of its session among the parts."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +27,7 @@ class Part:
     host: str
     session: Session
     """As it was stored."""
-    runs: tuple[Run, ...]
+    runs: tuple[PartRun, ...]
     """Its runs, with the variants of the combined session."""
 
 
@@ -30,14 +39,12 @@ class CombinedSession(Session):
 
     parts: tuple[Part, ...] = ()
 
-    @cached_property
-    def _places(self) -> dict[int, int]:
-        return {id(run): place for place, part in enumerate(self.parts) for run in part.runs}
-
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
+        """Returns the runs of each session that they were measured in. All must be runs of this one, or changed copies
+        of them."""
         found: dict[int, list[Run]] = {}
-        for run in runs:
-            found.setdefault(self._places[id(run)], []).append(run)
+        for run in cast(Iterable[PartRun], runs):
+            found.setdefault(run.part, []).append(run)
         return tuple((self.parts[place].session, tuple(of_part)) for place, of_part in sorted(found.items()))
 
 
@@ -63,8 +70,8 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         for name, (host, variant, session) in named.items()
     )
     parts = tuple(
-        Part(host, session, tuple(replace(run, variant=host_variant(host, run.variant)) for run in session.runs))
-        for host, session in sessions
+        Part(host, session, tuple(_run_of_part(run, host, place) for run in session.runs))
+        for place, (host, session) in enumerate(sessions)
     )
     common = {
         name: value
@@ -88,6 +95,11 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
     }
     kept = {field.name: getattr(first, field.name) for field in fields(Session)}
     return CombinedSession(**{**kept, **changed}, parts=parts)
+
+
+def _run_of_part(run: Run, host: str, place: int) -> PartRun:
+    kept = {field.name: getattr(run, field.name) for field in fields(Run)}
+    return PartRun(**{**kept, "variant": host_variant(host, run.variant)}, part=place)
 
 
 def _axes(session: Session, cells: Iterable[dict[str, str]]) -> Iterable[Axis]:
