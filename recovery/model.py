@@ -1153,6 +1153,10 @@ class Session:
         """Returns the runs of each session that they were measured in. Those of a combined one come from several."""
         return ((self, tuple(runs)),)
 
+    def servers_of(self, _variant: str, /) -> Mapping[str, Mapping[str, str]]:
+        """Returns `servers` of the host that measured a variant. A combined session has several hosts."""
+        return self.servers
+
     @cached_property
     def design(self) -> Design:
         """What was asked of the session."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import cast
 
 from recovery.model import Axis, Run, Session, VariantInfo
@@ -35,9 +36,22 @@ class Part:
 class CombinedSession(Session):
     """Sessions of the same command and settings, of one or several hosts. Their variants are those of a host each.
 
-    Runs keep the numbers that they have in their own session."""
+    Runs keep the numbers that they have in their own session. The names of servers have the host, too."""
 
     parts: tuple[Part, ...] = ()
+
+    @cached_property
+    def _servers(self) -> dict[str, dict[str, dict[str, str]]]:
+        """The servers of each host. What several sessions of a host have is that of the first."""
+        found: dict[str, dict[str, dict[str, str]]] = {}
+        for part in self.parts:
+            of_host = found.setdefault(part.host, {})
+            for name, facts in part.session.servers.items():
+                of_host.setdefault(name, facts)
+        return found
+
+    def servers_of(self, variant: str, /) -> Mapping[str, Mapping[str, str]]:
+        return self._servers.get(self.values_of(variant).get(HOST_AXIS, ""), {})
 
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
         """Returns the runs of each session that they were measured in. All must be runs of this one, or changed copies
@@ -83,7 +97,9 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         "versions": tuple(dict.fromkeys(version for _, session in sessions for version in session.versions)),
         "variants": variants,
         "planned_runs": sum(session.planned_runs for _, session in sessions),
-        "servers": {name: about for _, session in reversed(sessions) for name, about in session.servers.items()},
+        "servers": {
+            _host_server(host, name): facts for host, session in sessions for name, facts in session.servers.items()
+        },
         "notes": tuple(f"{host}: {note}" for host, session in sessions for note in session.notes),
         "runs": tuple(run for part in parts for run in part.runs),
         "floors": tuple(
@@ -95,6 +111,13 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
     }
     kept = {field.name: getattr(first, field.name) for field in fields(Session)}
     return CombinedSession(**{**kept, **changed}, parts=parts)
+
+
+def _host_server(host: str, name: str) -> str:
+    """Returns the name of a host's server in a combined session: its version, the host, and the variant if there is
+    one."""
+    version, _, variant = name.partition(" ")
+    return f"{version} {host_variant(host, variant).rstrip()}"
 
 
 def _run_of_part(run: Run, host: str, place: int) -> PartRun:
