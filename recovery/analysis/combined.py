@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import cast
 
-from recovery.model import Axis, Run, Session, VariantInfo
+from recovery.model import Axis, Run, Session, VariantInfo, Verdict
 
 HOST_AXIS = "host"
 
@@ -52,6 +52,20 @@ class CombinedSession(Session):
 
     def servers_of(self, variant: str, /) -> Mapping[str, Mapping[str, str]]:
         return self._servers.get(self.values_of(variant).get(HOST_AXIS, ""), {})
+
+    @cached_property
+    def _first_hosts(self) -> dict[str, str]:
+        """The first host that measured a version, by version."""
+        found: dict[str, str] = {}
+        for part in self.parts:
+            for run in part.runs:
+                if run.verdict is Verdict.MEASURED:
+                    found.setdefault(run.version, part.host)
+        return found
+
+    def base_of(self, axis: Axis, version: str, /) -> str | None:
+        """Returns, as the base of the hosts, the first one that measured the version."""
+        return self._first_hosts.get(version) if axis.name == HOST_AXIS else axis.base
 
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
         """Returns the runs of each session that they were measured in. All must be runs of this one, or changed copies

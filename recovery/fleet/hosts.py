@@ -163,7 +163,8 @@ class Fleet:
 
 
 def compare_hosts(hosts: Sequence[Host]) -> Fleet:
-    """Compares the versions on each host, and each host with the first one that measured the same."""
+    """Compares the versions on each host, and each host with the first one that measured the same version in the same
+    way."""
     workloads = _workloads(hosts)
     by_name = {host.name: host for host in hosts}
     within = tuple(ratio for workload in workloads for ratio in _within(workload))
@@ -244,8 +245,8 @@ def _within(workload: Workload) -> Iterator[FleetRatio]:
 
 
 def _between(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetRatio]:
-    base = str(workload.axis.base)
     for ratio in variant_ratios(workload.session, workload.axis):
+        base = workload.host_of(ratio.base_variant)
         host, version, name = workload.host_of(ratio.variant), ratio.version, workload.session.metric_of(ratio.variant)
         prices = hosts[base].price_per_hour, hosts[host].price_per_hour
         cost = None
@@ -322,11 +323,8 @@ def _unlike(hosts: Sequence[Host], workloads: Sequence[Workload]) -> Iterator[tu
             yield what, _settings_text(alike[0].first, workload.first)
         for version in workload.session.versions if len(workload.hosts) > 1 else ():
             names = [name for name in workload.hosts if workload.sessions_of(name, version)]
-            about = f"{_list(names)}, {workload.name}, {version}"
             if len(names) == 1:
-                yield about, "no other host measured this version."
-            elif workload.hosts[0] not in names:
-                yield about, f"{workload.hosts[0]}, which hosts are compared with, did not measure this version."
+                yield f"{_list(names)}, {workload.name}, {version}", "no other host measured this version."
 
 
 def _settings_text(first: Session, other: Session) -> str:

@@ -294,16 +294,16 @@ def _cost_tables(report: FleetReport) -> Iterator[Table]:
     """Yields a table of the reads and the costs of each workload, if any is known."""
     for workload in report.fleet.workloads:
         cells = [cell for cell in report.fleet.cells if cell.workload == workload.name]
-        ratios = {
-            (ratio.version, ratio.variant, ratio.host): _cost_ratio_text(ratio)
-            for ratio in report.fleet.between
-            if ratio.workload == workload.name
-        }
+        ratios: dict[str, dict[tuple[str, str, str], str]] = {}
+        for ratio in report.fleet.between:
+            if ratio.workload == workload.name:
+                key = (ratio.version, ratio.variant, ratio.host)
+                ratios.setdefault(ratio.base_host, {})[key] = _cost_ratio_text(ratio)
         keys = [(cell.summary.version, cell.summary.variant, cell.host) for cell in cells]
         columns = {
             "reads per table": [_reads_text(cell) for cell in cells],
             "cost of a million tables": [_cost_text(cell) for cell in cells],
-            f"cost, ratio to {workload.hosts[0]}": [ratios.get(key, "") for key in keys],
+            **{f"cost, ratio to {base}": [found.get(key, "") for key in keys] for base, found in ratios.items()},
         }
         shown = {header: texts for header, texts in columns.items() if any(texts)}
         if not shown:

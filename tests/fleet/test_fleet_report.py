@@ -380,15 +380,44 @@ def test_several_sessions_of_a_host_are_compared_by_their_means(tmp_path: Path, 
     assert (ratio.ratio_low, ratio.ratio_high) == pytest.approx((expected.low, expected.high))
 
 
-def test_a_version_that_the_first_host_lacks_is_named(tmp_path: Path, kept_sessions: Path) -> None:
+def without(report: dict[str, Any], version: str) -> dict[str, Any]:
+    """The session of a host that did not measure a version."""
+    others = [other for other in report["versions"] if other != version]
+    return report | {"versions": others, "runs": [run for run in report["runs"] if run["version"] in others]}
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_hosts_are_compared_with_the_first_that_measured_the_version(
+    tmp_path: Path, kept_sessions: Path, is_planned: bool
+) -> None:
+    """It does not matter whether another host planned to measure it, too."""
     report = stored(kept_sessions)
-    others = [version for version in report["versions"] if version != "8.0.31"]
-    put(tmp_path, "one", report | {"versions": others, "runs": [r for r in report["runs"] if r["version"] in others]})
+    first = without(report, "8.0.31") | ({"versions": report["versions"]} if is_planned else {})
+    put(tmp_path, "one", first)
     for host, factor in (("two", 2), ("three", 3)):
         put(tmp_path, host, times_longer(report, factor))
-    found = read_fleet(tmp_path).fleet
-    assert any(
-        "which hosts are compared with, did not measure this version" in one for one in not_compared_lines(found)
+    plan(tmp_path, **{host: planned(host, price_per_hour=price) for host, price in (*PRICES.items(), ("three", 0.6))})
+    found = read_fleet(tmp_path)
+    bases = {(ratio.version, ratio.base_host, ratio.host) for ratio in found.fleet.between}
+    assert {(base, host) for version, base, host in bases if version == "8.0.31"} == {("two", "three")}
+    assert {(base, host) for version, base, host in bases if version != "8.0.31"} == {("one", "two"), ("one", "three")}
+    cold = next(ratio for ratio in found.fleet.between if (ratio.version, ratio.variant) == ("8.0.31", "cold"))
+    assert cold.ratio == pytest.approx(1.5)
+    assert cold.cost_ratio == pytest.approx(1.5 * 0.6 / 0.3)
+    assert not any("8.0.31" in line for line in not_compared_lines(found.fleet) if "second starts" not in line)
+    tables = {table.title: table for table in sections.fleet_tables(found)}
+    assert {row[0] for row in tables["host: seconds, ratio to two"].rows} == {"8.0.31"}
+    assert tables["host: seconds, ratio to two"].headers[-2:] == ("mean at two", "three")
+    assert "8.0.31" not in {row[0] for row in tables["host: seconds, ratio to one"].rows}
+    assert {"cost, ratio to one", "cost, ratio to two"} <= set(tables["Reads and cost"].headers)
+
+
+def test_a_version_of_a_single_host_is_named(tmp_path: Path, kept_sessions: Path) -> None:
+    report = stored(kept_sessions)
+    put(tmp_path, "one", without(report, "8.0.31"))
+    put(tmp_path, "two", times_longer(report, 2))
+    assert "two, crash-recovery, 8.0.31: no other host measured this version." in not_compared_lines(
+        read_fleet(tmp_path).fleet
     )
 
 
