@@ -48,7 +48,8 @@ _MACHINE_FACTS = frozenset({
     "ec2_instance_type", "filesystem", "filesystem_size_bytes", "mount_options", "device", "device_model", "scheduler",
     "read_ahead_kb", "rotational", "tool_device", "tool_filesystem", "temporary_device", "temporary_filesystem",
 })  # fmt: skip
-"""Facts about machine and storage, which is what hosts are compared for. All others, such as the kernel, are beside."""
+"""Facts about machine and storage, which is what hosts are compared for. All else, such as the kernel, is another
+difference."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ class FleetRatio(Contrast):
     base_host: str
     cost_ratio: float | None = None
     """The ratio times that of the prices; None if a price is missing, and for anything but a duration."""
-    beside: tuple[str, ...] = ()
-    """What differs between the two hosts beside machine and storage: the ratio measures it, too."""
+    other_differences: tuple[str, ...] = ()
+    """What differs between the two hosts apart from machine and storage: the ratio measures it, too."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ def _between(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetRat
             cost = ratio.ratio * prices[1] / prices[0]
         yield FleetRatio(
             workload.name, name, workload.own_name(ratio.variant), version, host, version, base, cost,
-            tuple(_beside(workload, version, hosts[base], hosts[host])), **contrast_fields(ratio),
+            tuple(_other_differences(workload, version, hosts[base], hosts[host])), **contrast_fields(ratio),
         )  # fmt: skip
 
 
@@ -280,8 +281,8 @@ def _is_alike(one: Fact, other: Fact) -> bool:
     return one == other
 
 
-def _beside(workload: Workload, version: str, base: Host, host: Host) -> Iterator[str]:
-    """Yields what differs between two hosts beside machine and storage, for sessions of a version."""
+def _other_differences(workload: Workload, version: str, base: Host, host: Host) -> Iterator[str]:
+    """Yields what differs between two hosts apart from machine and storage, for sessions of a version."""
     for name in differing_facts((base, host)):
         if name not in _MACHINE_FACTS:
             yield "version of the tool" if name == "tool" else words(name)

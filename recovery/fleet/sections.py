@@ -127,7 +127,7 @@ def ratio_sentences(fleet: Fleet) -> tuple[str, ...]:
 def caveats(report: FleetReport) -> tuple[str, ...]:
     """Returns what the ratios do not say: one sentence of each kind."""
     return (
-        *_first_of(tuple(_beside_lines(report.fleet)), "The ratios also measure"),
+        *_first_of(tuple(_other_difference_lines(report.fleet)), "The ratios also measure"),
         *_shared_device_sentence(report.fleet),
         *_first_of(report.problems, "Missing or incomplete"),
         *_first_of(not_compared_lines(report.fleet), "Not compared"),
@@ -200,16 +200,17 @@ def _span(ratios: Sequence[FleetRatio]) -> str:
     return f"{' to '.join(ends)} ({fmt.times(low)}-{fmt.times(high)})"
 
 
-def _beside_lines(fleet: Fleet) -> Iterator[str]:
-    for facts, (base, *hosts) in _beside(fleet):
+def _other_difference_lines(fleet: Fleet) -> Iterator[str]:
+    for facts, (base, *hosts) in _other_differences(fleet):
         yield f"{', '.join(facts)}, different on {base} and {_listed(hosts)}."
 
 
-def _beside(fleet: Fleet) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yields what differs beside machine and storage, and the hosts: first the one that others are compared with."""
+def _other_differences(fleet: Fleet) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yields what differs apart from machine and storage, and the hosts: first the one that others are compared
+    with."""
     found: dict[tuple[str, ...], dict[str, None]] = {}
     for (base, host), ratios in _grouped(fleet.between, lambda ratio: (ratio.base_host, ratio.host)).items():
-        facts = dict.fromkeys(fact for ratio in ratios for fact in ratio.beside)
+        facts = dict.fromkeys(fact for ratio in ratios for fact in ratio.other_differences)
         if facts:
             found.setdefault((base, *facts), {})[host] = None
     for (base, *names), hosts in found.items():
@@ -344,10 +345,10 @@ def _cost_ratio_text(ratio: FleetRatio) -> str:
 
 
 def _limit_tables(report: FleetReport) -> Iterator[Table]:
-    """Yields what the ratios of hosts measure beside the machines, and what is not compared."""
-    if beside := [(", ".join(facts), ", ".join(hosts)) for facts, hosts in _beside(report.fleet)]:
+    """Yields what the ratios of hosts measure apart from the machines, and what is not compared."""
+    if rows := [(", ".join(facts), ", ".join(hosts)) for facts, hosts in _other_differences(report.fleet)]:
         title = "Other differences between the hosts"
-        yield Table(title, ("what the ratios also measure", "different on"), tuple(beside), (False, False))
+        yield Table(title, ("what the ratios also measure", "different on"), tuple(rows), (False, False))
     if report.fleet.not_compared:
         yield Table("Not compared", ("what", "why"), report.fleet.not_compared, (False, False))
 

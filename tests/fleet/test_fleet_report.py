@@ -140,10 +140,10 @@ def test_there_is_no_cost_without_a_price(folder: Path) -> None:
     assert "cost of" not in render_text(report)
 
 
-def test_what_the_ratio_measures_beside_the_machine_is_named(folder: Path) -> None:
+def test_what_the_ratio_measures_apart_from_the_machine_is_named(folder: Path) -> None:
     """A different CPU is what hosts are compared for, a different kernel is not."""
     report = read_fleet(folder)
-    assert {one.beside for one in report.fleet.between} == {("kernel",)}
+    assert {one.other_differences for one in report.fleet.between} == {("kernel",)}
     assert "The ratios also measure: kernel, different on one and two." in fleet_answer(report)
     assert "Xeon" in render_text(report)
 
@@ -163,7 +163,7 @@ def test_pageout_limits_and_tool_are_named(
     (other if place == "tool" else other[place])[name] = value
     put(tmp_path, "one", report)
     put(tmp_path, "two", other)
-    assert {one.beside for one in read_fleet(tmp_path).fleet.between} == {(named,)}
+    assert {one.other_differences for one in read_fleet(tmp_path).fleet.between} == {(named,)}
 
 
 @pytest.mark.parametrize(("setting", "value"), [("tables", 1000), ("read_iops", 5000)])
@@ -240,7 +240,10 @@ def test_the_formats_have_the_same_answer(
     assert printed[1:-1] == list(answer)
     assert len(printed) <= 12
     assert run(["fleet", "report", str(folder), "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["answer"] == list(answer)
+    stored_report = json.loads(capsys.readouterr().out)
+    assert stored_report["answer"] == list(answer)
+    assert {tuple(ratio["beside"]) for ratio in stored_report["between"]} == {("kernel",)}
+    assert not any("other_differences" in ratio for ratio in stored_report["between"])
     text = " ".join((folder / "fleet.txt").read_text().split())
     markdown, page = (folder / "fleet.md").read_text(), check_page((folder / "fleet.html").read_text())
     for line in answer:
