@@ -1149,9 +1149,18 @@ class Session:
         """The numbers of the runs that are kept when the session is resumed."""
         return frozenset(run.number for run in self.runs if not run.measure_again)
 
+    def base_of(self, axis: Axis, _version: str, /) -> str | None:
+        """Returns the value on an axis that the others are compared with for a version. In a combined session it may
+        differ by version."""
+        return axis.base
+
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
         """Returns the runs of each session that they were measured in. Those of a combined one come from several."""
         return ((self, tuple(runs)),)
+
+    def servers_of(self, _variant: str, /) -> Mapping[str, Mapping[str, str]]:
+        """Returns `servers` of the host that measured a variant. A combined session has several hosts."""
+        return self.servers
 
     @cached_property
     def design(self) -> Design:

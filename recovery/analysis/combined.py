@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import cast
 
-from recovery.model import Axis, Run, Session, VariantInfo
+from recovery.model import Axis, Run, Session, VariantInfo, Verdict
 
 HOST_AXIS = "host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartRun(Run):
+    """A run of a combined session. Its number is that in its own session, so that only part and number tell it from
+    all others."""
+
+    part: int
+    """Place of its session among the parts."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +28,7 @@ class Part:
     host: str
     session: Session
     """As it was stored."""
-    runs: tuple[Run, ...]
+    runs: tuple[PartRun, ...]
     """Its runs, with the variants of the combined session."""
 
 
@@ -26,18 +36,43 @@ class Part:
 class CombinedSession(Session):
     """Sessions of the same command and settings, of one or several hosts. Their variants are those of a host each.
 
-    Runs keep the numbers that they have in their own session."""
+    Runs keep the numbers that they have in their own session. The names of servers have the host, too."""
 
     parts: tuple[Part, ...] = ()
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        return {id(run): place for place, part in enumerate(self.parts) for run in part.runs}
+    def _servers(self) -> dict[str, dict[str, dict[str, str]]]:
+        """The servers of each host. What several sessions of a host have is that of the first."""
+        found: dict[str, dict[str, dict[str, str]]] = {}
+        for part in self.parts:
+            of_host = found.setdefault(part.host, {})
+            for name, facts in part.session.servers.items():
+                of_host.setdefault(name, facts)
+        return found
+
+    def servers_of(self, variant: str, /) -> Mapping[str, Mapping[str, str]]:
+        return self._servers.get(self.values_of(variant).get(HOST_AXIS, ""), {})
+
+    @cached_property
+    def _first_hosts(self) -> dict[str, str]:
+        """The first host that measured a version, by version."""
+        found: dict[str, str] = {}
+        for part in self.parts:
+            for run in part.runs:
+                if run.verdict is Verdict.MEASURED:
+                    found.setdefault(run.version, part.host)
+        return found
+
+    def base_of(self, axis: Axis, version: str, /) -> str | None:
+        """Returns, as the base of the hosts, the first one that measured the version."""
+        return self._first_hosts.get(version) if axis.name == HOST_AXIS else axis.base
 
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
+        """Returns the runs of each session that they were measured in. All must be runs of this one, or changed copies
+        of them."""
         found: dict[int, list[Run]] = {}
-        for run in runs:
-            found.setdefault(self._places[id(run)], []).append(run)
+        for run in cast(Iterable[PartRun], runs):
+            found.setdefault(run.part, []).append(run)
         return tuple((self.parts[place].session, tuple(of_part)) for place, of_part in sorted(found.items()))
 
 
@@ -63,8 +98,8 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         for name, (host, variant, session) in named.items()
     )
     parts = tuple(
-        Part(host, session, tuple(replace(run, variant=host_variant(host, run.variant)) for run in session.runs))
-        for host, session in sessions
+        Part(host, session, tuple(_run_of_part(run, host, place) for run in session.runs))
+        for place, (host, session) in enumerate(sessions)
     )
     common = {
         name: value
@@ -76,7 +111,9 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         "versions": tuple(dict.fromkeys(version for _, session in sessions for version in session.versions)),
         "variants": variants,
         "planned_runs": sum(session.planned_runs for _, session in sessions),
-        "servers": {name: about for _, session in reversed(sessions) for name, about in session.servers.items()},
+        "servers": {
+            _host_server(host, name): facts for host, session in sessions for name, facts in session.servers.items()
+        },
         "notes": tuple(f"{host}: {note}" for host, session in sessions for note in session.notes),
         "runs": tuple(run for part in parts for run in part.runs),
         "floors": tuple(
@@ -88,6 +125,18 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
     }
     kept = {field.name: getattr(first, field.name) for field in fields(Session)}
     return CombinedSession(**{**kept, **changed}, parts=parts)
+
+
+def _host_server(host: str, name: str) -> str:
+    """Returns the name of a host's server in a combined session: its version, the host, and the variant if there is
+    one."""
+    version, _, variant = name.partition(" ")
+    return f"{version} {host_variant(host, variant).rstrip()}"
+
+
+def _run_of_part(run: Run, host: str, place: int) -> PartRun:
+    kept = {field.name: getattr(run, field.name) for field in fields(Run)}
+    return PartRun(**{**kept, "variant": host_variant(host, run.variant)}, part=place)
 
 
 def _axes(session: Session, cells: Iterable[dict[str, str]]) -> Iterable[Axis]:

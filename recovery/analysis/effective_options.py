@@ -72,7 +72,7 @@ def server_of_cell(session: Session, version: str, variant: str) -> ServerFacts:
     cell = session.values_of(variant)
     axes = {axis.name for axis in session.axes}
     best: tuple[int, ServerFacts] = (-1, {})
-    for name, known in session.servers.items():
+    for name, known in session.servers_of(variant).items():
         if name.partition(" ")[0] != version:
             continue
         options = {option: value for option, value in given_options(known).items() if option in axes}

@@ -458,7 +458,7 @@ def _variant_ratios(session: Session, axes: Iterable[Axis], versions: Iterable[s
     cells = [
         (axis.name, version, variant, base)
         for axis, version in product(axes, versions)
-        for variant, base in _variant_pairs(session, axis)
+        for variant, base in _variant_pairs(session, axis, session.base_of(axis, version))
         if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
     ]
     pairs = [(key_of((version, base)), key_of((version, variant))) for _, version, variant, base in cells]
@@ -486,14 +486,14 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     return tuple(VersionRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
 
 
-def _variant_pairs(session: Session, axis: Axis) -> list[tuple[str, str]]:
-    if axis.base is None:
+def _variant_pairs(session: Session, axis: Axis, base_value: str | None) -> list[tuple[str, str]]:
+    if base_value is None:
         return []
     known = {_cell_key(session.values_of(variant)): variant for variant in session.variant_names}
     pairs = []
     for variant in session.variant_names:
         cell = session.values_of(variant)
-        base = known.get(_cell_key({**cell, axis.name: axis.base}))
+        base = known.get(_cell_key({**cell, axis.name: base_value}))
         if axis.name in cell and base is not None and base != variant:
             pairs.append((variant, base))
     return pairs

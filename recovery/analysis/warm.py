@@ -117,7 +117,7 @@ def warm_evidence(session: Session) -> Iterator[WarmEvidence]:
     for run in session.runs:
         if run.verdict.as_asked and session.cache_of(run.variant) in (Cache.WARM, SECOND_START):
             like = session.variant_with(run.variant, CACHE_AXIS, Cache.COLD) or ""
-            data_bytes = stored_number(server_of(session, run.version).get("data_bytes"))
+            data_bytes = stored_number(server_of(session, run.version, run.variant).get("data_bytes"))
             yield WarmEvidence(run, means.get((run.version, like)), data_bytes)
 
 

@@ -160,9 +160,11 @@ def runs_text(runs: tuple[Run, ...] | list[Run]) -> str:
     return f"run{'s' if len(runs) > 1 else ''} " + ", ".join(str(run.number) for run in runs)
 
 
-def server_of(session: Session, version: str) -> Mapping[str, str]:
-    """Returns the facts about a server of this version, under the first of its settings in the session."""
-    named = (known for name, known in session.servers.items() if name == version or name.startswith(f"{version} "))
+def server_of(session: Session, version: str, variant: str = "") -> ServerFacts:
+    """Returns the facts about a server of this version, under the first of its settings. In a combined session it is
+    the server on the host of the variant."""
+    servers = session.servers_of(variant)
+    named = (known for name, known in servers.items() if name == version or name.startswith(f"{version} "))
     return next(named, {})
 
 
@@ -316,7 +318,8 @@ def _time_share(activity: HostActivity | None, seconds: Callable[[HostActivity],
 
 
 def program_on_other_device(session: Session, runs: Runs) -> Mapping[str, object] | None:
-    data, program = session.environment.get("device"), server_of(session, runs[0].version).get("program_device")
+    program = server_of(session, runs[0].version, runs[0].variant).get("program_device")
+    data = session.environment.get("device")
     is_cold = session.cache_of(runs[0].variant) == Cache.COLD
     if not (is_cold and data and program and program != data):
         return None

@@ -48,7 +48,8 @@ _MACHINE_FACTS = frozenset({
     "ec2_instance_type", "filesystem", "filesystem_size_bytes", "mount_options", "device", "device_model", "scheduler",
     "read_ahead_kb", "rotational", "tool_device", "tool_filesystem", "temporary_device", "temporary_filesystem",
 })  # fmt: skip
-"""Facts about machine and storage, which is what hosts are compared for. All others, such as the kernel, are beside."""
+"""Facts about machine and storage, which is what hosts are compared for. All else, such as the kernel, is another
+difference."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ class FleetRatio(Contrast):
     base_host: str
     cost_ratio: float | None = None
     """The ratio times that of the prices; None if a price is missing, and for anything but a duration."""
-    beside: tuple[str, ...] = ()
-    """What differs between the two hosts beside machine and storage: the ratio measures it, too."""
+    other_differences: tuple[str, ...] = ()
+    """What differs between the two hosts apart from machine and storage: the ratio measures it, too."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ class Fleet:
 
 
 def compare_hosts(hosts: Sequence[Host]) -> Fleet:
-    """Compares the versions on each host, and each host with the first one that measured the same."""
+    """Compares the versions on each host, and each host with the first one that measured the same version in the same
+    way."""
     workloads = _workloads(hosts)
     by_name = {host.name: host for host in hosts}
     within = tuple(ratio for workload in workloads for ratio in _within(workload))
@@ -244,8 +246,8 @@ def _within(workload: Workload) -> Iterator[FleetRatio]:
 
 
 def _between(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetRatio]:
-    base = str(workload.axis.base)
     for ratio in variant_ratios(workload.session, workload.axis):
+        base = workload.host_of(ratio.base_variant)
         host, version, name = workload.host_of(ratio.variant), ratio.version, workload.session.metric_of(ratio.variant)
         prices = hosts[base].price_per_hour, hosts[host].price_per_hour
         cost = None
@@ -253,7 +255,7 @@ def _between(workload: Workload, hosts: Mapping[str, Host]) -> Iterator[FleetRat
             cost = ratio.ratio * prices[1] / prices[0]
         yield FleetRatio(
             workload.name, name, workload.own_name(ratio.variant), version, host, version, base, cost,
-            tuple(_beside(workload, version, hosts[base], hosts[host])), **contrast_fields(ratio),
+            tuple(_other_differences(workload, version, hosts[base], hosts[host])), **contrast_fields(ratio),
         )  # fmt: skip
 
 
@@ -279,8 +281,8 @@ def _is_alike(one: Fact, other: Fact) -> bool:
     return one == other
 
 
-def _beside(workload: Workload, version: str, base: Host, host: Host) -> Iterator[str]:
-    """Yields what differs between two hosts beside machine and storage, for sessions of a version."""
+def _other_differences(workload: Workload, version: str, base: Host, host: Host) -> Iterator[str]:
+    """Yields what differs between two hosts apart from machine and storage, for sessions of a version."""
     for name in differing_facts((base, host)):
         if name not in _MACHINE_FACTS:
             yield "version of the tool" if name == "tool" else words(name)
@@ -322,11 +324,8 @@ def _unlike(hosts: Sequence[Host], workloads: Sequence[Workload]) -> Iterator[tu
             yield what, _settings_text(alike[0].first, workload.first)
         for version in workload.session.versions if len(workload.hosts) > 1 else ():
             names = [name for name in workload.hosts if workload.sessions_of(name, version)]
-            about = f"{_list(names)}, {workload.name}, {version}"
             if len(names) == 1:
-                yield about, "no other host measured this version."
-            elif workload.hosts[0] not in names:
-                yield about, f"{workload.hosts[0]}, which hosts are compared with, did not measure this version."
+                yield f"{_list(names)}, {workload.name}, {version}", "no other host measured this version."
 
 
 def _settings_text(first: Session, other: Session) -> str:

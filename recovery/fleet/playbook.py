@@ -64,9 +64,9 @@ _MAX_OUTCOME_BYTES = 1_000_000
 
 
 def find_program(name: str) -> str:
-    """Returns the path of one of Ansible's programs, which may be beside this Python or in PATH."""
-    beside = str(Path(sys.executable).parent)
-    path = shutil.which(name, path=os.pathsep.join((beside, os.environ.get("PATH", os.defpath))))
+    """Returns the path of one of Ansible's programs, which may be in the folder of this Python or in PATH."""
+    own_folder = str(Path(sys.executable).parent)
+    path = shutil.which(name, path=os.pathsep.join((own_folder, os.environ.get("PATH", os.defpath))))
     if path is None:
         raise HostUnfitError(f"{name} is missing", f"{install_advice('ansible-core')}; or pip install '.[fleet]'")
     return path

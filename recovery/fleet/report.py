@@ -14,7 +14,7 @@ from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.warnings import findings_of_each_cell
 from recovery.errors import RecoveryError, UsageError
-from recovery.fleet.hosts import FleetCell, Host, compare_hosts
+from recovery.fleet.hosts import FleetCell, FleetRatio, Host, compare_hosts
 from recovery.fleet.record import FLEET_FILE, FleetRecord, HostRecord, SessionRecord, read_record
 from recovery.fleet.sections import FleetReport, StoredAt, fleet_answer, not_compared_lines
 from recovery.linux.files import STORED_FORMAT
@@ -104,8 +104,8 @@ def as_json(report: FleetReport) -> dict[str, Any]:
         "answer": list(fleet_answer(report)),
         "hosts": {host.name: {"facts": dict(host.facts), "found": dict(host.found)} for host in fleet.hosts},
         "cells": list(map(_cell, fleet.cells)),
-        "within": list(map(asdict, fleet.within)),
-        "between": list(map(asdict, fleet.between)),
+        "within": list(map(_ratio, fleet.within)),
+        "between": list(map(_ratio, fleet.between)),
         "not_compared": list(not_compared_lines(fleet)),
         "problems": list(report.problems),
         "sessions": list(map(asdict, report.sessions)),
@@ -116,3 +116,9 @@ def _cell(cell: FleetCell) -> dict[str, Any]:
     effects = {field.name for field in fields(Contrast)}
     summary = {name: value for name, value in asdict(cell.summary).items() if name not in effects}
     return {**asdict(cell), "summary": summary}
+
+
+def _ratio(ratio: FleetRatio) -> dict[str, Any]:
+    found = asdict(ratio)
+    found["beside"] = found.pop("other_differences")  # the name that this format has for them
+    return found

@@ -37,8 +37,9 @@ _MAX_COLUMNS = 6
 _FACTS = ("ec2_instance_type", "cpu_model", "cpus", "memory_bytes", "kernel", "idle_pageout", "filesystem")
 """Facts that are shown even if they do not differ."""
 _PROBES = ("probe_4k_1_iops", "probe_4k_16_iops")
-_OF_ONE_HOST = frozenset({"over-time", "inside", "stacks", "runs", "warnings", "measured-on"})
-"""Sections that each host's own report has, or that are made of all hosts here."""
+_OF_ONE_HOST = frozenset({"published", "over-time", "inside", "stacks", "runs", "warnings", "measured-on"})
+"""Sections that each host's own report has, or that are made of all hosts here. Published effects are judged by the
+CPUs and the memory of one host."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def ratio_sentences(fleet: Fleet) -> tuple[str, ...]:
 def caveats(report: FleetReport) -> tuple[str, ...]:
     """Returns what the ratios do not say: one sentence of each kind."""
     return (
-        *_first_of(tuple(_beside_lines(report.fleet)), "The ratios also measure"),
+        *_first_of(tuple(_other_difference_lines(report.fleet)), "The ratios also measure"),
         *_shared_device_sentence(report.fleet),
         *_first_of(report.problems, "Missing or incomplete"),
         *_first_of(not_compared_lines(report.fleet), "Not compared"),
@@ -199,16 +200,17 @@ def _span(ratios: Sequence[FleetRatio]) -> str:
     return f"{' to '.join(ends)} ({fmt.times(low)}-{fmt.times(high)})"
 
 
-def _beside_lines(fleet: Fleet) -> Iterator[str]:
-    for facts, (base, *hosts) in _beside(fleet):
+def _other_difference_lines(fleet: Fleet) -> Iterator[str]:
+    for facts, (base, *hosts) in _other_differences(fleet):
         yield f"{', '.join(facts)}, different on {base} and {_listed(hosts)}."
 
 
-def _beside(fleet: Fleet) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yields what differs beside machine and storage, and the hosts: first the one that others are compared with."""
+def _other_differences(fleet: Fleet) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yields what differs apart from machine and storage, and the hosts: first the one that others are compared
+    with."""
     found: dict[tuple[str, ...], dict[str, None]] = {}
     for (base, host), ratios in _grouped(fleet.between, lambda ratio: (ratio.base_host, ratio.host)).items():
-        facts = dict.fromkeys(fact for ratio in ratios for fact in ratio.beside)
+        facts = dict.fromkeys(fact for ratio in ratios for fact in ratio.other_differences)
         if facts:
             found.setdefault((base, *facts), {})[host] = None
     for (base, *names), hosts in found.items():
@@ -293,16 +295,16 @@ def _cost_tables(report: FleetReport) -> Iterator[Table]:
     """Yields a table of the reads and the costs of each workload, if any is known."""
     for workload in report.fleet.workloads:
         cells = [cell for cell in report.fleet.cells if cell.workload == workload.name]
-        ratios = {
-            (ratio.version, ratio.variant, ratio.host): _cost_ratio_text(ratio)
-            for ratio in report.fleet.between
-            if ratio.workload == workload.name
-        }
+        ratios: dict[str, dict[tuple[str, str, str], str]] = {}
+        for ratio in report.fleet.between:
+            if ratio.workload == workload.name:
+                key = (ratio.version, ratio.variant, ratio.host)
+                ratios.setdefault(ratio.base_host, {})[key] = _cost_ratio_text(ratio)
         keys = [(cell.summary.version, cell.summary.variant, cell.host) for cell in cells]
         columns = {
             "reads per table": [_reads_text(cell) for cell in cells],
             "cost of a million tables": [_cost_text(cell) for cell in cells],
-            f"cost, ratio to {workload.hosts[0]}": [ratios.get(key, "") for key in keys],
+            **{f"cost, ratio to {base}": [found.get(key, "") for key in keys] for base, found in ratios.items()},
         }
         shown = {header: texts for header, texts in columns.items() if any(texts)}
         if not shown:
@@ -343,10 +345,10 @@ def _cost_ratio_text(ratio: FleetRatio) -> str:
 
 
 def _limit_tables(report: FleetReport) -> Iterator[Table]:
-    """Yields what the ratios of hosts measure beside the machines, and what is not compared."""
-    if beside := [(", ".join(facts), ", ".join(hosts)) for facts, hosts in _beside(report.fleet)]:
+    """Yields what the ratios of hosts measure apart from the machines, and what is not compared."""
+    if rows := [(", ".join(facts), ", ".join(hosts)) for facts, hosts in _other_differences(report.fleet)]:
         title = "Other differences between the hosts"
-        yield Table(title, ("what the ratios also measure", "different on"), tuple(beside), (False, False))
+        yield Table(title, ("what the ratios also measure", "different on"), tuple(rows), (False, False))
     if report.fleet.not_compared:
         yield Table("Not compared", ("what", "why"), report.fleet.not_compared, (False, False))
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from recovery.analysis.combined import HOST_AXIS
 from recovery.analysis.summary import (
     Group,
     cell_words,
@@ -172,60 +173,91 @@ _TABLES_MADE, _TOOK = "tables_made", "elapsed_s"
 
 def creation_table(session: Session) -> Table | None:
     """Returns the table of the time needed to create the tables, or None if nothing is known about it."""
-    tried = created_one_by_one(session)
-    rows = [_creation_row(session, version, tried.get(version)) for version in session.versions]
+    creations = _creations(session)
+    rows = [_creation_row(creation) for creation in creations]
     if all(set(row[2:]) == {fmt.ABSENT} for row in rows):
         return None
+    hosts = [creation.host for creation in creations]
+    named = ("host",) if any(hosts) else ()
     notes = [
         "fast: several connections, multi-statement packets, durable only at the end; measured once, when the data "
         "directory was built."
     ]
-    if tried:
+    if any(creation.tried for creation in creations):
         notes.append(
             "one by one: a single client, each table durable; extrapolated: all tables at that rate, not measured."
         )
     return Table(
         title="Creating the tables",
-        headers=("version", "tables", "fast, s", "tables/s", "one by one", "s", "tables/s", "extrapolated, s"),
-        rows=tuple(rows),
-        numeric=(False, *(True,) * 7),
+        headers=("version", *named, "tables", "fast, s", "tables/s", "one by one", "s", "tables/s", "extrapolated, s"),
+        rows=tuple((row[0], *((host,) if named else ()), *row[1:]) for row, host in zip(rows, hosts, strict=True)),
+        numeric=(False, *(False for _ in named), *(True,) * 7),
+        keys=1 + len(named),
         notes=tuple(notes),
     )
 
 
-def created_one_by_one(session: Session) -> dict[str, tuple[float, float]]:
-    """Returns for each version how many tables were created one by one and how many seconds that took, as means over
-    its runs."""
+@dataclass(frozen=True)
+class _Creation:
+    """How the tables of a version were created, on one of several hosts."""
+
+    version: str
+    host: str
+    """Empty unless there are several."""
+    tables: float | None
+    """Number of all tables."""
+    build_s: float | None
+    """Seconds to build the data directory."""
+    tried: tuple[float, float] | None
+    """Number of tables that were created one by one, and the seconds that this took: means over its runs."""
+
+    @property
+    def extrapolated_s(self) -> float | None:
+        """The seconds that all tables would take one by one; None if all were created so, or none."""
+        if self.tables is None or self.tried is None or self.tried[0] >= self.tables:
+            return None
+        return self.tables * self.tried[1] / self.tried[0]
+
+
+def _creations(session: Session) -> list[_Creation]:
     made, took = metric_means(session, _TABLES_MADE), metric_means(session, _TOOK)
-    return {
-        version: (tables, seconds)
-        for (version, variant), tables in made.items()
-        if tables and (seconds := took[version, variant])
-    }
+    hosts: dict[str, list[str]] = {}
+    for variant in session.variant_names:
+        hosts.setdefault(_host_of(session, variant), []).append(variant)
+    found = []
+    for version in session.versions:
+        for host, variants in hosts.items():
+            tried = [
+                (tables, seconds)
+                for cell in ((version, variant) for variant in variants)
+                if (tables := made.get(cell)) and (seconds := took.get(cell))
+            ]
+            known = server_of(session, version, variants[0])
+            tables, build_s = stored_number(known.get("tables")), stored_number(known.get("build_s"))
+            found.append(_Creation(version, host, tables, build_s, tried[-1] if tried else None))
+    return found
 
 
-def _creation_row(session: Session, version: str, tried: tuple[float, float] | None) -> tuple[str, ...]:
-    known = server_of(session, version)
-    tables, build_s = stored_number(known.get("tables")), stored_number(known.get("build_s"))
+def _host_of(session: Session, variant: str) -> str:
+    """Returns the host that measured a variant; empty unless there are several."""
+    several = any(axis.name == HOST_AXIS for axis in session.differing_axes)
+    return session.values_of(variant).get(HOST_AXIS, "") if several else ""
+
+
+def _creation_row(creation: _Creation) -> tuple[str, ...]:
+    tables, build_s = creation.tables, creation.build_s
     fast = (fmt.duration(build_s), fmt.number(tables / build_s)) if tables and build_s else (fmt.ABSENT,) * 2
     slow = (fmt.ABSENT,) * 4
-    if tried is not None and tables:
-        some, seconds = tried
-        all_of_them = _extrapolated_s(tables, tried)
+    if creation.tried is not None and tables:
+        some, seconds = creation.tried
+        all_of_them = creation.extrapolated_s
         slow = (
             f"{some:,.0f}",
             fmt.duration(seconds),
             fmt.number(some / seconds),
             fmt.ABSENT if all_of_them is None else fmt.duration(all_of_them),
         )
-    return (version, fmt.count(None if tables is None else int(tables)), *fast, *slow)
-
-
-def _extrapolated_s(tables: float | None, tried: tuple[float, float] | None) -> float | None:
-    """Returns the seconds that all tables would take one by one; None if all were created so, or none."""
-    if tables is None or tried is None or tried[0] >= tables:
-        return None
-    return tables * tried[1] / tried[0]
+    return (creation.version, fmt.count(None if tables is None else int(tables)), *fast, *slow)
 
 
 # --- Duration of each query and dump, laid out like the published table
@@ -273,7 +305,8 @@ def _duration_rows(session: Session) -> Iterator[_Row]:
         runs = [run for version in session.versions for run in cells[version, variant]]
         name = cell_words(session, variant)
         if created := metric_values(runs, _TABLES_MADE):
-            name = f"creating {created[0]:,.0f} tables one by one"
+            host = _host_of(session, variant)
+            name = f"creating {created[0]:,.0f} tables one by one{f', {host}' if host else ''}"
         yield _Row(_row_order(variant, runs), name, tuple(found[version, variant] for version in session.versions))
 
 
@@ -286,17 +319,20 @@ def _row_order(variant: str, runs: list[Run]) -> int:
 
 
 def _creation_rows(session: Session) -> Iterator[_Row]:
-    """Yields rows with the time to build the data directories, and the time they would have taken one by one."""
-    known = {version: server_of(session, version) for version in session.versions}
-    tables = {version: stored_number(known[version].get("tables")) for version in session.versions}
-    build_s = tuple(stored_number(known[version].get("build_s")) for version in session.versions)
-    many = max((count for count in tables.values() if count), default=0)
-    if any(build_s):
-        yield _Row(1, f"creating all {many:,.0f}, fast", build_s)
-    tried = created_one_by_one(session)
-    all_of_them = tuple(_extrapolated_s(tables[version], tried.get(version)) for version in session.versions)
-    if any(all_of_them):
-        yield _Row(1, f"creating all {many:,.0f} one by one", all_of_them, extrapolated=True)
+    """Yields rows with the time to build the data directories, and the time they would have taken one by one: of each
+    host, if there are several."""
+    hosts: dict[str, list[_Creation]] = {}
+    for creation in _creations(session):
+        hosts.setdefault(creation.host, []).append(creation)
+    for host, creations in hosts.items():
+        about = f", {host}" if host else ""
+        many = max((creation.tables for creation in creations if creation.tables), default=0)
+        build_s = tuple(creation.build_s for creation in creations)
+        if any(build_s):
+            yield _Row(1, f"creating all {many:,.0f}, fast{about}", build_s)
+        all_of_them = tuple(creation.extrapolated_s for creation in creations)
+        if any(all_of_them):
+            yield _Row(1, f"creating all {many:,.0f} one by one{about}", all_of_them, extrapolated=True)
 
 
 def _seconds(value: float | None, row: _Row) -> str:

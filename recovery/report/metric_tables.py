@@ -161,9 +161,23 @@ def axis_tables(session: Session) -> Iterator[Table]:
         for axis in group.axes:
             every = _with_correction(variant_ratios(session, axis))
             ratios = [ratio for ratio in every if ratio.variant in group.variants]
-            if ratios:
-                made = _axis_table(session, group, axis, ratios)
+            for of_base, alike in _by_base(session, axis, ratios):
+                made = _axis_table(session, group, of_base, alike)
                 yield replace(made, notes=(*made.notes, *_chance_notes(axis, every)))
+
+
+def _by_base(
+    session: Session, axis: Axis, ratios: Sequence[VariantRatio]
+) -> Iterator[tuple[Axis, Sequence[VariantRatio]]]:
+    """Yields the ratios to each value of an axis, with the axis that has it as its base. It is the same for all, unless
+    hosts measured different versions."""
+    found: dict[str | None, list[VariantRatio]] = {}
+    for ratio in ratios:
+        found.setdefault(session.value_of(ratio.base_variant, axis.name), []).append(ratio)
+    for base, alike in found.items():
+        used = {base, *(session.value_of(ratio.variant, axis.name) for ratio in alike)}
+        values = axis.values if base == axis.base else tuple(value for value in axis.values if value in used)
+        yield replace(axis, base=base, values=values), alike
 
 
 def _axis_table(session: Session, group: Group, axis: Axis, ratios: Sequence[VariantRatio]) -> Table:

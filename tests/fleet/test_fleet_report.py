@@ -21,6 +21,7 @@ from recovery.fleet.hosts import Host, compare_hosts
 from recovery.fleet.report import read_fleet
 from recovery.fleet.sections import FleetReport, fleet_answer, not_compared_lines, render_markdown, render_text
 from recovery.report.markdown import escaped
+from recovery.report.text import render as text_of_session
 from recovery.storage.sessions import load_session
 
 
@@ -30,6 +31,7 @@ def render_html(report: FleetReport) -> str:
 
 KEPT = "2026-11-21-four-versions"
 SESSION = "20261125T100000Z-crash-recovery"
+METADATA = "2026-11-26-experiments-metadata"
 T_4, T_8 = 2.7764451052, 2.3060041350
 """Student's t of 95 % with 4 and 8 degrees of freedom, from a printed table."""
 PRICES = {"one": 0.1, "two": 0.3}
@@ -42,10 +44,16 @@ def stored(kept_sessions: Path) -> dict[str, Any]:
 
 def times_longer(report: dict[str, Any], factor: float, **facts: object) -> dict[str, Any]:
     """The session of another host, whose starts take so many times as long."""
+    other = elsewhere(report, device_serial=f"disk {factor}", **facts)
+    for measured in other["runs"]:
+        measured["startup_s"] *= factor
+    return other
+
+
+def elsewhere(report: dict[str, Any], **facts: object) -> dict[str, Any]:
+    """The same session on a host of which other facts are known."""
     other: dict[str, Any] = json.loads(json.dumps(report))
-    other["environment"] |= {"device_serial": f"disk {factor}", **facts}
-    for one in other["runs"]:
-        one["startup_s"] *= factor
+    other["environment"] |= facts
     return other
 
 
@@ -132,10 +140,10 @@ def test_there_is_no_cost_without_a_price(folder: Path) -> None:
     assert "cost of" not in render_text(report)
 
 
-def test_what_the_ratio_measures_beside_the_machine_is_named(folder: Path) -> None:
+def test_what_the_ratio_measures_apart_from_the_machine_is_named(folder: Path) -> None:
     """A different CPU is what hosts are compared for, a different kernel is not."""
     report = read_fleet(folder)
-    assert {one.beside for one in report.fleet.between} == {("kernel",)}
+    assert {one.other_differences for one in report.fleet.between} == {("kernel",)}
     assert "The ratios also measure: kernel, different on one and two." in fleet_answer(report)
     assert "Xeon" in render_text(report)
 
@@ -155,7 +163,7 @@ def test_pageout_limits_and_tool_are_named(
     (other if place == "tool" else other[place])[name] = value
     put(tmp_path, "one", report)
     put(tmp_path, "two", other)
-    assert {one.beside for one in read_fleet(tmp_path).fleet.between} == {(named,)}
+    assert {one.other_differences for one in read_fleet(tmp_path).fleet.between} == {(named,)}
 
 
 @pytest.mark.parametrize(("setting", "value"), [("tables", 1000), ("read_iops", 5000)])
@@ -232,7 +240,10 @@ def test_the_formats_have_the_same_answer(
     assert printed[1:-1] == list(answer)
     assert len(printed) <= 12
     assert run(["fleet", "report", str(folder), "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["answer"] == list(answer)
+    stored_report = json.loads(capsys.readouterr().out)
+    assert stored_report["answer"] == list(answer)
+    assert {tuple(ratio["beside"]) for ratio in stored_report["between"]} == {("kernel",)}
+    assert not any("other_differences" in ratio for ratio in stored_report["between"])
     text = " ".join((folder / "fleet.txt").read_text().split())
     markdown, page = (folder / "fleet.md").read_text(), check_page((folder / "fleet.html").read_text())
     for line in answer:
@@ -342,6 +353,18 @@ def test_two_commands_have_sections_of_their_own(folder: Path, kept_sessions: Pa
         assert f"{name}: host: seconds, ratio to one" in text
 
 
+def test_published_effects_are_judged_in_the_report_of_each_host_only(tmp_path: Path, kept_sessions: Path) -> None:
+    """Whether a host is large enough for an effect is a fact about one host."""
+    session = json.loads((kept_sessions / METADATA / "report.json").read_text())
+    for host, cpus in (("one", 2), ("two", 4)):
+        put(tmp_path, host, elsewhere(session, cpus=cpus))
+    assert "Published and here" in text_of_session(load_session(tmp_path / "one" / SESSION))
+    report = read_fleet(tmp_path)
+    for text in (render_text(report), render_markdown(report), render_html(report)):
+        assert "Published and here" not in text
+        assert "too few" not in text
+
+
 def test_several_sessions_of_a_host_are_compared_by_their_means(tmp_path: Path, kept_sessions: Path) -> None:
     """Runs of one session share its conditions, so three sessions of five runs are three values."""
     factors = {"one": (1.0, 1.1, 0.9), "two": (2.0, 2.3, 1.9)}
@@ -360,15 +383,44 @@ def test_several_sessions_of_a_host_are_compared_by_their_means(tmp_path: Path, 
     assert (ratio.ratio_low, ratio.ratio_high) == pytest.approx((expected.low, expected.high))
 
 
-def test_a_version_that_the_first_host_lacks_is_named(tmp_path: Path, kept_sessions: Path) -> None:
+def without(report: dict[str, Any], version: str) -> dict[str, Any]:
+    """The session of a host that did not measure a version."""
+    others = [other for other in report["versions"] if other != version]
+    return report | {"versions": others, "runs": [run for run in report["runs"] if run["version"] in others]}
+
+
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_hosts_are_compared_with_the_first_that_measured_the_version(
+    tmp_path: Path, kept_sessions: Path, is_planned: bool
+) -> None:
+    """It does not matter whether another host planned to measure it, too."""
     report = stored(kept_sessions)
-    others = [version for version in report["versions"] if version != "8.0.31"]
-    put(tmp_path, "one", report | {"versions": others, "runs": [r for r in report["runs"] if r["version"] in others]})
+    first = without(report, "8.0.31") | ({"versions": report["versions"]} if is_planned else {})
+    put(tmp_path, "one", first)
     for host, factor in (("two", 2), ("three", 3)):
         put(tmp_path, host, times_longer(report, factor))
-    found = read_fleet(tmp_path).fleet
-    assert any(
-        "which hosts are compared with, did not measure this version" in one for one in not_compared_lines(found)
+    plan(tmp_path, **{host: planned(host, price_per_hour=price) for host, price in (*PRICES.items(), ("three", 0.6))})
+    found = read_fleet(tmp_path)
+    bases = {(ratio.version, ratio.base_host, ratio.host) for ratio in found.fleet.between}
+    assert {(base, host) for version, base, host in bases if version == "8.0.31"} == {("two", "three")}
+    assert {(base, host) for version, base, host in bases if version != "8.0.31"} == {("one", "two"), ("one", "three")}
+    cold = next(ratio for ratio in found.fleet.between if (ratio.version, ratio.variant) == ("8.0.31", "cold"))
+    assert cold.ratio == pytest.approx(1.5)
+    assert cold.cost_ratio == pytest.approx(1.5 * 0.6 / 0.3)
+    assert not any("8.0.31" in line for line in not_compared_lines(found.fleet) if "second starts" not in line)
+    tables = {table.title: table for table in sections.fleet_tables(found)}
+    assert {row[0] for row in tables["host: seconds, ratio to two"].rows} == {"8.0.31"}
+    assert tables["host: seconds, ratio to two"].headers[-2:] == ("mean at two", "three")
+    assert "8.0.31" not in {row[0] for row in tables["host: seconds, ratio to one"].rows}
+    assert {"cost, ratio to one", "cost, ratio to two"} <= set(tables["Reads and cost"].headers)
+
+
+def test_a_version_of_a_single_host_is_named(tmp_path: Path, kept_sessions: Path) -> None:
+    report = stored(kept_sessions)
+    put(tmp_path, "one", without(report, "8.0.31"))
+    put(tmp_path, "two", times_longer(report, 2))
+    assert "two, crash-recovery, 8.0.31: no other host measured this version." in not_compared_lines(
+        read_fleet(tmp_path).fleet
     )
 
 
