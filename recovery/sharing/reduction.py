@@ -223,7 +223,7 @@ class _Reduction:
         return None if name is None else self._metric(name)
 
     def _metric(self, name: str) -> str:
-        return allow_list.metric_name(name) or self.name(name)
+        return allow_list.metric_name(name) or _UNLISTED_METRIC
 
     def _notes(self, notes: tuple[str, ...]) -> tuple[str, ...]:
         shared = tuple(note for note in notes if allow_list.note(note))
@@ -478,6 +478,8 @@ class _Reduction:
 
 _MAX_PROGRAM_WORDS = 4
 """Words of a command before its options, as in `python -m recovery scale`."""
+_UNLISTED_METRIC = "unlisted"
+"""Stands for a main metric that is not shared, so that nothing is taken for seconds."""
 _TITLE_AS_IS = "Recovery of a data directory as it is"
 _OWN_RULES = {
     "version": "_setting_versions",
