@@ -5,14 +5,12 @@ The bench starts, stops and kills the server (`bench_starts.py`). `bench.cache` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from recovery.experiments.bench_contents import BenchContents
-from recovery.experiments.bench_starts import Conditions, ServerStarts
-from recovery.model import ColdProof, Schema
-from recovery.mysqld.datadir import DataDir
-from recovery.mysqld.server import Server
+from recovery.experiments.bench_starts import ServerStarts
+from recovery.model import ColdProof
 
 if TYPE_CHECKING:
     from recovery.mysqld.read_floor import FloorTimes
@@ -21,17 +19,10 @@ if TYPE_CHECKING:
 class Bench(ServerStarts):
     """One server and its data directory during a session, as experiments use them."""
 
-    def __init__(
-        self,
-        server: Server,
-        datadir: DataDir,
-        schema: Schema,
-        *,
-        conditions: Conditions,
-        on_step: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        super().__init__(server, datadir, schema, conditions=conditions, on_step=on_step)
-        self.contents = BenchContents(self)
+    @cached_property
+    def contents(self) -> BenchContents:
+        """The tables and rows in the data directory."""
+        return BenchContents(self)
 
     def _on_ended(self) -> None:
         self.contents.write_ledger()
