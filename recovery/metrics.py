@@ -186,8 +186,10 @@ _UNITS = {"_per_s": "/s", "_bytes": "B", "_ms": "ms", "_s": "s"}
 def metric(name: str) -> Metric:
     """Returns the metric of this name. An unknown one is labelled by its name, and its unit is derived from the end of
     that name: `inserts_per_s` are inserts/s."""
+    if name in METRICS:
+        return METRICS[name]
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
-    return METRICS.get(name) or Metric(name, re.sub("_per_s$", "/s", name).replace("_", " "), unit)
+    return Metric(name, re.sub("_per_s$", "/s", name).replace("_", " "), unit)
 
 
 def typed_value(name: str, value: float) -> float:

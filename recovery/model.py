@@ -1172,24 +1172,20 @@ class Session:
         return tuple(variant.name for variant in self.variants)
 
     @cached_property
-    def _values(self) -> dict[str, dict[str, str]]:
-        return {variant.name: variant.values for variant in self.variants}
-
-    @cached_property
-    def _metrics(self) -> dict[str, str]:
-        return {variant.name: variant.metric for variant in self.variants if variant.metric}
+    def _by_name(self) -> dict[str, VariantInfo]:
+        return {variant.name: variant for variant in self.variants}
 
     def metric_of(self, variant: str) -> str:
         """Returns the name of the metric that the variant measures."""
-        return self._metrics.get(variant, self.metric)
+        return self.own_metric_of(variant) or self.metric
 
     def own_metric_of(self, variant: str) -> str | None:
         """Returns the metric of a variant that measures another one than the session; None for all others."""
-        return self._metrics.get(variant)
+        return self._by_name[variant].metric if variant in self._by_name else None
 
     def values_of(self, variant: str) -> dict[str, str]:
         """Returns the variant's values by axis; none for a variant that the session does not have."""
-        return self._values.get(variant, {})
+        return self._by_name[variant].values if variant in self._by_name else {}
 
     def value_of(self, variant: str, axis: str) -> str | None:
         """Returns the variant's value on an axis, or None if the axis does not apply to it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,7 @@ from recovery.storage.format_1 import run_from_format_1, session_from_format_1
 FORMAT = 2
 _RUN = TypeAdapter(Run)
 _SESSION = TypeAdapter(Session)
-_PARTS = {
-    part.name: part.default
-    for part in fields(Run)
-    if part.default not in (MISSING, None) and hasattr(part.default, "__dataclass_fields__")
-}
+_PARTS = {part.name: part.default for part in fields(Run) if is_dataclass(part.default)}
 """The parts of a run that are types of their own, each without any value."""
 _TERMINAL_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
