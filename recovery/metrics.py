@@ -172,6 +172,19 @@ METRICS: dict[str, Metric] = {
             of_every_run=True, is_whole=True,
         ),
         Metric("cpu_s", "CPU s", "s", False, "CPU time of the server, user and system", of_every_run=True),
+        Metric(
+            "host_reads_per_s", "host reads/s", "/s", None, "4 KiB at random by one thread, before the block",
+            of_every_run=True, is_whole=True,
+        ),
+        Metric(
+            "host_reads_16_per_s", "host reads/s, 16 threads", "/s", None, "4 KiB at random, before the block",
+            of_every_run=True, is_whole=True,
+        ),
+        Metric("host_cpu_loop_s", "host CPU loop s", "s", None, "a fixed loop, before the block", of_every_run=True),
+        Metric(
+            "host_steal_share", "host steal", "", None, "of the CPUs, taken by other machines before the block",
+            of_every_run=True,
+        ),
         Metric("server_cpu_s", "server CPU s", "s", False),
         Metric("tables_per_s", "tables/s", "/s", True),
         Metric("tables_made", "tables", "", None, "created"),

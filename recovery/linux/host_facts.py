@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 import resource
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -172,16 +174,34 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
     """Returns all facts about the host. Those about device and filesystem are of the data folder, which need not exist
     yet."""
     service = ec2_instance()
+    machine, storage = machine_facts(), _storage_facts(data)
     return {
-        **machine_facts(),
+        **machine,
+        "host_id": host_id({**machine, **storage}),
         # from the metadata service where the firmware does not show it
         "ec2_instance_type": ec2_instance_type() or service.type,
         "ec2_zone": service.zone,
-        **_storage_facts(data),
+        **storage,
         **_tool_facts(),
         **_process_facts(),
         **kernel_facts(nearest_existing(data)),
     }
+
+
+_MACHINE_ID = Path("/etc/machine-id")
+_OF_HOST_ID = ("cpu_model", "memory_bytes", "kernel", "device", "filesystem", "read_ahead_kb")
+"""Facts that the figures of a session depend on, besides the machine itself."""
+_HOST_ID_CHARS = 12
+
+
+def host_id(facts: Mapping[str, Fact], machine_id: Path = _MACHINE_ID) -> str | None:
+    """Returns an id of this host and its storage, which is the same for sessions that can be expected to be alike. It
+    is a hash, from which neither the machine's id nor a name can be found. None if the machine has no id."""
+    machine = read_text(machine_id)
+    if machine is None:
+        return None
+    parts = (machine, *(str(facts.get(name)) for name in _OF_HOST_ID))
+    return hashlib.sha256("\0".join(("mysql-recovery-tester", *parts)).encode()).hexdigest()[:_HOST_ID_CHARS]
 
 
 def _tool_facts() -> dict[str, Fact]:

@@ -15,7 +15,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -140,14 +140,22 @@ def probe_reads(folder: Path, effort: ProbeEffort, kept_files: Iterable[str] = (
         with _temporary_file(place, effort.file_bytes) as file, _direct_descriptor(file) as descriptor:
             places = _spread_places(descriptor, effort.file_bytes)
             again = _reread_kept_files(kept_files) or _measure_reread("the file just written", places)
-            speeds = {
-                f"{name}_{threads}": _measure_speed(descriptor, page_bytes, threads=threads, effort=effort)
-                for name, page_bytes in SIZES.items()
-                for threads in READS_IN_FLIGHT
-            }
+            speeds = _measure_speeds(descriptor, SIZES, effort)
     except OSError as error:
         return ReadProbe(effort, {}, error.strerror or str(error))
     return ReadProbe(effort, speeds, again=again)
+
+
+def read_speeds(folder: Path, effort: ProbeEffort, size: str) -> dict[str, ReadSpeed]:
+    """Measures reads of one size only. Returns nothing if the storage of the folder cannot be measured."""
+    place = nearest_existing(folder)
+    if device_of(place).filesystem in IN_MEMORY:
+        return {}
+    with suppress(OSError):
+        if free_space(place).bytes >= 2 * effort.file_bytes:
+            with _temporary_file(place, effort.file_bytes) as file, _direct_descriptor(file) as descriptor:
+                return _measure_speeds(descriptor, {size: SIZES[size]}, effort)
+    return {}
 
 
 @contextmanager
@@ -200,6 +208,14 @@ def _measure_reread(over: str, places: Iterable[tuple[int, int]]) -> RereadTimes
             break
     first, again = (round(1000 * median(taken), 3) for taken in zip(*pairs, strict=True))
     return RereadTimes(over, len(pairs), first, again, round(median(before / after for before, after in pairs), 2))
+
+
+def _measure_speeds(descriptor: int, sizes: Mapping[str, int], effort: ProbeEffort) -> dict[str, ReadSpeed]:
+    return {
+        f"{name}_{threads}": _measure_speed(descriptor, page_bytes, threads=threads, effort=effort)
+        for name, page_bytes in sizes.items()
+        for threads in READS_IN_FLIGHT
+    }
 
 
 def _measure_speed(descriptor: int, page_bytes: int, *, threads: int, effort: ProbeEffort) -> ReadSpeed:

@@ -30,6 +30,7 @@ from recovery.linux.cgroups import LimitGroup, limit_exceeded, server_limits
 from recovery.linux.cleanup import kill_orphaned_servers, remove_orphaned_groups
 from recovery.linux.files import copy_atomically
 from recovery.linux.host_facts import collect_host_facts
+from recovery.linux.host_speed import block_effort, measure_host_speed
 from recovery.linux.locks import host_lock
 from recovery.linux.page_cache import CacheDropper, check_can_be_cold, cold_method
 from recovery.linux.privileges import RootStep
@@ -37,6 +38,7 @@ from recovery.linux.procfs import Fact, peak_memory_bytes
 from recovery.linux.read_benchmark import NOT_PROBED, effort_for, probe_reads
 from recovery.linux.signals import ClockGuard, defer_signals
 from recovery.linux.storage import DATA, WritableFolder, as_storage_error, storage_errors, temporary_folder
+from recovery.metrics import metric
 from recovery.model import Build, Cache, Measurement, Run, Session, Status, Trial, Verdict
 from recovery.mysqld.datadir import DataDirs, remove_leftover_copies
 from recovery.mysqld.known_lines import hide_names
@@ -134,6 +136,9 @@ class TrialLoop:
         self._left_out: set[int] = set()
         """Numbers of the trials that a precision made unnecessary."""
         self._last_spec: DatadirSpec | None = None
+        self._last_block: tuple[DatadirSpec, int] | None = None
+        self._host_speed: dict[str, float] = {}
+        """Metrics of the host, measured before the block that is under way."""
 
     def run(self) -> SessionStore:
         status, note = Status.ABORTED, None
@@ -218,6 +223,8 @@ class TrialLoop:
         if spec != self._last_spec:
             bench.cache.forget_reads()
         self._last_spec = spec
+        if (spec, trial.repeat) != self._last_block:
+            self._last_block, self._host_speed = (spec, trial.repeat), self._measure_host()
         bench.configure(trial.variant, extra=trial.extra, repeat=trial.repeat)
         if not self._has_started:
             self._has_started = True
@@ -233,13 +240,20 @@ class TrialLoop:
             bench.stopped_cleanly = False
         # The trial has ended: a Ctrl-C from now on must not lose its result.
         with defer_signals():
-            kept = self._store_result(trial, bench, replace(run, started_at=started_at), outcome, clock.clock_set_s())
+            run = replace(run, started_at=started_at, metrics=run.metrics | self._host_speed)
+            kept = self._store_result(trial, bench, run, outcome, clock.clock_set_s())
         if storage_error is not None:
             raise storage_error
         if kept is not None:
             self._note_rebuild(trial, spec)
         elif not run.verdict.as_asked:
             self._recover_state(bench, trial, spec)
+
+    def _measure_host(self) -> dict[str, float]:
+        """Returns how fast the host is now, unless the probe was refused or nothing that depends on it is compared."""
+        if not self.request.method.probe or not metric(self.experiment.metric).is_compared:
+            return {}
+        return measure_host_speed(self.request.output.data, block_effort(self.request.sizes.most_tables))
 
     def _store_result(
         self, trial: Trial, bench: Bench, run: Run, outcome: Measurement | None, clock_set_s: float | None

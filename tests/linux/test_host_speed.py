@@ -1,0 +1,58 @@
+"""The speed of the host before each block, and the id of a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recovery.linux import host_speed
+from recovery.linux.host_facts import host_id
+from recovery.linux.host_speed import BLOCK_EFFORT, SHORT_BLOCK_EFFORT, block_effort, measure_host_speed
+from recovery.linux.storage import device_of
+
+FACTS = {"cpu_model": "EPYC", "memory_bytes": 24, "kernel": "6.18", "device": "/dev/vda", "filesystem": "ext4"}
+
+
+def test_a_disk_has_its_reads_and_the_cpu_its_loop(tmp_path: Path) -> None:
+    if device_of(tmp_path).device is None:
+        pytest.skip("no block device under the temporary files")
+    found = measure_host_speed(tmp_path, SHORT_BLOCK_EFFORT)
+    assert found["host_reads_per_s"] > 0
+    assert found["host_reads_16_per_s"] > 0
+    assert found["host_cpu_loop_s"] > 0
+    assert 0 <= found["host_steal_share"] <= 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_storage_that_cannot_be_measured_leaves_the_reads_out() -> None:
+    found = measure_host_speed(Path("/proc"), SHORT_BLOCK_EFFORT)
+    assert "host_cpu_loop_s" in found
+    assert not [name for name in found if "reads" in name]
+
+
+def test_a_host_without_counters_has_no_steal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_speed, "host_cpu_time", lambda: None)
+    assert "host_steal_share" not in measure_host_speed(tmp_path, SHORT_BLOCK_EFFORT)
+
+
+def test_small_sessions_spend_less() -> None:
+    assert block_effort(1000) == SHORT_BLOCK_EFFORT
+    assert block_effort(100_000) == BLOCK_EFFORT
+
+
+def test_the_id_of_a_host_depends_on_the_machine_and_on_what_figures_depend_on(tmp_path: Path) -> None:
+    machine = tmp_path / "machine-id"
+    machine.write_text("0123456789abcdef0123456789abcdef\n")
+    found = host_id(FACTS, machine)
+    assert found is not None
+    assert len(found) == 12
+    assert host_id(FACTS | {"load_1m": 3}, machine) == found
+    assert host_id(FACTS | {"read_ahead_kb": 128}, machine) != found
+    assert host_id(FACTS | {"kernel": "6.19"}, machine) != found
+    machine.write_text("another")
+    assert host_id(FACTS, machine) != found
+
+
+def test_a_machine_without_an_id_has_none(tmp_path: Path) -> None:
+    assert host_id(FACTS, tmp_path / "missing") is None
