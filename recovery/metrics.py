@@ -51,7 +51,7 @@ METRICS: dict[str, Metric] = {
         Metric(
             STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
             ("first_query_s", "shutdown_s", "peak_memory_bytes", "redo_bytes"),
-            ("first_query_s", "redo_bytes", "read_bytes", "read_requests", "cpu_s", "before_start_s"),
+            ("first_query_s", "redo_bytes", "read_bytes", "read_requests", "cpu_s", "kernel_cpu_s", "before_start_s"),
             ("read_bytes_per_s",), of_every_run=True,
         ),
         Metric(
@@ -172,6 +172,7 @@ METRICS: dict[str, Metric] = {
             of_every_run=True, is_whole=True,
         ),
         Metric("cpu_s", "CPU s", "s", False, "CPU time of the server, user and system", of_every_run=True),
+        Metric("kernel_cpu_s", "kernel CPU s", "s", False, "the part of it in the kernel", of_every_run=True),
         Metric(
             "host_reads_per_s", "host reads/s", "/s", None, "4 KiB at random by one thread, before the block",
             of_every_run=True, is_whole=True,

@@ -173,6 +173,13 @@ def cpu_memory_checks() -> Iterator[Check]:
     yield note("swappiness", facts["swappiness"], "how early memory is swapped out in favour of the cache")
     if (reclaimed := facts["idle_pageout"]) is not None:
         yield note("page cache", reclaimed, "warm starts are partly cold here", "compare the bytes that they read")
+    if facts["free_page_reporting"] == "yes":
+        yield note(
+            "free memory",
+            "goes back to the machine below, page by page",
+            "a start that fills the page cache waits until it gets each page again, sometimes for longer",
+            "compare servers within one session",
+        )
 
 
 def machine_checks() -> Iterator[Check]:

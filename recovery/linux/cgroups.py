@@ -539,7 +539,7 @@ class UsageMeter:
 
     def read(self) -> dict[str, float]:
         """Returns the usage as metrics by name, without those that cannot be read."""
-        read, requests, device_bytes, ticks, cached, own_requests = (
+        read, requests, device_bytes, ticks, kernel_ticks, cached, own_requests = (
             None if now is None or before is None else now - before
             for now, before in zip(self._now(), self._start, strict=True)
         )
@@ -550,6 +550,7 @@ class UsageMeter:
             "read_bytes": read,
             "read_requests": own_requests,
             "cpu_s": None if ticks is None else ticks / procfs.TICKS_PER_S,
+            "kernel_cpu_s": None if kernel_ticks is None else kernel_ticks / procfs.TICKS_PER_S,
             "cache_grown_bytes": cached,
             "group_memory_bytes": self._group.counted().memory_bytes if self._group else None,
         }
@@ -564,6 +565,7 @@ class UsageMeter:
             device.reads if device else None,
             device.read_bytes if device else None,
             procfs.process_cpu_ticks(self._pid),
+            procfs.process_kernel_ticks(self._pid),
             procfs.cached_bytes(),
             counted.read_requests,
         )

@@ -27,6 +27,8 @@ _CGROUP = Path("/sys/fs/cgroup")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SWAPPINESS = Path("/proc/sys/vm/swappiness")
+_BALLOON = Path("/sys/bus/virtio/drivers/virtio_balloon")
+_REPORTING_BIT = 5
 _DAMON = Path("/sys/kernel/mm/damon/admin/kdamonds")
 
 
@@ -60,7 +62,18 @@ def machine_facts() -> dict[str, Fact]:
         "thp": selected_value(read_text(_THP)),
         "swappiness": read_number(_SWAPPINESS),
         "idle_pageout": idle_pageout(),
+        "free_page_reporting": free_page_reporting(),
     }
+
+
+def free_page_reporting(driver: Path = _BALLOON) -> str | None:
+    """Returns whether this virtual machine gives free memory back to its host, as `yes` or `no`, or None if it has no
+    balloon. The host then provides each page anew when it is used again, so a cold start that fills the page cache
+    takes more CPU time."""
+    features = [read_text(device / "features") or "" for device in driver.glob("virtio*")]
+    if not features:
+        return None
+    return "yes" if any(bits[_REPORTING_BIT : _REPORTING_BIT + 1] == "1" for bits in features) else "no"
 
 
 def idle_pageout(admin: Path = _DAMON) -> str | None:
@@ -163,6 +176,12 @@ def process_cpu_ticks(pid: int) -> int | None:
     """Returns the CPU time of the process since it was created, in units of 1 / TICKS_PER_S."""
     fields = _stat_fields(pid)
     return int(fields[_UTIME]) + int(fields[_STIME]) if fields else None
+
+
+def process_kernel_ticks(pid: int) -> int | None:
+    """Returns the part of the CPU time that the kernel used for the process, in the same units."""
+    fields = _stat_fields(pid)
+    return int(fields[_STIME]) if fields else None
 
 
 def process_cpu_s(pid: int) -> float | None:

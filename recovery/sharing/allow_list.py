@@ -145,6 +145,7 @@ HOST_TEXTS: Mapping[str, Rule] = {
     "engine_storage": words("overlay2", "overlayfs", "fuse-overlayfs", "btrfs", "zfs", "vfs", "devicemapper", "aufs"),
     "fanotify": words("works", "Operation not permitted", "Function not implemented", "Invalid argument"),
     "filesystem": _FILESYSTEM,
+    "free_page_reporting": words("yes", "no"),
     "idle_pageout": form(r"DAMON pages out (?:idle memory|what is idle for \d{1,9} s)"),
     "kernel": form(r"\d+\.\d+[\w.+~-]{0,60}"),
     "machine_product": _HARDWARE,

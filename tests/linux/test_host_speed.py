@@ -9,6 +9,7 @@ import pytest
 from recovery.linux import host_speed
 from recovery.linux.host_facts import host_id
 from recovery.linux.host_speed import BLOCK_EFFORT, SHORT_BLOCK_EFFORT, block_effort, measure_host_speed
+from recovery.linux.procfs import free_page_reporting
 from recovery.linux.storage import device_of
 
 FACTS = {"cpu_model": "EPYC", "memory_bytes": 24, "kernel": "6.18", "device": "/dev/vda", "filesystem": "ext4"}
@@ -56,3 +57,15 @@ def test_the_id_of_a_host_depends_on_the_machine_and_on_what_figures_depend_on(t
 
 def test_a_machine_without_an_id_has_none(tmp_path: Path) -> None:
     assert host_id(FACTS, tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize(("features", "expected"), [("01100100", "yes"), ("01100000", "no"), ("01", "no")])
+def test_a_machine_says_whether_it_gives_free_memory_back(tmp_path: Path, features: str, expected: str) -> None:
+    device = tmp_path / "virtio0"
+    device.mkdir()
+    (device / "features").write_text(f"{features}\n")
+    assert free_page_reporting(tmp_path) == expected
+
+
+def test_a_machine_without_a_balloon_says_nothing_of_it(tmp_path: Path) -> None:
+    assert free_page_reporting(tmp_path) is None
