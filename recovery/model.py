@@ -1158,6 +1158,21 @@ class Session:
         """Returns the runs of each session that they were measured in. Those of a combined one come from several."""
         return ((self, tuple(runs)),)
 
+    def block_of(self, run: Run) -> tuple[int, ...]:
+        """Returns the block in which a run was measured. Only runs of cells that alternated have it in common."""
+        return self._series[run.number], run.repeat
+
+    @cached_property
+    def _series(self) -> dict[int, int]:
+        """The series of blocks that each run belongs to, by its number. A lower block number than that of the run
+        before begins the blocks of other data directories, so these did not alternate with those before them."""
+        found, series, before = dict[int, int](), 0, 0
+        for run in sorted(self.runs, key=lambda run: run.number):
+            series += run.repeat < before
+            before = run.repeat
+            found[run.number] = series
+        return found
+
     def servers_of(self, _variant: str, /) -> Mapping[str, Mapping[str, str]]:
         """Returns `servers` of the host that measured a variant. A combined session has several hosts."""
         return self.servers

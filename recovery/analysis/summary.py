@@ -255,7 +255,13 @@ def sample_of_values(session: Session, runs: Iterable[Run], value_of: Callable[[
     """Returns a value of each of these runs that is measured and has it, to be compared."""
     parts = session.by_session(runs)
     factor = max((interval_factor(part) for part, _ in parts), default=1.0)
-    return Sample(tuple(tuple(_measured_values(of_part, value_of)) for _, of_part in parts), factor)
+    known = [
+        [(value, session.block_of(run)) for run in of_part
+         if run.verdict is Verdict.MEASURED and (value := value_of(run)) is not None]
+        for _, of_part in parts
+    ]  # fmt: skip
+    values, blocks = (tuple(tuple(pair[place] for pair in of_part) for of_part in known) for place in (0, 1))
+    return Sample(values, factor, blocks)
 
 
 def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:

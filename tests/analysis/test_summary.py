@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -14,12 +14,15 @@ from runs import make_run, plain_variants, with_parts
 from schema_check import violations
 from sessions import FIXTURES, seconds
 
-from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant
+from recovery.analysis.combined import combine
+from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant, pairs_of_blocks
 from recovery.analysis.summary import (
     Group,
     Summary,
     all_variant_ratios,
     groups,
+    key_of,
+    main_samples,
     mean,
     metric_value,
     own_read_requests,
@@ -316,6 +319,56 @@ def test_one_loss_of_six_just_beyond_its_interval_is_not_significant() -> None:
     assert [one.differs for one in all_variant_ratios(session)].count(True) == 1
     answer = answers(session)[0]
     assert answer.endswith("; no significant effect of poll (3 compared, all taken together).")
+
+
+# --- Which runs alternated
+
+
+def planned(order: Sequence[tuple[str, str, int]]) -> Session:
+    """Returns a session with these trials, each a version, a variant and the number of a block."""
+    runs = tuple(
+        Run(number, version, "mysql", variant, block, Verdict.MEASURED, metrics=seconds(float(number)))
+        for number, (version, variant, block) in enumerate(order, 1)
+    )
+    versions = tuple(dict.fromkeys(run.version for run in runs))
+    variants = plain_variants(*dict.fromkeys(run.variant for run in runs))
+    return Session("s", "q", "c", "now", {}, {}, versions, variants, len(runs), runs=runs)
+
+
+def common_blocks(session: Session, one: tuple[str, str], other: tuple[str, str]) -> int:
+    samples = main_samples(session, one, other)
+    return len(pairs_of_blocks(samples[key_of(one)], samples[key_of(other)]))
+
+
+def test_cells_over_one_directory_alternate_and_versions_one_after_the_other_do_not() -> None:
+    blocks = [(version, block) for version in (OLD, NEW) for block in (1, 2, 3)]
+    session = planned([(version, variant, block) for version, block in blocks for variant in ("cold", "warm")])
+    assert common_blocks(session, (OLD, "cold"), (OLD, "warm")) == 3
+    assert common_blocks(session, (OLD, "cold"), (NEW, "cold")) == 0
+
+
+def test_all_cells_of_alternating_versions_have_their_blocks_in_common() -> None:
+    blocks = [(version, block) for block in (1, 2, 3) for version in (OLD, NEW)]
+    session = planned([(version, variant, block) for version, block in blocks for variant in ("cold", "warm")])
+    assert common_blocks(session, (OLD, "cold"), (NEW, "cold")) == 3
+    assert common_blocks(session, (OLD, "warm"), (NEW, "cold")) == 3
+    random_order = planned([(NEW, "cold", 1), (OLD, "cold", 1), (OLD, "cold", 2), (NEW, "cold", 2), (NEW, "cold", 3),
+                            (OLD, "cold", 3)])  # fmt: skip
+    assert common_blocks(random_order, (OLD, "cold"), (NEW, "cold")) == 3
+
+
+def test_a_run_that_does_not_count_has_no_block_in_common() -> None:
+    session = planned([(version, "cold", block) for block in (1, 2, 3, 4) for version in (OLD, NEW)])
+    left_out = {3: Verdict.VOID, 8: Verdict.SAMPLED}
+    runs = tuple(replace(one, verdict=left_out.get(one.number, one.verdict)) for one in session.runs)
+    assert common_blocks(replace(session, runs=runs), (OLD, "cold"), (NEW, "cold")) == 2
+
+
+def test_sessions_of_two_hosts_have_no_block_in_common() -> None:
+    session = planned([(version, "cold", block) for block in (1, 2, 3) for version in (OLD, NEW)])
+    both = combine([("one", session), ("two", session)])
+    assert common_blocks(both, (OLD, "one cold"), (NEW, "one cold")) == 3
+    assert common_blocks(both, (OLD, "one cold"), (OLD, "two cold")) == 0
 
 
 # --- How much redo the starts over a data directory of the user's own had to read
