@@ -35,7 +35,7 @@ class Sample:
     sessions: tuple[tuple[float, ...], ...]
     """The values of each session; empty for a session that measured none."""
     factor: float = 1.0
-    """Factor of the intervals: above 1 if a session stopped at a precision."""
+    """Factor of the intervals of a single session: above 1 if it stopped at a precision."""
     blocks: tuple[tuple[Hashable, ...], ...] = ()
     """The block of each value, in the same form. Only values of cells that alternated have blocks in common. Empty if
     they are not known."""
@@ -82,8 +82,8 @@ class Contrast:
     difference_error: float | None = None
     """Half the width of its 95 % interval; None with fewer than three runs of either."""
     differs: bool | None = None
-    """Significant by itself: no effect (a ratio of 1, a difference of 0) is outside the interval. None without an
-    interval."""
+    """Whether no effect (a ratio of 1, a difference of 0) is outside the interval. None without an interval. Reports
+    show `significant`."""
     p_value: float | None = None
     """Probability of an effect at least as large if there is none; None without an interval."""
     significant: bool | None = None
@@ -114,14 +114,21 @@ def contrasts(
     by_difference: bool = False,
 ) -> tuple[Contrast, ...]:
     """Returns a contrast for each pair (base, other): the other compared with the base. It is empty if either has no
-    values, and only a ratio of 1 if both are the same cell.
+    values, and only a ratio of 1 if both are the same cell. All pairs are significant together, and two cells that are
+    compared in both directions count once.
 
     `chosen_from` is the number of pairs of the table if these were chosen by their values, such as the fastest and the
     slowest: then they must be significant for that many comparisons. With `by_difference` each has the difference of
     the means, even where there is a ratio: a mean near zero makes a ratio mere noise."""
-    found = [_contrast(cells, base, other, by_difference=by_difference) for base, other in pairs]
-    significant = holm_significant([contrast.p_value for contrast in found], chosen_from=chosen_from)
-    return tuple(replace(contrast, significant=yes) for contrast, yes in zip(found, significant, strict=True))
+    listed = tuple(pairs)
+    found = [_contrast(cells, base, other, by_difference=by_difference) for base, other in listed]
+    p_values = {frozenset(pair): contrast.p_value for pair, contrast in zip(listed, found, strict=True)}
+    flags = holm_significant(tuple(p_values.values()), chosen_from=chosen_from)
+    significant = dict(zip(p_values, flags, strict=True))
+    return tuple(
+        replace(contrast, significant=significant[frozenset(pair)])
+        for pair, contrast in zip(listed, found, strict=True)
+    )
 
 
 def _contrast(
@@ -145,7 +152,7 @@ def _compare(sample: Sample, to: Sample, *, by_difference: bool) -> Effect | Non
     values, base_values = (side.means if by_session else side.values for side in (sample, to))
     if not values or not base_values:
         return None
-    factor = max(sample.factor, to.factor)
+    factor = 1.0 if by_session else max(sample.factor, to.factor)
     pairs = pairs_of_blocks(sample, to)
     if by_difference or not _have_ratio(values, base_values):
         if len(pairs) < MIN_RUNS:

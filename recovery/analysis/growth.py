@@ -119,6 +119,7 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
             "variant": curve.variant,
             **asdict(curve.fit),
             "form": curve.fit.form,
+            "steepest": asdict(curve.fit.steepest_step()),
             **_stored_memory(curve.memory_fit),
             **_stored_prediction(curve, curve.fit, session),
             **_stored_prediction_test(curve),

@@ -7,12 +7,12 @@ run for every session, whatever its main metric is.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from recovery.analysis.combined import CombinedSession, Part, host_variant
+from recovery.analysis.contrasts import holm_adjusted
 from recovery.analysis.effective_options import (
     ChangedOption,
     ServerFacts,
@@ -23,7 +23,7 @@ from recovery.analysis.effective_options import (
 )
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.statistics import MIN_RUNS, Slope, common_slope
 from recovery.analysis.summary import (
     Cell,
     cell_words,
@@ -632,12 +632,11 @@ _MIN_RUNS_FOR_TREND = 5
 """Number of runs from which on an outlier or a drift can be distinguished from chance."""
 _MAX_INTERVAL = 0.15
 """Half of the interval, divided by the mean."""
-_MIN_DRIFT = 0.1
-_MIN_KENDALL = 2.2
-"""Least value of Kendall's S in standard deviations. Five runs in ascending order give 2.2."""
-_MIN_COMMON_DRIFT, _MIN_COMMON_KENDALL = 0.05, 3.0
-"""The same for all cells together, whose S and variances are added (Hirsch's seasonal test). Six cells of three runs
-in ascending order give 3.8."""
+_MIN_DRIFT, _MIN_COMMON_DRIFT = 0.1, 0.05
+"""Least change from the first run of a cell to its last: of a cell alone, and of all cells together."""
+_DRIFT_LEVEL = 0.01
+"""Share of steady sessions in which the cells, taken together, show a drift by chance; their common slope shows one in
+as many."""
 
 
 def few_runs(session: Session) -> Iterator[Facts]:
@@ -686,28 +685,39 @@ def outliers(session: Session) -> Iterator[Facts]:
 
 
 def drift(session: Session) -> Iterator[Facts]:
-    """Finds cells whose values rise or fall from run to run, and sessions in which those of most cells do.
-
-    The few runs of each cell of a load show nothing alone."""
+    """Finds cells whose values rise or fall from run to run, by the slope of their logarithms over the number of the
+    run, and sessions whose cells have such a slope in common. The few runs of a cell may show nothing alone."""
     steady = [
         cell for cell in measured_cells(session)
-        if len(cell.values) >= MIN_RUNS and cell.values[0] and not _first_is_slow(cell)
+        if len(cell.values) >= MIN_RUNS and min(cell.values) > 0 and not _first_is_slow(cell)
     ]  # fmt: skip
-    changes = [cell.values[-1] / cell.values[0] - 1 for cell in steady]
-    counts = [kendall(cell.values) for cell in steady]
+    logs = [
+        [(float(run.number), math.log(value)) for run, value in zip(cell.runs, cell.values, strict=True)]
+        for cell in steady
+    ]
+    slopes = [common_slope([points]) for points in logs]
+    adjusted = iter(holm_adjusted([slope.p_value for slope in slopes if slope is not None]))
     drifting = False
-    for cell, change, (rising, variance) in zip(steady, changes, counts, strict=True):
-        enough = len(cell.values) >= _MIN_RUNS_FOR_TREND and abs(rising) >= _MIN_KENDALL * math.sqrt(variance)
-        if abs(change) > _MIN_DRIFT and enough:
+    for cell, points, slope in zip(steady, logs, slopes, strict=True):
+        if slope is None or next(adjusted) > _DRIFT_LEVEL:
+            continue
+        change = _fitted_change(slope, points)
+        if abs(change) > _MIN_DRIFT:
             drifting = True
             name = "times" if cell.metric.unit == "s" else cell.metric.label
             values = f"from {cell.text(cell.values[0], cell.values[-1])}"
             yield cell.about, {"what": name, "direction": "rose" if change > 0 else "fell", "values": values}
-    rising, variance = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0.0)
-    common = median(changes or [0.0])
-    if not drifting and abs(common) > _MIN_COMMON_DRIFT and abs(rising) >= _MIN_COMMON_KENDALL * math.sqrt(variance):
-        values = f"by {100 * abs(common):.0f} % between the first and the last run of a cell (median)"
-        yield "all cells", {"what": "values", "direction": "rose" if common > 0 else "fell", "values": values}
+    common = common_slope(logs) if len(logs) > 1 and not drifting else None
+    if common is not None and common.p_value <= _DRIFT_LEVEL:
+        change = median(_fitted_change(common, points) for points in logs)
+        if abs(change) > _MIN_COMMON_DRIFT:
+            values = f"by {100 * abs(change):.0f} % between the first and the last run of a cell"
+            yield "all cells", {"what": "values", "direction": "rose" if change > 0 else "fell", "values": values}
+
+
+def _fitted_change(slope: Slope, points: Sequence[tuple[float, float]]) -> float:
+    """Returns by what share values change from the first of these points to the last, by a slope of logarithms."""
+    return math.expm1(slope.value * (points[-1][0] - points[0][0]))
 
 
 def wide_interval(session: Session) -> Iterator[Facts]:
@@ -734,17 +744,6 @@ def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, floa
     for cell in summarise(session):
         if cell.interval is not None and cell.mean and cell.interval / cell.mean > limit:
             yield f"{cell.version} {cell_words(session, cell.variant)}", cell.interval / cell.mean
-
-
-def kendall(values: Sequence[float]) -> tuple[int, float]:
-    """Returns Kendall's S, how consistently each run is above (or below) the runs before it, and its variance."""
-    rising = 0
-    before: list[float] = []
-    for value in values:
-        rising += bisect_left(before, value) - (len(before) - bisect_right(before, value))
-        insort(before, value)
-    count = len(values)
-    return rising, count * (count - 1) * (2 * count + 5) / 18
 
 
 # --- All checks

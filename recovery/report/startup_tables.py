@@ -27,7 +27,7 @@ from recovery.analysis.phase_names import (
     seconds_of_starts,
     sorted_phases,
 )
-from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
+from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, NOT_TOLD_APART, LineFit, Prediction
 from recovery.analysis.summary import (
     mean,
     measured_runs_by_cell,
@@ -360,18 +360,28 @@ def _fit_table(fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
             "lack of fit: p-value of the F test of a straight line against the spread of repeated runs; below 0.05 the "
             "line is rejected.",
             "straight line: fixed part + ms a table, fitted to relative errors over every run; +-: half of the 95 % "
-            "interval. piecewise: straight between the means; ms a table is that of the last two points.",
+            "interval in this session. piecewise: straight between the means; ms a table is that of the steepest step, "
+            "its interval taken for all steps together.",
+            *((_NOT_TOLD_APART_NOTE,) if any(found.called == NOT_TOLD_APART for _, found in fitted) else ()),
         ),
         keys=2,
     )
 
 
+_NOT_TOLD_APART_NOTE = (
+    f"{NOT_TOLD_APART}: the line is not rejected, but the test would see a largest point 25 % above it with a "
+    "probability of less than 80 %."
+)
+
+
 def _form_row(found: LineFit) -> tuple[str, ...]:
     p = "not tested" if found.lack_of_fit_p is None else f"{found.lack_of_fit_p:.2g}"
     if found.form != LINE:
-        return found.form, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * found.last_slope_s:.4f}", fmt.ABSENT
+        step = found.steepest_step()
+        error = fmt.ABSENT if step.per_table_error_s is None else f"{1000 * step.per_table_error_s:.4f}"
+        return found.called, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * step.per_table_s:.4f}", error
     return (
-        found.form,
+        found.called,
         p,
         fmt.seconds(found.fixed_s),
         fmt.seconds(found.fixed_error_s),

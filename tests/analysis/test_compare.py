@@ -220,10 +220,10 @@ def test_sessions_of_loads_are_compared_by_their_metric() -> None:
 def test_a_limit_goes_by_the_metric() -> None:
     assert worse_than_baseline(metadata(), 0.5) == ("8.0.31 dump takes 3.38 times as long as 5.7.22, 1.5 are allowed",)
     assert worse_than_baseline(interference(), 0.05)[0].startswith("8.0.31 400-off has 0.93 times the queries/s")
-    gone = Contrast(difference=-1000.0, difference_error=10.0, differs=True)
+    gone = Contrast(difference=-1000.0, difference_error=10.0, significant=True)
     assert is_worse("qps", gone, 0.1)
     assert not is_worse("client_errors", gone, 0.1)
-    assert not is_worse("qps", replace(gone, differs=False), 0.1)
+    assert not is_worse("qps", replace(gone, significant=False), 0.1)
 
 
 def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -336,7 +336,7 @@ def planned(order: Sequence[tuple[str, str, int]]) -> Session:
 
 
 def common_blocks(session: Session, one: tuple[str, str], other: tuple[str, str]) -> int:
-    samples = main_samples(session, one, other)
+    samples = main_samples(session)
     return len(pairs_of_blocks(samples[key_of(one)], samples[key_of(other)]))
 
 
