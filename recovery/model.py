@@ -654,7 +654,7 @@ def are_own_reads(read_bytes: float | None, others_read_bytes: float | None) -> 
 def with_read_rate(usage: Mapping[str, float], seconds: float) -> dict[str, float]:
     """Returns the usage of a process with its reads per second."""
     requests = usage.get("read_requests")
-    return {**usage, **({} if requests is None or seconds <= 0 else {"reads_per_s": round(requests / seconds, 1)})}
+    return {**usage, **({} if requests is None or seconds <= 0 else {"reads_per_s": requests / seconds})}
 
 
 @dataclass(frozen=True)

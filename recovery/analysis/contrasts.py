@@ -60,7 +60,8 @@ class Sample:
         interval are those of the sessions' means."""
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
-        of_means = descriptive_statistics(self.means, factor=self.factor)
+        # A precision is one within a session. Over sessions, each is one value.
+        of_means = descriptive_statistics(self.means)
         return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
 
 

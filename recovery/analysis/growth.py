@@ -31,7 +31,7 @@ class Curve:
     def memory_fit(self) -> MemoryFit | None:
         """The fit of the peak memory; None if there are too few values."""
         line = _fit_of(self.points, "peak_memory_bytes")  # in bytes
-        return None if line is None else MemoryFit(line.fixed_s, line.per_table_s, line.per_table_error_s, line.form)
+        return None if line is None else MemoryFit(line.fixed_s, line.per_table_s, line.per_table_error_s, line.called)
 
     @property
     def held_out(self) -> PredictionTest | None:
@@ -57,7 +57,7 @@ class MemoryFit:
     per_table_error_bytes: float
     """Half of its 95 % interval, if the straight line fits."""
     form: str
-    """The form that fits: `straight line` or `piecewise`."""
+    """The form that fits, as it is called in reports."""
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ def cache_below_host_text(host: Mapping[str, object]) -> str | None:
     if first and again:
         times = first / again  # the stored one is the median of the blocks' ratios, which is not that of these times
     faster = f"{times:.0f}" if times >= 10 else f"{times:.1f}"
-    seen = f" ({first:g} ms, then {again:g} ms)" if first and again else ""
+    seen = f" ({first:.3g} ms, then {again:.3g} ms)" if first and again else ""
     return (
         f"Reading the same blocks again is {faster} times as fast{seen}: the hypervisor, the disk controller or the "
         "disk caches what was read."

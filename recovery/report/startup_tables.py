@@ -27,7 +27,7 @@ from recovery.analysis.phase_names import (
     seconds_of_starts,
     sorted_phases,
 )
-from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, NOT_TOLD_APART, LineFit, Prediction
+from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, NOT_TOLD_APART, PIECEWISE, LineFit, Prediction
 from recovery.analysis.summary import (
     mean,
     measured_runs_by_cell,
@@ -463,7 +463,7 @@ def _memory(drawn: tuple[Curve, ...]) -> Iterator[Table]:
                 f"{curve.version} {curve.variant}, {fit.form}: {fmt.size(round(fit.fixed_bytes))} and "
                 f"{fit.per_table_bytes:,.0f} B +- {fit.per_table_error_bytes:,.0f} for each table."
                 for curve, fit in fits
-                if fit.form == LINE
+                if fit.form != PIECEWISE
             ),
         ),
         keys=3,

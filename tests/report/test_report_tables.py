@@ -171,7 +171,8 @@ def test_two_points_leave_fit_and_prediction_untested() -> None:
     growth, forms, predicted = scale_tables(replace(session, runs=runs))
     needs = [note for note in growth.notes if note.startswith("5.7.22 cold, 8.0.31 cold: the test of")]
     assert [re.findall(r"needs at least (\d)", note) for note in needs] == [["3"], ["2"]]
-    assert forms.rows[0][2:4] == ("straight line", "not tested")
+    assert forms.rows[0][2:4] == ("line or curve", "not tested")
+    assert "line or curve: the line is not rejected" in forms.notes[-1]
     assert predicted.rows[0][-1] == "not tested"
 
 

@@ -21,7 +21,14 @@ from runs import plain_variants, values_of_all, variants_with, with_parts
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.contrasts import holm_significant
-from recovery.analysis.summary import all_variant_ratios, compared_with_baseline, effects_in_version
+from recovery.analysis.summary import (
+    all_variant_ratios,
+    baseline_of,
+    compared_with_baseline,
+    summarise,
+    variant_ratios,
+    version_ratios,
+)
 from recovery.analysis.warnings import findings
 from recovery.metrics import metric
 from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict
@@ -32,7 +39,7 @@ from recovery.report.html import page as html_page
 from recovery.report.html.parts import Chart
 from recovery.report.html.session_charts import floor_chart, group_charts, phase_rows
 from recovery.report.startup_tables import floor_table, phase_table
-from recovery.report.summary_text import answers, seconds_with_digits
+from recovery.report.summary_text import answers, compare_ends, seconds_with_digits
 from recovery.storage.sessions import load_session
 
 SESSION = load_session(FIXTURES / "sessions" / "three-versions")
@@ -354,16 +361,37 @@ def test_an_effect_is_significant_among_those_that_its_sentence_counts() -> None
 
 
 @pytest.mark.parametrize("made", [interference, table_cache, write_scaling, metadata])
-def test_the_sets_that_sentences_count_are_those_that_are_corrected(made: Callable[[], Session]) -> None:
+def test_all_ratios_of_a_table_are_corrected_together(made: Callable[[], Session]) -> None:
     session = made()
-    sets = [effects_in_version(session, version) for version in session.versions]
-    assert any(sets) is (made is not metadata)
-    for found, line in zip((*sets, compared_with_baseline(session)), answers(session), strict=False):
+    along = [variant_ratios(session, axis) for axis in session.axes]
+    assert any(along) is (made is not metadata)
+    for found in (*along, compared_with_baseline(session)):
         known = [contrast for contrast in found if contrast.p_value is not None]
         assert [contrast.significant for contrast in known] == [
             *holm_significant([contrast.p_value for contrast in known])
         ]
-        assert not known or f"{len(known)} compared" in line
+
+
+@pytest.mark.parametrize("made", [interference, table_cache, write_scaling, metadata])
+def test_a_sentence_counts_what_its_version_has_in_the_tables(made: Callable[[], Session]) -> None:
+    session = made()
+    for version, line in zip(session.versions, answers(session), strict=False):
+        ratios = [one for one in all_variant_ratios(session) if one.version == version and one.p_value is not None]
+        assert not ratios or f"{len(ratios)} compared" in line
+        assert ("largest significant effect" in line) is any(one.significant for one in ratios)
+
+
+def test_two_versions_are_as_significant_in_a_sentence_as_in_each_table() -> None:
+    session = load_session(FIXTURES / "sessions" / "three-versions")
+    pairs = {frozenset((one.version, one.base_version)): one.significant for one in version_ratios(session)
+             if one.variant == "cold"}  # fmt: skip
+    base = baseline_of(session)
+    for one in compared_with_baseline(session):
+        if one.variant == "cold":
+            assert one.significant is pairs[frozenset((one.version, base))]
+    cold = [one for one in summarise(session) if one.variant == "cold"]
+    ends = compare_ends(session, cold)
+    assert ends.differ is pairs[frozenset((ends.fast.version, ends.slow.version))]
 
 
 def test_the_cell_of_an_effect_is_named_if_it_is_another_one() -> None:
