@@ -36,9 +36,9 @@ def comparison_answer(
 
 def _sentence(pair: Pair) -> str:
     about = metric(pair.metric)
-    if pair.significant is None:
+    if pair.differs is None:
         return f"Not compared, {pair.variant}: {MIN_RUNS} runs of each are needed."
-    if not pair.significant:
+    if not pair.differs:
         return f"No significant difference, {pair.variant}: {fmt.effect(pair)} of the first."
     if pair.ratio is None:
         return f"The second differs by {fmt.effect(pair)} from the first, {pair.variant}."
@@ -76,8 +76,7 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
         numeric=(False, False, True, True, True, False, True, True, True, True, False),
         notes=(
             "runs: those that count, of all; +-: half of the mean's 95 % interval; ratio: second over first, with its "
-            f"interval from {MIN_RUNS} {'sessions' if many else 'runs'} of each on.",
-            *fmt.together_notes(sum(pair.significant is not None for pair in found.pairs)),
+            f"interval from {MIN_RUNS} {'sessions' if many else 'runs'} of each on; significant: 1 lies outside.",
             *((f"{better}.",) if better else ()),
             _between_sessions(many=many),
         ),
@@ -106,7 +105,7 @@ def _row(pair: Pair, *, named: bool) -> tuple[str, ...]:
         *_side(pair.one),
         *_side(pair.other),
         fmt.effect(pair),
-        fmt.yes_or_no(pair.significant),
+        fmt.yes_or_no(pair.differs),
     )
 
 

@@ -149,7 +149,9 @@ def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
     assert (few.ratio is not None, few.differs) == (True, None)
 
 
-def test_a_precision_is_one_within_a_session_and_widens_no_interval_over_sessions() -> None:
+def test_a_precision_within_sessions_changes_no_interval_over_them() -> None:
+    """Over sessions, each is one value, however precise it is."""
+
     def pair(precision: float | None) -> Pair:
         sides = [
             [session({"5.7.22": times_of(factor)}) for factor in factors]
@@ -159,8 +161,9 @@ def test_a_precision_is_one_within_a_session_and_widens_no_interval_over_session
         sides[0][0] = replace(first, settings={**first.settings, "precision": precision})
         return compare(*sides).pairs[0]
 
-    plain, wide = pair(None), pair(0.02)
-    assert (wide.one.interval, wide.ratio_high) == (plain.one.interval, plain.ratio_high)
+    plain, precise = pair(None), pair(0.02)
+    assert precise.one.interval == plain.one.interval
+    assert (precise.ratio_low, precise.ratio_high) == (plain.ratio_low, plain.ratio_high)
 
 
 def test_sides_of_one_version_each_may_not_mix_versions() -> None:
