@@ -14,7 +14,14 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from recovery.analysis.statistics import MIN_RUNS, descriptive_statistics, standard_error, t975, t_two_sided_p
+from recovery.analysis.statistics import (
+    MIN_RUNS,
+    beyond_rounding,
+    descriptive_statistics,
+    standard_error,
+    t975,
+    t_two_sided_p,
+)
 
 # --- Cells and pairs of them
 
@@ -294,7 +301,7 @@ def _interval(shift: float, error: float, degrees: float) -> tuple[float, float]
     """Returns half the width of the 95 % interval of a shift with this standard error, and its p-value."""
     if not error:
         return 0.0, 0.0 if shift else 1.0
-    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
+    return t975(degrees) * error, beyond_rounding(t_two_sided_p(shift / error, degrees))
 
 
 # --- Holm's correction: which of several comparisons are significant when they are taken together

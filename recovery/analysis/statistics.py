@@ -76,6 +76,14 @@ def _f_beyond(share: float, over: float, under: float) -> float:
     return high
 
 
+def beyond_rounding(p_value: float) -> float:
+    """Returns the p-value, or 0 if it is so small that it says no more than that, and would not be a stored number."""
+    return p_value if p_value >= _LEAST_P else 0.0
+
+
+_LEAST_P = 1e-20
+
+
 def regularized_beta(x: float, a: float, b: float) -> float:
     """Returns the regularised incomplete beta function, by its continued fraction (Lentz's method)."""
     if x <= 0 or x >= 1:
@@ -404,14 +412,17 @@ def _weighted_fit(
 
 def _curve_power(means: Sequence[tuple[float, float]], counts: Sequence[int], repeated: float) -> float | None:
     """Returns the probability that the test for lack of fit rejects the line if the mean of the largest point lies
-    `_CURVE` above it, with this weighted sum of squared errors of repeated runs."""
+    `_CURVE` above it, with this weighted sum of squared errors of repeated runs. The weight of that point is less
+    then."""
     over, under = len(means) - 2, sum(counts) - len(means)
     if over < 1 or under < 1:
         return None
     if repeated <= _ROUNDING * sum(counts):
         return 1.0
-    weights = [count / middle**2 for (_, middle), count in zip(means, counts, strict=True)]
     above = [0.0] * (len(means) - 1) + [_CURVE * means[-1][1]]
+    weights = [
+        count / (middle + more) ** 2 for (_, middle), count, more in zip(means, counts, above, strict=True)
+    ]
     center, level = (
         sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)
         for values in ([tables for tables, _ in means], above)
@@ -433,7 +444,7 @@ def _lack_of_fit_p(rest: float, repeated: float, points: int, runs: int) -> floa
     lack = rest - repeated
     if lack <= _ROUNDING * runs:
         return 1.0
-    return f_upper_tail_p(lack / over / (repeated / under), over, under) if repeated else 0.0
+    return beyond_rounding(f_upper_tail_p(lack / over / (repeated / under), over, under)) if repeated else 0.0
 
 
 def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:
