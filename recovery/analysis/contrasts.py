@@ -277,10 +277,18 @@ def _mean_change(changes: Sequence[float], factor: float, *, is_ratio: bool = Tr
 
 def _effect(shift: float, half: float | None, p_value: float | None, *, is_ratio: bool = True) -> Effect:
     """Returns the effect for a shift and half the width of its interval. Those of a ratio are logarithms."""
-    scale = math.exp if is_ratio else float
+    scale = _exp if is_ratio else float
     if half is None:
         return Effect(scale(shift), is_ratio=is_ratio)
     return Effect(scale(shift), scale(shift - half), scale(shift + half), p_value, is_ratio)
+
+
+_MAX_LOG = 50.0
+"""Largest logarithm of a ratio: values that vary by many powers of ten have intervals beyond all stored numbers."""
+
+
+def _exp(log: float) -> float:
+    return math.exp(max(-_MAX_LOG, min(_MAX_LOG, log)))
 
 
 def _welch(

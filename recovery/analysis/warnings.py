@@ -634,9 +634,9 @@ _MAX_INTERVAL = 0.15
 """Half of the interval, divided by the mean."""
 _MIN_DRIFT, _MIN_COMMON_DRIFT = 0.1, 0.05
 """Least change from the first run of a cell to its last: of a cell alone, and of all cells together."""
-_DRIFT_LEVEL = 0.01
-"""Share of steady sessions in which the cells, taken together, show a drift by chance; their common slope shows one in
-as many."""
+_DRIFT_LEVEL, _LARGE_DRIFT_LEVEL, _LARGE_DRIFT = 0.02, 0.05, 4 / 3
+"""Share of steady sessions that show a drift by chance, in half of them of one of several cells, in half of all. The
+second is that of a drift by more than this factor, which hardly ever happens by chance unless runs vary by a tenth."""
 
 
 def few_runs(session: Session) -> Iterator[Facts]:
@@ -697,22 +697,27 @@ def drift(session: Session) -> Iterator[Facts]:
     ]
     slopes = [common_slope([points]) for points in logs]
     adjusted = iter(holm_adjusted([slope.p_value for slope in slopes if slope is not None]))
+    tests = 2 if len(steady) > 1 else 1
     drifting = False
     for cell, points, slope in zip(steady, logs, slopes, strict=True):
-        if slope is None or next(adjusted) > _DRIFT_LEVEL:
+        if slope is None:
             continue
-        change = _fitted_change(slope, points)
-        if abs(change) > _MIN_DRIFT:
+        change, p_value = _fitted_change(slope, points), next(adjusted)
+        if abs(change) > _MIN_DRIFT and p_value * tests <= _drift_level(change):
             drifting = True
             name = "times" if cell.metric.unit == "s" else cell.metric.label
             values = f"from {cell.text(cell.values[0], cell.values[-1])}"
             yield cell.about, {"what": name, "direction": "rose" if change > 0 else "fell", "values": values}
-    common = common_slope(logs) if len(logs) > 1 and not drifting else None
-    if common is not None and common.p_value <= _DRIFT_LEVEL:
+    common = common_slope(logs) if tests > 1 and not drifting else None
+    if common is not None:
         change = median(_fitted_change(common, points) for points in logs)
-        if abs(change) > _MIN_COMMON_DRIFT:
+        if abs(change) > _MIN_COMMON_DRIFT and common.p_value * tests <= _drift_level(change):
             values = f"by {100 * abs(change):.0f} % between the first and the last run of a cell"
             yield "all cells", {"what": "values", "direction": "rose" if change > 0 else "fell", "values": values}
+
+
+def _drift_level(change: float) -> float:
+    return _LARGE_DRIFT_LEVEL if abs(math.log1p(change)) > math.log(_LARGE_DRIFT) else _DRIFT_LEVEL
 
 
 def _fitted_change(slope: Slope, points: Sequence[tuple[float, float]]) -> float:

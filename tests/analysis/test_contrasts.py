@@ -163,6 +163,15 @@ def test_the_factor_of_a_precision_widens_the_interval_of_blocks_too() -> None:
     )
 
 
+def test_values_that_vary_beyond_measure_have_an_interval_that_can_be_stored() -> None:
+    found = pair(in_blocks((1e-9, 1e9, 1.0), (1, 2, 3)), in_blocks((1e9, 1e-9, 1.0), (1, 2, 3)))
+    assert found.ratio_high is not None
+    assert 1e12 < found.ratio_high < 1e30
+    steady = [block + 1e-9 * block**2 for block in range(1, 41)]
+    far = pair(in_blocks(steady, range(40)), in_blocks([9 * value + 1e-9 for value in steady], range(40)))
+    assert (far.significant, far.p_value) == (True, 0.0), "too small to be stored"
+
+
 def test_equal_values_in_all_blocks_do_not_differ() -> None:
     same = pair(in_blocks(LOADED), in_blocks(LOADED))
     assert (same.ratio, same.ratio_low, same.ratio_high, same.differs, same.p_value) == (1.0, 1.0, 1.0, False, 1.0)

@@ -287,24 +287,27 @@ def test_noise_alone_is_never_reported_as_an_effect() -> None:
     assert versions == "No significant difference from 5.7.22 (108 compared, all taken together)."
 
 
-def test_the_note_below_tables_counts_the_marked_cells() -> None:
+def test_tables_mark_what_is_significant_when_all_are_taken_together() -> None:
     session = table_cache()
     tables = [one for one in axis_tables(session) if one.title.startswith("table_open_cache_instances:")]
     ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
     differ, marked = (sum(bool(getattr(one, name)) for one in ratios) for name in ("differs", "significant"))
     assert 0 < marked <= differ < len(ratios)
-    assert [re.findall(r"\d+", table.notes[-1]) for table in tables] == [["144", "7", str(differ), str(marked)]] * 3
-    assert sum(cell.endswith(" *") for table in tables for row in table.rows for cell in row) == marked
+    assert {table.notes[-1] for table in tables} == {
+        "Significant: when all 144 comparisons along table_open_cache_instances are taken together (Holm's correction)."
+    }
+    cells = [cell for table in tables for row in table.rows for cell in row if "(0." in cell or "(1." in cell]
+    assert (len(cells), sum(not cell.endswith(" (=)") for cell in cells)) == (144, marked)
     *_, versions = version_tables(interference())
-    yes = sum(row[-1].startswith("yes") for row in versions.rows)
-    assert versions.notes[-1].endswith(f"would be significant by chance; {yes} are.")
+    assert versions.notes[-1] == "Significant: when all 6 comparisons are taken together (Holm's correction)."
+    assert "yes, better" in {row[-1] for row in versions.rows}
 
 
 def test_a_single_comparison_needs_no_correction() -> None:
     alone = replace(interference(caches=("400",)), versions=(OLD,))
     (table,) = axis_tables(alone)
     assert table.rows[0][table.headers.index("significant")] == "yes, worse"
-    assert not any("chance" in note for note in table.notes)
+    assert not any("taken together" in note for note in table.notes)
     assert [one.significant for one in all_variant_ratios(alone)] == [True]
 
 

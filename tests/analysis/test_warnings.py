@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 from at_work import SMALL, interference, metadata, write_scaling
@@ -111,7 +112,7 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
         (cold(10.0, 10.1, 9.9, 20.0, 10.2), "outlier", "run 4 (20.0 s)"),
         (cold(10.0, 10.6, 11.1, 11.5, 12.2), "drift", ""),
         (cold(12.2, 11.5, 11.1, 10.6, 10.0), "drift", ""),
-        (cold(51.0, 47.0, 38.0, 39.0, 30.0), "drift", "fell from run to run, from 51.0 to 30.0 s"),
+        (cold(51.0, 41.3, 46.8, 34.1, 30.0), "drift", "fell from run to run, from 51.0 to 30.0 s"),
         (cold(10.0, 10.95, 12.0), "drift", "rose from run to run, from 10.0 to 12.0 s"),
         (cold(8.0, 14.0, 9.0, 15.0, 10.0), "wide-interval", "+- "),
         (
@@ -188,16 +189,17 @@ def drifting(seed: int, *, cells: int, runs: int, deviation: float, by: float = 
     return any(drift(session(made)))
 
 
-@pytest.mark.parametrize("deviation", [0.02, 0.05, 0.15])
+@pytest.mark.parametrize(("deviation", "most"), [(0.02, 0.005), (0.05, 0.02), (0.15, 0.05)])
 @pytest.mark.parametrize(("cells", "runs"), [(4, 5), (1, 5), (4, 3), (6, 10)])
-def test_a_steady_session_seldom_warns_of_a_drift(cells: int, runs: int, deviation: float) -> None:
-    warned = sum(drifting(seed, cells=cells, runs=runs, deviation=deviation) for seed in range(500))
-    assert warned / 500 <= 0.02
+def test_a_steady_session_seldom_warns_of_a_drift(cells: int, runs: int, deviation: float, most: float) -> None:
+    """At most this share of all, and so many more of 400 as there may be by chance."""
+    warned = sum(drifting(seed, cells=cells, runs=runs, deviation=deviation) for seed in range(400))
+    assert warned <= NormalDist(400 * most, (400 * most) ** 0.5).inv_cdf(0.98)
 
 
 @pytest.mark.parametrize(
     ("by", "cells", "only", "least"),
-    [(1.2, 4, False, 0.9), (1 / 1.2, 4, False, 0.9), (1.4, 4, False, 0.99), (1.4, 1, False, 0.4), (1.4, 4, True, 0.2)],
+    [(1.2, 4, False, 0.9), (1 / 1.2, 4, False, 0.9), (1.4, 4, False, 0.99), (1.4, 1, False, 0.7), (1.4, 4, True, 0.3)],
 )
 def test_a_drift_of_all_cells_is_found_and_one_of_a_single_cell_often(
     by: float, cells: int, least: float, *, only: bool
@@ -336,13 +338,13 @@ def test_a_slow_start_is_no_warning_about_a_load() -> None:
 )
 def test_clients_without_a_cpu_left(settings: dict[str, str | int], measures: dict[str, float], text: str) -> None:
     session = replace(LOAD, settings={**LOAD.settings, **settings})
-    found = one(changed(session, measured(**measures), numbers=(1, 5, 9)), "client-was-the-bottleneck")
+    found = one(changed(session, measured(**measures), numbers=(1, 2, 3)), "client-was-the-bottleneck")
     assert found.about == "5.7.22 poll=off"
     assert text in found.text
 
 
 def test_clients_with_an_idle_cpu_are_no_bottleneck() -> None:
-    two = changed(LOAD, measured(client_cpus=1.9, server_cpus=1.0), numbers=(1, 5, 9))
+    two = changed(LOAD, measured(client_cpus=1.9, server_cpus=1.0), numbers=(1, 2, 3))
     two = replace(two, settings={**LOAD.settings, "threads": 8, "client_cpus": 2})
     assert kinds(two) == ["client-was-the-bottleneck"]
     assert kinds(replace(two, settings={**two.settings, "server_cpus": None, "client_cpus": None})) == [], (
@@ -516,7 +518,7 @@ def test_the_server_s_own_activity_is_no_other_load() -> None:
     "change", [measured(polls_per_s=0.0), lambda run: replace(run, metrics={"qps": run.metrics["qps"]})]
 )
 def test_polls_that_did_not_run(change: Callable[[Run], Run]) -> None:
-    found = one(changed(LOAD, change, numbers=(3,)), "polls-did-not-run")
+    found = one(changed(LOAD, change, numbers=(4,)), "polls-did-not-run")
     assert found.about == "5.7.22 poll=on"
 
 
@@ -528,7 +530,7 @@ def test_errors_of_transactions(share: float, seconds: int, text: str | None) ->
 
 
 def test_a_warning_about_many_cells_is_given_once() -> None:
-    noisy = changed(write_scaling(), measured(others_cpus=1.0), numbers=tuple(range(1, 21)))
+    noisy = changed(write_scaling(), measured(others_cpus=1.0), numbers=tuple(range(1, 61, 3)))
     found = one(noisy, "other-cpu-load")
     assert found.about == "20 cells"
     assert found.text.endswith("; 15 more.")
