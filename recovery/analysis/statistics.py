@@ -377,9 +377,7 @@ def fit_line(points: Iterable[tuple[int, float]]) -> LineFit | None:
     return _weighted_fit(runs, means, tuple(map(len, points_found.values())))
 
 
-def _weighted_fit(
-    runs: Sequence[tuple[int, float]], means: Mapping[float, float], counts: tuple[int, ...]
-) -> LineFit:
+def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float], counts: tuple[int, ...]) -> LineFit:
     weights = [1 / means[tables] ** 2 for tables, _ in runs]
     weight = sum(weights)
     center = sum(w * tables for w, (tables, _) in zip(weights, runs, strict=True)) / weight
@@ -420,9 +418,7 @@ def _curve_power(means: Sequence[tuple[float, float]], counts: Sequence[int], re
     if repeated <= _ROUNDING * sum(counts):
         return 1.0
     above = [0.0] * (len(means) - 1) + [_CURVE * means[-1][1]]
-    weights = [
-        count / (middle + more) ** 2 for (_, middle), count, more in zip(means, counts, above, strict=True)
-    ]
+    weights = [count / (middle + more) ** 2 for (_, middle), count, more in zip(means, counts, above, strict=True)]
     center, level = (
         sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)
         for values in ([tables for tables, _ in means], above)

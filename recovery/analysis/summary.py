@@ -258,8 +258,11 @@ def sample_of_values(session: Session, runs: Iterable[Run], value_of: Callable[[
          if run.verdict is Verdict.MEASURED and (value := value_of(run)) is not None]
         for _, of_part in parts
     ]  # fmt: skip
-    values, blocks = (tuple(tuple(pair[place] for pair in of_part) for of_part in known) for place in (0, 1))
-    return Sample(values, factor, blocks)
+    return Sample(
+        tuple(tuple(value for value, _ in of_part) for of_part in known),
+        factor,
+        tuple(tuple(block for _, block in of_part) for of_part in known),
+    )
 
 
 def main_samples(session: Session) -> dict[CellKey, Sample]:
@@ -476,9 +479,7 @@ def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     return tuple(VersionRatio(*cell, **contrast_fields(contrast)) for *cell, contrast in found if contrast.is_known)
 
 
-def _version_contrasts(
-    session: Session, samples: Mapping[CellKey, Sample]
-) -> dict[tuple[CellKey, CellKey], Contrast]:
+def _version_contrasts(session: Session, samples: Mapping[CellKey, Sample]) -> dict[tuple[CellKey, CellKey], Contrast]:
     """Returns the comparisons of versions in each variant, except of second starts: with the baseline, and in pairs.
     All of them are significant together, in the tables and in the answer."""
     base = baseline_of(session)

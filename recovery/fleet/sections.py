@@ -168,7 +168,9 @@ def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], *,
     ]
     known = [(variant, _span(alike)) for variant, alike in found if alike]
     same = [
-        f"{ratio.variant} {f'on {ratio.host}' if within else ratio.version}" for ratio in ratios if not ratio.significant
+        f"{ratio.variant} {f'on {ratio.host}' if within else ratio.version}"
+        for ratio in ratios
+        if not ratio.significant
     ]
     about = f"{workload}, " if len(fleet.workloads) > 1 else ""
     start = "On the same host, " if within else ""

@@ -82,7 +82,8 @@ def _table(
     return Table(
         title=fmt.group_title(session.title, group),
         headers=(
-            *named, "survived", "95 % interval", "mean s", "max s", *(metric(name).label for name in shown), "oldest lost, s",
+            *named, "survived", "95 % interval", "mean s", "max s", *(metric(name).label for name in shown),
+            "oldest lost, s",
         ),
         rows=tuple(
             (*fmt.key_cells(session, group, key), *_row(cells[key], shown)) for key in about if cells[key]

@@ -27,7 +27,15 @@ from recovery.analysis.phase_names import (
     seconds_of_starts,
     sorted_phases,
 )
-from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, NOT_TOLD_APART, PIECEWISE, LineFit, Prediction
+from recovery.analysis.statistics import (
+    LACK_OF_FIT_NEEDS,
+    LINE,
+    LINE_NEEDS,
+    NOT_TOLD_APART,
+    PIECEWISE,
+    LineFit,
+    Prediction,
+)
 from recovery.analysis.summary import (
     mean,
     measured_runs_by_cell,

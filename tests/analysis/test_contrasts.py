@@ -127,7 +127,8 @@ def test_the_order_of_the_values_does_not_matter() -> None:
 def test_exchanging_the_cells_turns_the_ratio_over() -> None:
     there, back = pair(in_blocks(LOADED), in_blocks(FASTER)), pair(in_blocks(FASTER), in_blocks(LOADED))
     assert back.ratio_low is not None
-    assert (there.ratio_high, there.p_value) == pytest.approx((1 / back.ratio_low, back.p_value))
+    assert there.ratio_high == pytest.approx(1 / back.ratio_low)
+    assert there.p_value == pytest.approx(back.p_value)
 
 
 def test_blocks_that_only_one_cell_has_are_not_compared() -> None:
@@ -144,7 +145,8 @@ def test_a_value_of_zero_has_no_logarithm() -> None:
     few = (0.0, 1.0, 2.0, 1.0, 1.0)
     assert pair(in_blocks(LOADED), in_blocks(few)) == pair(Sample((LOADED,)), Sample((few,)))
     none = pair(in_blocks(LOADED), in_blocks((0.0,) * 5))
-    assert (none.ratio, none.difference) == (None, pytest.approx(-1.3))
+    assert none.ratio is None
+    assert none.difference == pytest.approx(-1.3)
     assert none.difference_error == pytest.approx(half_interval_95(LOADED))
 
 

@@ -132,7 +132,7 @@ def test_a_precision_is_less_certain_if_each_run_is_like_the_one_before() -> Non
     """With an autocorrelation of 0.5, as where a host gets faster and slower, it is one of this session at most."""
     dice, precision, covered, sessions = np.random.default_rng(2), 0.05, 0, 3_000
     for _ in range(sessions):
-        values, last = [], dice.normal(0, 0.05)
+        values, last = list[float](), dice.normal(0, 0.05)
         while len(values) < 30 and not is_precise(values, precision):
             values.append(1 + last)
             last = 0.5 * last + dice.normal(0, 0.05 * 0.75**0.5)
@@ -331,11 +331,13 @@ def test_a_fit_is_called_a_line_only_if_its_test_could_have_seen_a_curve(
     noise: float, counts: Sequence[int], called: str
 ) -> None:
     """The runs of each point lie around a straight line, and their mean on it."""
-    found = fitted([
-        (n, (2.0 + 0.0003 * n) * (1 + noise * (run - (count - 1) / 2)))
-        for n, count in zip(POINTS, counts, strict=True)
-        for run in range(count)
-    ])
+    found = fitted(
+        [
+            (n, (2.0 + 0.0003 * n) * (1 + noise * (run - (count - 1) / 2)))
+            for n, count in zip(POINTS, counts, strict=True)
+            for run in range(count)
+        ]
+    )
     assert (found.form, found.called) == (LINE, called)
 
 

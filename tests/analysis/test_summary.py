@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 from statistics import NormalDist
 
 import pytest
 from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from runs import make_run, plain_variants, with_parts
 from schema_check import violations
-from sessions import FIXTURES, seconds
+from sessions import FIXTURES, KEPT_SESSIONS, seconds
 
 from recovery.analysis.combined import combine
 from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant, pairs_of_blocks
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     Group,
     Summary,
@@ -365,6 +367,17 @@ def test_a_run_that_does_not_count_has_no_block_in_common() -> None:
     left_out = {3: Verdict.VOID, 8: Verdict.SAMPLED}
     runs = tuple(replace(one, verdict=left_out.get(one.number, one.verdict)) for one in session.runs)
     assert common_blocks(replace(session, runs=runs), (OLD, "cold"), (NEW, "cold")) == 2
+
+
+@pytest.mark.parametrize("name", KEPT_SESSIONS)
+def test_cells_of_kept_sessions_alternated_as_the_session_says(name: str, kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / name)
+    order = str(session.settings.get("order"))
+    samples = {cell: sample for cell, sample in main_samples(session).items() if len(sample.values) >= MIN_RUNS}
+    for one, other in combinations(samples, 2):
+        is_one_directory = one.version == other.version and not session.design.points
+        alternated = "alternate" in order or is_one_directory
+        assert (len(pairs_of_blocks(samples[one], samples[other])) >= MIN_RUNS) is alternated, (one, other)
 
 
 def test_sessions_of_two_hosts_have_no_block_in_common() -> None:
