@@ -82,13 +82,12 @@ def _table(
     return Table(
         title=fmt.group_title(session.title, group),
         headers=(
-            *named, "survived", "95 % interval", "mean s", "max s", *(metric(name).label for name in shown),
-            "oldest lost, s",
+            *named, "survived", "mean s", "max s", *(metric(name).label for name in shown), "oldest lost, s",
         ),
         rows=tuple(
             (*fmt.key_cells(session, group, key), *_row(cells[key], shown)) for key in about if cells[key]
         ),
-        numeric=(*fmt.numeric_columns(session, group), *(True,) * (5 + len(shown))),
+        numeric=(*fmt.numeric_columns(session, group), *(True,) * (4 + len(shown))),
         notes=_notes(session, shown) if is_last else (),
         keys=len(named),
     )  # fmt: skip
@@ -98,8 +97,7 @@ def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
     seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
     windows = [run.metrics["lost_window_s"] for run in runs if "lost_window_s" in run.metrics]
     survived = count_survived(runs)
-    yield f"{survived} of {len(runs)}"
-    yield fmt.share_interval(survived, len(runs))
+    yield f"{survived} of {len(runs)} ({fmt.share_interval(survived, len(runs))})"
     yield fmt.duration(fmean(seconds)) if seconds else fmt.ABSENT
     yield fmt.duration(max(seconds)) if seconds else fmt.ABSENT
     for name in shown:
@@ -113,7 +111,7 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
         "survived: the server started again with everything that it guarantees. Without a flush at each commit "
         "(innodb_flush_log_at_trx_commit=0, or 2 with a power loss) the last acknowledged transactions may be lost, "
         "and servers without atomic DDL may leave a half-done definition: both are counted, but break no guarantee. "
-        "95 % interval: of the share that survives such crashes (Clopper and Pearson).",
+        "In parentheses: the share that survives such crashes, 95 % interval (Clopper and Pearson).",
         f"Sums over all runs of a cell; seconds until ready again. {explained}.",
         *_repeat_note(session),
         *fmt.server_spelling_notes(session),

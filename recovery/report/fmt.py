@@ -241,9 +241,10 @@ def whole_percent(share: float | None, *, sign: str = "") -> str:
 
 
 def share_interval(count: int, of: int) -> str:
-    """Formats the 95 % interval of a share, from how many of all had something: `97.0-100.0 %`."""
+    """Formats the 95 % interval of a share, from how many of all had something: `96-100 %`. Its ends are rounded away
+    from each other."""
     low, high = binomial_interval(count, of)
-    return f"{100 * low:.1f}-{100 * high:.1f} %"
+    return f"{math.floor(100 * low)}-{math.ceil(100 * high)} %"
 
 
 def which_is_better(about: Metric) -> str:
