@@ -25,12 +25,14 @@ from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, tables, text
+from recovery.report.crash_tables import crash_tables
 from recovery.report.html.flame_graph import flame_graph
 from recovery.report.json_report import to_json
 from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.stack_tables import chain_tables, hottest_tables
 from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
+from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
