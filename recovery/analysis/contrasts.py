@@ -44,8 +44,8 @@ class Sample:
     factor: float = 1.0
     """Factor of the intervals of a single session: above 1 if it stopped at a precision."""
     blocks: tuple[tuple[Hashable, ...], ...] = ()
-    """The block of each value, in the same form. Only values of cells that alternated have blocks in common. Empty if
-    they are not known."""
+    """The block of each value, in the same form. Only values of cells that alternated have blocks in common, and two
+    sessions have none. Empty if they are not known."""
 
     @property
     def values(self) -> tuple[float, ...]:

@@ -6,6 +6,7 @@ files that a start touched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -231,7 +232,7 @@ def _mean_of(starts: Sequence[dict[str, float]], name: str) -> float | None:
 def _share(starts: Sequence[tuple[Phase, ...]]) -> str:
     share = mean(named_share(phases) for phases in starts)
     # Rounded down, so that 100 % is shown only if every part of the startup has a name.
-    return fmt.ABSENT if share is None else f"{int(share * 1000) / 10:g} %"
+    return fmt.ABSENT if share is None else f"{math.floor(1000 * share + 1e-9) / 10:g} %"
 
 
 def _explained(names: Sequence[str], *, any_estimated: bool) -> tuple[str, ...]:
