@@ -637,6 +637,9 @@ _MIN_DRIFT, _MIN_COMMON_DRIFT = 0.1, 0.05
 _DRIFT_LEVEL, _LARGE_DRIFT_LEVEL, _LARGE_DRIFT = 0.02, 0.05, 4 / 3
 """Share of steady sessions that show a drift by chance, in half of them of one of several cells, in half of all. The
 second is that of a drift by more than this factor, which hardly ever happens by chance unless runs vary by a tenth."""
+_BLOCKS_LEVEL = 0.05
+"""The same where what the runs of a block have in common varies: then the slope of the cells is more certain than it
+seems to be, and that of the means of the blocks is tested, too."""
 
 
 def few_runs(session: Session) -> Iterator[Facts]:
@@ -708,12 +711,29 @@ def drift(session: Session) -> Iterator[Facts]:
             name = "times" if cell.metric.unit == "s" else cell.metric.label
             values = f"from {cell.text(cell.values[0], cell.values[-1])}"
             yield cell.about, {"what": name, "direction": "rose" if change > 0 else "fell", "values": values}
-    common = common_slope(logs) if tests > 1 and not drifting else None
-    if common is not None:
+    common, of_blocks = common_slope(logs), _slope_of_blocks(session, steady, logs)
+    if tests > 1 and not drifting and common is not None and of_blocks is not None:
         change = median(_fitted_change(common, points) for points in logs)
-        if abs(change) > _MIN_COMMON_DRIFT and common.p_value * tests <= _drift_level(change):
+        is_sure = common.p_value * tests <= _drift_level(change) and of_blocks.p_value <= _BLOCKS_LEVEL
+        if abs(change) > _MIN_COMMON_DRIFT and is_sure:
             values = f"by {100 * abs(change):.0f} % between the first and the last run of a cell"
             yield "all cells", {"what": "values", "direction": "rose" if change > 0 else "fell", "values": values}
+
+
+def _slope_of_blocks(
+    session: Session, steady: Sequence[MeasuredCell], logs: Sequence[Sequence[tuple[float, float]]]
+) -> Slope | None:
+    """Returns the slope of the means of the blocks, of logarithms around the mean of their cell."""
+    blocks: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for cell, points in zip(steady, logs, strict=True):
+        middle = fmean(log for _, log in points)
+        for run, (number, log) in zip(cell.runs, points, strict=True):
+            blocks.setdefault(session.block_of(run), []).append((number, log - middle))
+    series: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for block, of_block in blocks.items():
+        number, log = (fmean(column) for column in zip(*of_block, strict=True))
+        series.setdefault(block[:-1], []).append((number, log))
+    return common_slope(series.values())
 
 
 def _drift_level(change: float) -> float:

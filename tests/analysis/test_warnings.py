@@ -171,16 +171,21 @@ def test_a_sound_session_of_starts_has_no_warning(found: Session, absent: str) -
     assert absent or kinds(found) == []
 
 
-def drifting(seed: int, *, cells: int, runs: int, deviation: float, by: float = 1.0, only: bool = False) -> bool:
+def drifting(
+    seed: int, *, cells: int, runs: int, deviation: float, by: float = 1.0, only: bool = False, blocks: float = 0.0
+) -> bool:
     """Whether a simulated session of alternating cells has the warning. Its times change by this factor from the first
-    run to the last: those of all cells, or `only` of the first."""
+    run to the last: those of all cells, or `only` of the first. `blocks` is the deviation that all runs of a block have
+    in common."""
     dice = random.Random(seed)  # noqa: S311 - no secret
+    shared = [dice.gauss(0, blocks) for _ in range(runs)]
     versions = [f"5.7.{number}" for number in range(cells)]
     made = [
         make_run(
             block * cells + place + 1, version, "mysql", "cold", block + 1, Verdict.MEASURED,
             metrics={"startup_s": math.exp(
-                dice.gauss(place, deviation) + (0.0 if only and place else math.log(by) * block / (runs - 1))
+                dice.gauss(place, deviation) + shared[block]
+                + (0.0 if only and place else math.log(by) * block / (runs - 1))
             )},
         )
         for block in range(runs)
@@ -195,6 +200,12 @@ def test_a_steady_session_seldom_warns_of_a_drift(cells: int, runs: int, deviati
     """At most this share of all, and so many more of 400 as there may be by chance."""
     warned = sum(drifting(seed, cells=cells, runs=runs, deviation=deviation) for seed in range(400))
     assert warned <= NormalDist(400 * most, (400 * most) ** 0.5).inv_cdf(0.98)
+
+
+@pytest.mark.parametrize(("cells", "runs"), [(4, 5), (6, 3)])
+def test_blocks_that_differ_are_seldom_a_drift(cells: int, runs: int) -> None:
+    warned = sum(drifting(seed, cells=cells, runs=runs, deviation=0.03, blocks=0.1) for seed in range(400))
+    assert warned <= NormalDist(400 * 0.06, (400 * 0.06) ** 0.5).inv_cdf(0.98)
 
 
 @pytest.mark.parametrize(
