@@ -654,7 +654,7 @@ def are_own_reads(read_bytes: float | None, others_read_bytes: float | None) -> 
 def with_read_rate(usage: Mapping[str, float], seconds: float) -> dict[str, float]:
     """Returns the usage of a process with its reads per second."""
     requests = usage.get("read_requests")
-    return {**usage, **({} if requests is None or seconds <= 0 else {"reads_per_s": round(requests / seconds, 1)})}
+    return {**usage, **({} if requests is None or seconds <= 0 else {"reads_per_s": requests / seconds})}
 
 
 @dataclass(frozen=True)
@@ -1157,6 +1157,21 @@ class Session:
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
         """Returns the runs of each session that they were measured in. Those of a combined one come from several."""
         return ((self, tuple(runs)),)
+
+    def block_of(self, run: Run) -> tuple[int, ...]:
+        """Returns the block in which a run was measured. Only runs of cells that alternated have it in common."""
+        return self._series[run.number], run.repeat
+
+    @cached_property
+    def _series(self) -> dict[int, int]:
+        """The series of blocks that each run belongs to, by its number. A lower block number than that of the run
+        before begins the blocks of other data directories, so these did not alternate with those before them."""
+        found, series, before = dict[int, int](), 0, 0
+        for run in sorted(self.runs, key=lambda run: run.number):
+            series += run.repeat < before
+            before = run.repeat
+            found[run.number] = series
+        return found
 
     def servers_of(self, _variant: str, /) -> Mapping[str, Mapping[str, str]]:
         """Returns `servers` of the host that measured a variant. A combined session has several hosts."""

@@ -67,6 +67,10 @@ class CombinedSession(Session):
         """Returns, as the base of the hosts, the first one that measured the version."""
         return self._first_hosts.get(version) if axis.name == HOST_AXIS else axis.base
 
+    def block_of(self, run: Run) -> tuple[int, ...]:
+        part = cast(PartRun, run).part
+        return (part, *self.parts[part].session.block_of(run))
+
     def by_session(self, runs: Iterable[Run]) -> tuple[tuple[Session, tuple[Run, ...]], ...]:
         """Returns the runs of each session that they were measured in. All must be runs of this one, or changed copies
         of them."""

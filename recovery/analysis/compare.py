@@ -212,9 +212,12 @@ def incomplete_reason(session: Session) -> str | None:
 def is_worse(name: str, found: Contrast, allowed: float) -> bool:
     """Returns whether the effect is significantly worse, by more than allowed. If neither more nor less of the metric
     is better, nothing is worse. Without a ratio, which is the case if a mean is zero, any significant difference in the
-    wrong direction is worse."""
+    wrong direction is worse.
+
+    Significant means what the table shows: when all of its comparisons are taken together. A limit is exceeded if any
+    result is worse, so without the correction a session of many cells would exceed it by chance."""
     more_is_better = metric(name).more_is_better
-    if not found.differs or more_is_better is None:
+    if not found.significant or more_is_better is None:
         return False
     if found.ratio is None:
         return ((found.difference or 0.0) < 0) is more_is_better

@@ -1,20 +1,27 @@
 """Compares cells with each other: the one place that decides what a difference is, and whether it is significant.
 
 Versions, axes, published claims, two sides of sessions and the hosts of a fleet are all pairs of cells. The interval of
-a ratio is computed on its logarithm, with Welch's degrees of freedom; Holm's correction takes all pairs of a table
-together.
+a ratio is computed on its logarithm: from the pairs of values of the same block where both cells alternated, otherwise
+with Welch's degrees of freedom. Holm's correction takes all pairs of a table together.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from recovery.analysis.statistics import MIN_RUNS, descriptive_statistics, standard_error, t975, t_two_sided_p
+from recovery.analysis.statistics import (
+    MIN_RUNS,
+    beyond_rounding,
+    descriptive_statistics,
+    standard_error,
+    t975,
+    t_two_sided_p,
+)
 
 # --- Cells and pairs of them
 
@@ -35,7 +42,10 @@ class Sample:
     sessions: tuple[tuple[float, ...], ...]
     """The values of each session; empty for a session that measured none."""
     factor: float = 1.0
-    """Factor of the intervals: above 1 if a session stopped at a precision."""
+    """Factor of the intervals of a single session: above 1 if it stopped at a precision."""
+    blocks: tuple[tuple[Hashable, ...], ...] = ()
+    """The block of each value, in the same form. Only values of cells that alternated have blocks in common, and two
+    sessions have none. Empty if they are not known."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -57,7 +67,8 @@ class Sample:
         interval are those of the sessions' means."""
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
-        of_means = descriptive_statistics(self.means, factor=self.factor)
+        # A precision is one within a session. Over sessions, each is one value.
+        of_means = descriptive_statistics(self.means)
         return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
 
 
@@ -66,7 +77,8 @@ class Contrast:
     """A mean compared with that of another cell. The values of a ratio are None if a mean is zero."""
 
     ratio: float | None = None
-    """The mean divided by the mean that it is compared with."""
+    """The mean divided by the mean that it is compared with. Of cells that alternated, it is the geometric mean of the
+    ratios within the blocks; of several sessions, the ratio of the geometric means of the sessions' means."""
     ratio_low: float | None = None
     """The lower end of its 95 % interval; None for the baseline itself, and with fewer than three runs of either."""
     ratio_high: float | None = None
@@ -78,8 +90,8 @@ class Contrast:
     difference_error: float | None = None
     """Half the width of its 95 % interval; None with fewer than three runs of either."""
     differs: bool | None = None
-    """Significant by itself: no effect (a ratio of 1, a difference of 0) is outside the interval. None without an
-    interval."""
+    """Whether no effect (a ratio of 1, a difference of 0) is outside the interval. None without an interval. Reports
+    show `significant`."""
     p_value: float | None = None
     """Probability of an effect at least as large if there is none; None without an interval."""
     significant: bool | None = None
@@ -110,24 +122,27 @@ def contrasts(
     by_difference: bool = False,
 ) -> tuple[Contrast, ...]:
     """Returns a contrast for each pair (base, other): the other compared with the base. It is empty if either has no
-    values, and only a ratio of 1 if both are the same cell.
+    values, and only a ratio of 1 if both are the same cell. All pairs are significant together, and two cells that are
+    compared in both directions count once.
 
     `chosen_from` is the number of pairs of the table if these were chosen by their values, such as the fastest and the
     slowest: then they must be significant for that many comparisons. With `by_difference` each has the difference of
     the means, even where there is a ratio: a mean near zero makes a ratio mere noise."""
-    found = [_contrast(cells, base, other, by_difference=by_difference) for base, other in pairs]
-    significant = holm_significant([contrast.p_value for contrast in found], chosen_from=chosen_from)
-    return tuple(replace(contrast, significant=yes) for contrast, yes in zip(found, significant, strict=True))
+    listed = tuple(pairs)
+    found = [_contrast(cells, base, other, by_difference=by_difference) for base, other in listed]
+    p_values = {frozenset(pair): contrast.p_value for pair, contrast in zip(listed, found, strict=True)}
+    flags = holm_significant(tuple(p_values.values()), chosen_from=chosen_from)
+    significant = dict(zip(p_values, flags, strict=True))
+    return tuple(
+        replace(contrast, significant=significant[frozenset(pair)])
+        for pair, contrast in zip(listed, found, strict=True)
+    )
 
 
 def _contrast(
     cells: Mapping[CellKey, Sample], base: CellKey, other: CellKey, *, by_difference: bool = False
 ) -> Contrast:
-    samples = [cells.get(key, Sample(())) for key in (other, base)]
-    by_session = any(len(sample.sessions) > 1 for sample in samples)
-    values, base_values = (sample.means if by_session else sample.values for sample in samples)
-    compared = compare_differences if by_difference else compare_means
-    effect = compared(values, base_values, factor=max(sample.factor for sample in samples))
+    effect = _compare(cells.get(other, Sample(())), cells.get(base, Sample(())), by_difference=by_difference)
     if effect is None:
         return Contrast()
     if base == other:
@@ -137,6 +152,50 @@ def _contrast(
     else:
         contrast = Contrast(difference=effect.value, difference_error=effect.error)
     return replace(contrast, differs=effect.differs, p_value=effect.p_value)
+
+
+def _compare(sample: Sample, to: Sample, *, by_difference: bool) -> Effect | None:
+    """Compares two cells, by blocks if they have enough of them in common. Returns None if either has no values."""
+    by_session = _are_several(sample, to)
+    values, base_values = (side.means if by_session else side.values for side in (sample, to))
+    if not values or not base_values:
+        return None
+    factor = 1.0 if by_session else max(sample.factor, to.factor)
+    pairs = pairs_of_blocks(sample, to)
+    if by_difference or not _have_ratio(values, base_values):
+        if len(pairs) < MIN_RUNS:
+            return compare_differences(values, base_values, factor=factor)
+        return _mean_change([value - base for value, base in pairs], factor, is_ratio=False)
+    if min(*values, *base_values) <= 0:
+        return compare_means(values, base_values, factor=factor)
+    if len(pairs) >= MIN_RUNS:
+        return _mean_change([math.log(value / base) for value, base in pairs], factor)
+    return (compare_logs if by_session else compare_means)(values, base_values, factor=factor)
+
+
+def _are_several(*samples: Sample) -> bool:
+    """Returns whether the values of any cell come from several sessions, so that sessions are compared."""
+    return any(len(sample.sessions) > 1 for sample in samples)
+
+
+def pairs_of_blocks(sample: Sample, to: Sample) -> tuple[tuple[float, float], ...]:
+    """Returns the values of both cells for each block that both have. If there are several sessions, a session is one
+    block: the pairs are the means of each session in which the cells alternated."""
+    by_session = _are_several(sample, to)
+    found, base = (_by_block(side, by_session=by_session) for side in (sample, to))
+    pairs = {
+        (place, base[block][0]): (value, base[block][1]) for block, (place, value) in found.items() if block in base
+    }
+    return tuple(pairs.values())
+
+
+def _by_block(sample: Sample, *, by_session: bool) -> dict[Hashable, tuple[Hashable, float]]:
+    """Returns, by block, what is paired: the block itself with its value, or the session with its mean."""
+    return {
+        block: (place, statistics.fmean(values)) if by_session else (block, value)
+        for place, (values, blocks) in enumerate(zip(sample.sessions, sample.blocks, strict=bool(sample.blocks)))
+        for value, block in zip(values, blocks, strict=True)
+    }
 
 
 # --- Two groups of values
@@ -181,14 +240,19 @@ def compare_means(values: Sequence[float], to: Sequence[float], *, factor: float
     below 0, and exchanging the sides does not change whether the effect is significant."""
     if not values or not to:
         return None
-    means = (statistics.fmean(values), statistics.fmean(to))
-    if min(means) <= 0 or min(*values, *to) < 0:
+    if not _have_ratio(values, to):
         return compare_differences(values, to, factor=factor)
+    means = (statistics.fmean(values), statistics.fmean(to))
     shift = math.log(means[0] / means[1])
-    half, p_value = _welch(shift, (values, to), means, factor)
-    if half is None:
-        return Effect(math.exp(shift))
-    return Effect(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p_value)
+    return _effect(shift, *_welch(shift, (values, to), means, factor))
+
+
+def compare_logs(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect:
+    """Compares the means of the logarithms of two sides, which must be positive. Where values differ by much, as those
+    of several sessions do, their logarithms are more symmetric than they are themselves."""
+    logs = ([math.log(value) for value in values], [math.log(value) for value in to])
+    shift = statistics.fmean(logs[0]) - statistics.fmean(logs[1])
+    return _effect(shift, *_welch(shift, logs, (1.0, 1.0), factor))
 
 
 def compare_differences(values: Sequence[float], to: Sequence[float], *, factor: float = 1.0) -> Effect | None:
@@ -196,10 +260,35 @@ def compare_differences(values: Sequence[float], to: Sequence[float], *, factor:
     if not values or not to:
         return None
     shift = statistics.fmean(values) - statistics.fmean(to)
-    half, p_value = _welch(shift, (values, to), (1.0, 1.0), factor)
+    return _effect(shift, *_welch(shift, (values, to), (1.0, 1.0), factor), is_ratio=False)
+
+
+def _have_ratio(values: Sequence[float], to: Sequence[float]) -> bool:
+    """Returns whether there is a ratio of the means: none of them is zero, and no value is negative."""
+    return min(statistics.fmean(values), statistics.fmean(to)) > 0 and min(*values, *to) >= 0
+
+
+def _mean_change(changes: Sequence[float], factor: float, *, is_ratio: bool = True) -> Effect:
+    """Returns the mean of the changes in each block, with its interval by Student's t. Changes of a ratio are
+    logarithms."""
+    shift, error = statistics.fmean(changes), factor * standard_error(changes)
+    return _effect(shift, *_interval(shift, error, len(changes) - 1), is_ratio=is_ratio)
+
+
+def _effect(shift: float, half: float | None, p_value: float | None, *, is_ratio: bool = True) -> Effect:
+    """Returns the effect for a shift and half the width of its interval. Those of a ratio are logarithms."""
+    scale = _exp if is_ratio else float
     if half is None:
-        return Effect(shift, is_ratio=False)
-    return Effect(shift, shift - half, shift + half, p_value, is_ratio=False)
+        return Effect(scale(shift), is_ratio=is_ratio)
+    return Effect(scale(shift), scale(shift - half), scale(shift + half), p_value, is_ratio)
+
+
+_MAX_LOG = 50.0
+"""Largest logarithm of a ratio: values that vary by many powers of ten have intervals beyond all stored numbers."""
+
+
+def _exp(log: float) -> float:
+    return math.exp(max(-_MAX_LOG, min(_MAX_LOG, log)))
 
 
 def _welch(
@@ -212,11 +301,15 @@ def _welch(
         return None, None
     parts = [((standard_error(side) / scale) ** 2, len(side) - 1) for side, scale in zip(sides, scales, strict=True)]
     square = sum(part for part, _ in parts)
-    if not square:
+    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts) if square else 1.0
+    return _interval(shift, factor * math.sqrt(square), degrees)
+
+
+def _interval(shift: float, error: float, degrees: float) -> tuple[float, float]:
+    """Returns half the width of the 95 % interval of a shift with this standard error, and its p-value."""
+    if not error:
         return 0.0, 0.0 if shift else 1.0
-    degrees = square**2 / sum(part**2 / degrees for part, degrees in parts)
-    error = factor * math.sqrt(square)
-    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
+    return t975(degrees) * error, beyond_rounding(t_two_sided_p(shift / error, degrees))
 
 
 # --- Holm's correction: which of several comparisons are significant when they are taken together

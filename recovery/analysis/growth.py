@@ -31,7 +31,7 @@ class Curve:
     def memory_fit(self) -> MemoryFit | None:
         """The fit of the peak memory; None if there are too few values."""
         line = _fit_of(self.points, "peak_memory_bytes")  # in bytes
-        return None if line is None else MemoryFit(line.fixed_s, line.per_table_s, line.per_table_error_s, line.form)
+        return None if line is None else MemoryFit(line.fixed_s, line.per_table_s, line.per_table_error_s, line.called)
 
     @property
     def held_out(self) -> PredictionTest | None:
@@ -57,7 +57,7 @@ class MemoryFit:
     per_table_error_bytes: float
     """Half of its 95 % interval, if the straight line fits."""
     form: str
-    """The form that fits: `straight line` or `piecewise`."""
+    """The form that fits, as it is called in reports."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,7 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
             "variant": curve.variant,
             **asdict(curve.fit),
             "form": curve.fit.form,
+            "steepest": asdict(curve.fit.steepest_step()),
             **_stored_memory(curve.memory_fit),
             **_stored_prediction(curve, curve.fit, session),
             **_stored_prediction_test(curve),

@@ -18,15 +18,20 @@ MIN_RUNS = 3
 _LEVEL = 0.95
 
 
-@lru_cache(maxsize=1 << 14)
 def t975(degrees: float) -> float:
-    """Returns the t that bounds 95 % on both sides, by bisection. Degrees of freedom need not be whole numbers."""
+    """Returns the t that bounds 95 % on both sides. Degrees of freedom need not be whole numbers."""
+    return _t_beyond(1 - _LEVEL, degrees)
+
+
+@lru_cache(maxsize=1 << 14)
+def _t_beyond(share: float, degrees: float) -> float:
+    """Returns the t beyond which this share lies, on both sides together, by bisection."""
     low, high = 0.0, 1.0
-    while t_two_sided_p(high, degrees) > 1 - _LEVEL:
+    while t_two_sided_p(high, degrees) > share:
         low, high = high, 2 * high
     while high - low > 1e-10 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if t_two_sided_p(middle, degrees) > 1 - _LEVEL else (low, middle)
+        low, high = (middle, high) if t_two_sided_p(middle, degrees) > share else (low, middle)
     return high
 
 
@@ -38,6 +43,45 @@ def t_two_sided_p(t: float, degrees: float) -> float:
 def f_upper_tail_p(value: float, over: float, under: float) -> float:
     """Returns the probability of an F value at least as large. `over` and `under` are its degrees of freedom."""
     return 1.0 if value <= 0 else regularized_beta(under / (under + over * value), under / 2, over / 2)
+
+
+def f_test_power(over: float, under: float, noncentrality: float) -> float:
+    """Returns the probability that an F test is significant, if its numerator has this noncentrality: the sum of the
+    squares of what it tests for, divided by the variance of a value. It is a mixture of beta distributions, weighted
+    like a Poisson distribution."""
+    half = min(noncentrality, _LARGE_NONCENTRALITY) / 2
+    critical = _f_beyond(_SIGNIFICANT, over, under)
+    share = over * critical / (over * critical + under)
+    below, total, number = 0.0, 0.0, 0
+    while total < 1 - 1e-9 and number < 10 * _LARGE_NONCENTRALITY:
+        weight = math.exp(number * math.log(half) - half - math.lgamma(number + 1)) if half else 1.0
+        below += weight * regularized_beta(share, over / 2 + number, under / 2)
+        total, number = total + weight, number + 1
+    return min(1.0, max(0.0, 1 - below))
+
+
+_LARGE_NONCENTRALITY = 1000.0
+"""A larger one counts as this one: all but tests with one degree of freedom below are then certain."""
+
+
+@lru_cache(maxsize=1 << 10)
+def _f_beyond(share: float, over: float, under: float) -> float:
+    """Returns the F value beyond which this share lies, by bisection."""
+    low, high = 0.0, 1.0
+    while f_upper_tail_p(high, over, under) > share:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if f_upper_tail_p(middle, over, under) > share else (low, middle)
+    return high
+
+
+def beyond_rounding(p_value: float) -> float:
+    """Returns the p-value, or 0 if it is so small that it says no more than that, and would not be a stored number."""
+    return p_value if p_value >= _LEAST_P else 0.0
+
+
+_LEAST_P = 1e-20
 
 
 def regularized_beta(x: float, a: float, b: float) -> float:
@@ -77,7 +121,8 @@ MIN_RUNS_FOR_PRECISION = 5
 PRECISION_FACTOR = 1.1
 """Factor of all intervals of a session that stops at a precision. It stops when runs happen to agree well, so ordinary
 intervals would contain the true mean in 92 % of such sessions only. With the factor it is at least 94 % (simulated for
-deviations of 1 to 15 %)."""
+deviations of 1 to 15 %). That is the mean of this session, of runs that do not depend on each other: if each is like
+the one before (autocorrelation of 0.5), it is about 80 %."""
 
 
 def is_precise(values: Sequence[float], precision: float) -> bool:
@@ -112,6 +157,60 @@ def _stdev(values: tuple[float, ...]) -> float:
     return statistics.stdev(values)
 
 
+# --- Drift: one slope of several groups of values
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The slope that groups of points have in common, each group around its own mean."""
+
+    value: float
+    p_value: float
+    """Probability of a slope at least as steep if there is none, by a t test."""
+
+
+def common_slope(groups: Iterable[Sequence[tuple[float, float]]]) -> Slope | None:
+    """Fits one slope to groups of (x, y), each with a level of its own, by least squares. Returns None if there are too
+    few points for a test: a group of three is enough, and so are two groups of two."""
+    points, count, spread, product, square = 0, 0, 0.0, 0.0, 0.0
+    for group in groups:
+        middles = [statistics.fmean(column) for column in zip(*group, strict=True)]
+        centred = [(x - middles[0], y - middles[1]) for x, y in group]
+        spread += sum(x * x for x, _ in centred)
+        product += sum(x * y for x, y in centred)
+        square += sum(y * y for _, y in centred)
+        points, count = points + len(group), count + 1
+    degrees = points - count - 1
+    if degrees < 1 or not spread:
+        return None
+    slope = product / spread
+    rest = max(0.0, square - slope * product)
+    if rest <= _ROUNDING * points:
+        return Slope(slope, 0.0 if slope * slope * spread > _ROUNDING * points else 1.0)
+    return Slope(slope, t_two_sided_p(slope * math.sqrt(spread * degrees / rest), degrees))
+
+
+# --- Counts
+
+
+def binomial_interval(count: int, of: int) -> tuple[float, float]:
+    """Returns the 95 % interval of a probability, from how many times something happened out of `of` times, by the
+    method of Clopper and Pearson (1934). It is exact: it contains the probability in at least 95 % of all cases."""
+    tail = (1 - _LEVEL) / 2
+    low = 0.0 if count == 0 else _beta_quantile(tail, count, of - count + 1)
+    high = 1.0 if count == of else _beta_quantile(1 - tail, count + 1, of - count)
+    return low, high
+
+
+def _beta_quantile(share: float, a: float, b: float) -> float:
+    """Returns the x up to which a beta distribution has this share, by bisection."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if regularized_beta(middle, a, b) < share else (low, middle)
+    return (low + high) / 2
+
+
 # --- Startup against the number of tables: a straight line if it fits, otherwise piecewise between the points
 #
 # A start of a minute varies by seconds and one of a second by hundredths, so the line is fitted to relative errors:
@@ -126,6 +225,11 @@ _LEAST = f"{MIN_POINTS} numbers of tables and {MIN_RUNS_FOR_A_FIT} runs in all"
 LINE_NEEDS = f"too few runs for a trend, which needs at least {_LEAST}"
 LACK_OF_FIT_NEEDS = "the test of its fit needs at least 3 numbers of tables, one of them with 2 runs"
 LINE, PIECEWISE = "straight line", "piecewise"
+NOT_TOLD_APART = "line or curve"
+"""Name of a form that is a straight line only as far as the test can tell, which would not have seen a curve."""
+_CURVE, _MIN_POWER = 0.25, 0.8
+"""The curve that matters has its largest point this share above the line. A test that sees it with less than this
+probability does not tell a line from a curve."""
 _SIGNIFICANT = 0.05
 _ROUNDING = 1e-18
 """Rounding error of a squared relative error."""
@@ -143,6 +247,27 @@ class Prediction:
     @property
     def interval(self) -> tuple[float, float] | None:
         return None if self.low_s is None or self.high_s is None else (self.low_s, self.high_s)
+
+
+@dataclass(frozen=True)
+class SessionSpread:
+    """How much sessions of the same design differ."""
+
+    log_stdev: float
+    """Standard deviation of the logarithms of the sessions' means."""
+    sessions: int
+    """Number of these sessions, at least two."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What each table adds from one number of tables to the next that was measured."""
+
+    start: float
+    end: float
+    per_table_s: float
+    per_table_error_s: float | None = None
+    """Half of its 95 % interval; None without repeated runs."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +297,13 @@ class LineFit:
     repeated runs. None if there are too few points or runs for the test."""
     means: tuple[tuple[float, float], ...] = ()
     """Number of tables and mean seconds of each point, in ascending order of tables."""
+    counts: tuple[int, ...] = ()
+    """Number of runs at each point."""
+    repeat_error: float | None = None
+    """Standard deviation of a run from the mean of its point, relative to that mean. None without repeated runs."""
+    curve_power: float | None = None
+    """Probability that the test rejects the straight line if the largest point lies 25 % above it. None if there are
+    too few points or runs for the test."""
 
     @property
     def form(self) -> str:
@@ -179,9 +311,33 @@ class LineFit:
         return PIECEWISE if rejected else LINE
 
     @property
-    def last_slope_s(self) -> float:
-        """Duration that each table adds between the two largest points."""
-        return _slope(self.means[-2], self.means[-1])
+    def called(self) -> str:
+        """The form as it is called in reports: a line is one only if the test could have seen a curve."""
+        could_see_a_curve = self.curve_power is not None and self.curve_power >= _MIN_POWER
+        return self.form if could_see_a_curve or self.form != LINE else NOT_TOLD_APART
+
+    def steepest_step(self, between: SessionSpread | None = None) -> Step:
+        """Returns the step between two points next to each other at which each table adds most. The interval holds for
+        all steps together (Bonferroni), since the steepest is chosen from them, and with `between` also for other
+        sessions: all times of a session are longer or shorter together, and so is the slope."""
+        steps = [
+            (_slope(*ends), counts, ends)
+            for ends, counts in zip(pairwise(self.means), pairwise(self.counts), strict=True)
+        ]
+        slope, counts, ends = max(steps, key=lambda step: step[0])
+        low, high = (point[0] for point in ends)
+        if self.repeat_error is None:
+            return Step(low, high, slope)
+        means = zip(ends, counts, strict=True)
+        parts = [(
+            sum((self.repeat_error * middle) ** 2 / count for (_, middle), count in means) / (high - low) ** 2,
+            sum(self.counts) - len(self.means),
+        )]  # fmt: skip
+        if between is not None:
+            parts.append(((slope * between.log_stdev) ** 2, between.sessions - 1))
+        square = sum(part for part, _ in parts)
+        degrees = square**2 / sum(part**2 / degrees for part, degrees in parts) if square else 1.0
+        return Step(low, high, slope, _t_beyond((1 - _LEVEL) / len(steps), degrees) * math.sqrt(square))
 
     def line_at(self, tables: float) -> float:
         return self.fixed_s + self.per_table_s * tables
@@ -216,10 +372,12 @@ def fit_line(points: Iterable[tuple[int, float]]) -> LineFit | None:
         by_tables.setdefault(float(tables), []).append(seconds)
     if len(by_tables) < MIN_POINTS or len(runs) < MIN_RUNS_FOR_A_FIT or min(seconds for _, seconds in runs) <= 0:
         return None
-    return _weighted_fit(runs, {tables: statistics.fmean(found) for tables, found in sorted(by_tables.items())})
+    points_found = dict(sorted(by_tables.items()))
+    means = {tables: statistics.fmean(found) for tables, found in points_found.items()}
+    return _weighted_fit(runs, means, tuple(map(len, points_found.values())))
 
 
-def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float]) -> LineFit:
+def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float], counts: tuple[int, ...]) -> LineFit:
     weights = [1 / means[tables] ** 2 for tables, _ in runs]
     weight = sum(weights)
     center = sum(w * tables for w, (tables, _) in zip(weights, runs, strict=True)) / weight
@@ -244,7 +402,33 @@ def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float
         spread=spread,
         lack_of_fit_p=_lack_of_fit_p(rest, repeated, len(means), len(runs)),
         means=tuple(means.items()),
+        counts=counts,
+        repeat_error=math.sqrt(repeated / (len(runs) - len(means))) if len(runs) > len(means) else None,
+        curve_power=_curve_power(tuple(means.items()), counts, repeated),
     )
+
+
+def _curve_power(means: Sequence[tuple[float, float]], counts: Sequence[int], repeated: float) -> float | None:
+    """Returns the probability that the test for lack of fit rejects the line if the mean of the largest point lies
+    `_CURVE` above it, with this weighted sum of squared errors of repeated runs. The weight of that point is less
+    then."""
+    over, under = len(means) - 2, sum(counts) - len(means)
+    if over < 1 or under < 1:
+        return None
+    if repeated <= _ROUNDING * sum(counts):
+        return 1.0
+    above = [0.0] * (len(means) - 1) + [_CURVE * means[-1][1]]
+    weights = [count / (middle + more) ** 2 for (_, middle), count, more in zip(means, counts, above, strict=True)]
+    center, level = (
+        sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)
+        for values in ([tables for tables, _ in means], above)
+    )
+    spread = sum(w * (tables - center) ** 2 for w, (tables, _) in zip(weights, means, strict=True))
+    slope = sum(w * (n - center) * value for w, (n, _), value in zip(weights, means, above, strict=True)) / spread
+    lack = sum(
+        w * (value - level - slope * (n - center)) ** 2 for w, (n, _), value in zip(weights, means, above, strict=True)
+    )
+    return f_test_power(over, under, lack / (repeated / under))
 
 
 def _lack_of_fit_p(rest: float, repeated: float, points: int, runs: int) -> float | None:
@@ -256,7 +440,7 @@ def _lack_of_fit_p(rest: float, repeated: float, points: int, runs: int) -> floa
     lack = rest - repeated
     if lack <= _ROUNDING * runs:
         return 1.0
-    return f_upper_tail_p(lack / over / (repeated / under), over, under) if repeated else 0.0
+    return beyond_rounding(f_upper_tail_p(lack / over / (repeated / under), over, under)) if repeated else 0.0
 
 
 def _slope(start: tuple[float, float], end: tuple[float, float]) -> float:

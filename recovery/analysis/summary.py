@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 from recovery.analysis.combined import HOST_AXIS
@@ -234,15 +234,13 @@ def summarise(session: Session, name: str | None = None) -> tuple[Summary, ...]:
     cells = {cell: runs for cell, runs in runs_by_cell(session).items() if runs or not session.is_second_start(cell[1])}
     names = {cell: name or session.metric_of(cell[1]) for cell in cells}
     samples = {key_of(cell): sample_of(session, runs, names[cell]) for cell, runs in cells.items()}
-    base = baseline_of(session)
-    compared = [(version, variant) for version, variant in cells if not session.is_second_start(variant)]
-    pairs = [(key_of((base, variant)), key_of((version, variant))) for version, variant in compared]
-    found = dict(zip(compared, contrasts(samples, pairs), strict=True))
+    found, base = _version_contrasts(session, samples), baseline_of(session)
     return tuple(
         replace(
-            summary_of(*cell, names[cell], runs, samples[key_of(cell)]), **contrast_fields(found.get(cell, Contrast()))
+            summary_of(version, variant, names[version, variant], runs, samples[key_of((version, variant))]),
+            **contrast_fields(found.get(_version_pair(variant, version, base), Contrast())),
         )
-        for cell, runs in cells.items()
+        for (version, variant), runs in cells.items()
     )
 
 
@@ -255,16 +253,23 @@ def sample_of_values(session: Session, runs: Iterable[Run], value_of: Callable[[
     """Returns a value of each of these runs that is measured and has it, to be compared."""
     parts = session.by_session(runs)
     factor = max((interval_factor(part) for part, _ in parts), default=1.0)
-    return Sample(tuple(tuple(_measured_values(of_part, value_of)) for _, of_part in parts), factor)
+    known = [
+        [(value, session.block_of(run)) for run in of_part
+         if run.verdict is Verdict.MEASURED and (value := value_of(run)) is not None]
+        for _, of_part in parts
+    ]  # fmt: skip
+    return Sample(
+        tuple(tuple(value for value, _ in of_part) for of_part in known),
+        factor,
+        tuple(tuple(block for _, block in of_part) for of_part in known),
+    )
 
 
-def main_samples(session: Session, *wanted: Cell) -> dict[CellKey, Sample]:
-    """Returns the values of the metric that each cell measures, by default of all cells."""
-    cells = runs_by_cell(session)
+def main_samples(session: Session) -> dict[CellKey, Sample]:
+    """Returns the values of the metric that each cell measures."""
     return {
-        key_of(cell): sample_of(session, cells[cell], session.metric_of(cell[1]))
-        for cell in wanted or cells
-        if cell in cells
+        key_of(cell): sample_of(session, runs, session.metric_of(cell[1]))
+        for cell, runs in runs_by_cell(session).items()
     }
 
 
@@ -439,31 +444,21 @@ def compared_with_baseline(session: Session) -> tuple[Summary, ...]:
 def variant_ratios(session: Session, axis: Axis) -> tuple[VariantRatio, ...]:
     """Returns the ratio of each variant to the one with the axis' base value and the same values on all other axes.
     There is none without a base value, nor if the server ran both with the same effective options. Those of the axis
-    are significant together."""
-    return _variant_ratios(session, (axis,), session.versions)
-
-
-def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
-    """Returns the ratios along all axes that have a base value. Those of each axis are significant together, as in its
-    table."""
-    return tuple(ratio for axis in session.axes for ratio in variant_ratios(session, axis))
-
-
-def effects_in_version(session: Session, version: str) -> tuple[VariantRatio, ...]:
-    """Returns the ratios of one version along all axes that have a base value. All of them are significant together."""
-    return _variant_ratios(session, session.axes, (version,))
-
-
-def _variant_ratios(session: Session, axes: Iterable[Axis], versions: Iterable[str]) -> tuple[VariantRatio, ...]:
+    are significant together, in all versions: they are in one table, and an answer takes them from there."""
     cells = [
         (axis.name, version, variant, base)
-        for axis, version in product(axes, versions)
+        for version in session.versions
         for variant, base in _variant_pairs(session, axis, session.base_of(axis, version))
         if not are_equivalent(session, version, (variant, base)) and not session.is_second_start(variant)
     ]
     pairs = [(key_of((version, base)), key_of((version, variant))) for _, version, variant, base in cells]
     found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
     return tuple(VariantRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
+
+
+def all_variant_ratios(session: Session) -> tuple[VariantRatio, ...]:
+    """Returns the ratios along all axes that have a base value."""
+    return tuple(ratio for axis in session.axes for ratio in variant_ratios(session, axis))
 
 
 def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -475,15 +470,46 @@ def version_pairs(versions: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 def version_ratios(session: Session) -> tuple[VersionRatio, ...]:
     """Returns the ratios of all version pairs in each variant that both have values in, except second starts."""
-    cells = [
-        (version, base, variant)
+    compared = _version_contrasts(session, main_samples(session))
+    found = (
+        (version, base, variant, compared.get(_version_pair(variant, version, base), Contrast()))
+        for variant in session.variant_names
+        for version, base in version_pairs(session.versions)
+    )
+    return tuple(VersionRatio(*cell, **contrast_fields(contrast)) for *cell, contrast in found if contrast.is_known)
+
+
+def _version_contrasts(session: Session, samples: Mapping[CellKey, Sample]) -> dict[tuple[CellKey, CellKey], Contrast]:
+    """Returns the comparisons of versions in each variant, except of second starts: with the baseline, and in pairs.
+    All of them are significant together, in the tables and in the answer."""
+    base = baseline_of(session)
+    versions = (*((version, base) for version in session.versions), *version_pairs(session.versions))
+    pairs = [
+        _version_pair(variant, *of_both)
         for variant in session.variant_names
         if not session.is_second_start(variant)
-        for version, base in version_pairs(session.versions)
+        for of_both in versions
     ]
-    pairs = [(key_of((base, variant)), key_of((version, variant))) for version, base, variant in cells]
-    found = zip(cells, contrasts(main_samples(session), pairs), strict=True)
-    return tuple(VersionRatio(*cell, **contrast_fields(contrast)) for cell, contrast in found if contrast.is_known)
+    return dict(zip(pairs, contrasts(samples, pairs), strict=True))
+
+
+def count_version_comparisons(session: Session) -> int:
+    """Returns how many comparisons of versions are significant together."""
+    found = _version_contrasts(session, main_samples(session))
+    return len({frozenset(pair) for pair, contrast in found.items() if contrast.significant is not None})
+
+
+def _version_pair(variant: str, version: str, base: str) -> tuple[CellKey, CellKey]:
+    return key_of((base, variant)), key_of((version, variant))
+
+
+def compare_cells(session: Session, base: Cell, other: Cell, *, chosen_from: int) -> Contrast:
+    """Compares two cells that were chosen out of this many pairs. Two versions in one variant that a table compares,
+    too, are significant if they are so there."""
+    samples, pair = main_samples(session), (key_of(base), key_of(other))
+    (found,) = contrasts(samples, [pair], chosen_from=chosen_from)
+    of_table = {frozenset(both): contrast for both, contrast in _version_contrasts(session, samples).items()}
+    return replace(found, significant=of_table.get(frozenset(pair), found).significant)
 
 
 def _variant_pairs(session: Session, axis: Axis, base_value: str | None) -> list[tuple[str, str]]:

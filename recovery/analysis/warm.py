@@ -1,8 +1,8 @@
 """Decides which warm starts are proved to be warm. All others are called second starts and excluded from warm figures.
 
 A start that reads as much as the cold ones did is not warm, even if a third start would not read less. The proof is the
-content of the page cache before the start, together with the bytes it read. If that content is not known, as in
-sessions of older tools, only a start that read little is proved.
+content of the page cache before the start, together with the bytes it read: less than half of what the cold ones read.
+If that content is not known, as in sessions of older tools, the bytes alone decide, by the same limit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from recovery.model import CACHE_AXIS, SECOND_START, Cache, Run, Session, Varian
 _MIN_RESIDENT_RATIO = 0.9
 """Least ratio of the files in the cache before a start to those in the cache after it."""
 _MAX_READ_SHARE = 0.5
-"""A warm start reads less than this share of what the cold starts read."""
-_MAX_READ_SHARE_ALONE = 0.15
-"""The same limit if nothing else is known. 8.0 and later read more of their files even if all are in the cache."""
+"""A warm start reads less than this share of what the cold starts read, whatever else is known: a start must not change
+its name with the tool that measured it. 8.0 and later read a fifth to a third of it even if all files are in the
+cache."""
 _ALMOST_NOTHING_BYTES = 16 * 1024 * 1024
 _ALMOST_NOTHING_SHARE = 0.01
 _NON_TABLE_READ_BYTES = 128 * 1024 * 1024
@@ -58,9 +58,7 @@ class WarmEvidence:
     def is_warm(self) -> bool:
         read, cold, full = self.run.metrics.get("read_bytes"), self.cold_bytes, self.full_bytes
         if self.shares is None:
-            if read is None or cold is None:
-                return False
-            return read < _MAX_READ_SHARE * cold and read <= max(_MAX_READ_SHARE_ALONE * cold, _NON_TABLE_READ_BYTES)
+            return read is not None and cold is not None and read < _MAX_READ_SHARE * cold
         before, after = self.shares
         if before < _MIN_RESIDENT_RATIO * after:
             return False

@@ -7,12 +7,12 @@ run for every session, whatever its main metric is.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from recovery.analysis.combined import CombinedSession, Part, host_variant
+from recovery.analysis.contrasts import holm_adjusted
 from recovery.analysis.effective_options import (
     ChangedOption,
     ServerFacts,
@@ -23,7 +23,7 @@ from recovery.analysis.effective_options import (
 )
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.statistics import MIN_RUNS, Slope, common_slope
 from recovery.analysis.summary import (
     Cell,
     cell_words,
@@ -203,7 +203,7 @@ def cache_below_host_text(host: Mapping[str, object]) -> str | None:
     if first and again:
         times = first / again  # the stored one is the median of the blocks' ratios, which is not that of these times
     faster = f"{times:.0f}" if times >= 10 else f"{times:.1f}"
-    seen = f" ({first:g} ms, then {again:g} ms)" if first and again else ""
+    seen = f" ({first:.3g} ms, then {again:.3g} ms)" if first and again else ""
     return (
         f"Reading the same blocks again is {faster} times as fast{seen}: the hypervisor, the disk controller or the "
         "disk caches what was read."
@@ -632,12 +632,14 @@ _MIN_RUNS_FOR_TREND = 5
 """Number of runs from which on an outlier or a drift can be distinguished from chance."""
 _MAX_INTERVAL = 0.15
 """Half of the interval, divided by the mean."""
-_MIN_DRIFT = 0.1
-_MIN_KENDALL = 2.2
-"""Least value of Kendall's S in standard deviations. Five runs in ascending order give 2.2."""
-_MIN_COMMON_DRIFT, _MIN_COMMON_KENDALL = 0.05, 3.0
-"""The same for all cells together, whose S and variances are added (Hirsch's seasonal test). Six cells of three runs
-in ascending order give 3.8."""
+_MIN_DRIFT, _MIN_COMMON_DRIFT = 0.1, 0.05
+"""Least change from the first run of a cell to its last: of a cell alone, and of all cells together."""
+_DRIFT_LEVEL, _LARGE_DRIFT_LEVEL, _LARGE_DRIFT = 0.02, 0.05, 4 / 3
+"""Share of steady sessions that show a drift by chance, in half of them of one of several cells, in half of all. The
+second is that of a drift by more than this factor, which hardly ever happens by chance unless runs vary by a tenth."""
+_BLOCKS_LEVEL = 0.05
+"""The same where what the runs of a block have in common varies: then the slope of the cells is more certain than it
+seems to be, and that of the means of the blocks is tested, too."""
 
 
 def few_runs(session: Session) -> Iterator[Facts]:
@@ -686,28 +688,61 @@ def outliers(session: Session) -> Iterator[Facts]:
 
 
 def drift(session: Session) -> Iterator[Facts]:
-    """Finds cells whose values rise or fall from run to run, and sessions in which those of most cells do.
-
-    The few runs of each cell of a load show nothing alone."""
+    """Finds cells whose values rise or fall from run to run, by the slope of their logarithms over the number of the
+    run, and sessions whose cells have such a slope in common. The few runs of a cell may show nothing alone."""
     steady = [
         cell for cell in measured_cells(session)
-        if len(cell.values) >= MIN_RUNS and cell.values[0] and not _first_is_slow(cell)
+        if len(cell.values) >= MIN_RUNS and min(cell.values) > 0 and not _first_is_slow(cell)
     ]  # fmt: skip
-    changes = [cell.values[-1] / cell.values[0] - 1 for cell in steady]
-    counts = [kendall(cell.values) for cell in steady]
+    logs = [
+        [(float(run.number), math.log(value)) for run, value in zip(cell.runs, cell.values, strict=True)]
+        for cell in steady
+    ]
+    slopes = [common_slope([points]) for points in logs]
+    adjusted = iter(holm_adjusted([slope.p_value for slope in slopes if slope is not None]))
+    tests = 2 if len(steady) > 1 else 1
     drifting = False
-    for cell, change, (rising, variance) in zip(steady, changes, counts, strict=True):
-        enough = len(cell.values) >= _MIN_RUNS_FOR_TREND and abs(rising) >= _MIN_KENDALL * math.sqrt(variance)
-        if abs(change) > _MIN_DRIFT and enough:
+    for cell, points, slope in zip(steady, logs, slopes, strict=True):
+        if slope is None:
+            continue
+        change, p_value = _fitted_change(slope, points), next(adjusted)
+        if abs(change) > _MIN_DRIFT and p_value * tests <= _drift_level(change):
             drifting = True
             name = "times" if cell.metric.unit == "s" else cell.metric.label
             values = f"from {cell.text(cell.values[0], cell.values[-1])}"
             yield cell.about, {"what": name, "direction": "rose" if change > 0 else "fell", "values": values}
-    rising, variance = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0.0)
-    common = median(changes or [0.0])
-    if not drifting and abs(common) > _MIN_COMMON_DRIFT and abs(rising) >= _MIN_COMMON_KENDALL * math.sqrt(variance):
-        values = f"by {100 * abs(common):.0f} % between the first and the last run of a cell (median)"
-        yield "all cells", {"what": "values", "direction": "rose" if common > 0 else "fell", "values": values}
+    common, of_blocks = common_slope(logs), _slope_of_blocks(session, steady, logs)
+    if tests > 1 and not drifting and common is not None and of_blocks is not None:
+        change = median(_fitted_change(common, points) for points in logs)
+        is_sure = common.p_value * tests <= _drift_level(change) and of_blocks.p_value <= _BLOCKS_LEVEL
+        if abs(change) > _MIN_COMMON_DRIFT and is_sure:
+            values = f"by {100 * abs(change):.0f} % between the first and the last run of a cell"
+            yield "all cells", {"what": "values", "direction": "rose" if change > 0 else "fell", "values": values}
+
+
+def _slope_of_blocks(
+    session: Session, steady: Sequence[MeasuredCell], logs: Sequence[Sequence[tuple[float, float]]]
+) -> Slope | None:
+    """Returns the slope of the means of the blocks, of logarithms around the mean of their cell."""
+    blocks: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for cell, points in zip(steady, logs, strict=True):
+        middle = fmean(log for _, log in points)
+        for run, (number, log) in zip(cell.runs, points, strict=True):
+            blocks.setdefault(session.block_of(run), []).append((number, log - middle))
+    series: dict[tuple[int, ...], list[tuple[float, float]]] = {}
+    for block, of_block in blocks.items():
+        number, log = (fmean(column) for column in zip(*of_block, strict=True))
+        series.setdefault(block[:-1], []).append((number, log))
+    return common_slope(series.values())
+
+
+def _drift_level(change: float) -> float:
+    return _LARGE_DRIFT_LEVEL if abs(math.log1p(change)) > math.log(_LARGE_DRIFT) else _DRIFT_LEVEL
+
+
+def _fitted_change(slope: Slope, points: Sequence[tuple[float, float]]) -> float:
+    """Returns by what share values change from the first of these points to the last, by a slope of logarithms."""
+    return math.expm1(slope.value * (points[-1][0] - points[0][0]))
 
 
 def wide_interval(session: Session) -> Iterator[Facts]:
@@ -734,17 +769,6 @@ def _intervals_above(session: Session, limit: float) -> Iterator[tuple[str, floa
     for cell in summarise(session):
         if cell.interval is not None and cell.mean and cell.interval / cell.mean > limit:
             yield f"{cell.version} {cell_words(session, cell.variant)}", cell.interval / cell.mean
-
-
-def kendall(values: Sequence[float]) -> tuple[int, float]:
-    """Returns Kendall's S, how consistently each run is above (or below) the runs before it, and its variance."""
-    rising = 0
-    before: list[float] = []
-    for value in values:
-        rising += bisect_left(before, value) - (len(before) - bisect_right(before, value))
-        insort(before, value)
-    count = len(values)
-    return rising, count * (count - 1) * (2 * count + 5) / 18
 
 
 # --- All checks

@@ -332,7 +332,7 @@ def read_speed_checks(tried: ReadProbe | None) -> Iterator[Check]:
         yield note("reads", f"not tried: {tried.why_not}", why)
     if (again := tried.again) is not None:
         cached = cache_below_host_text(tried.facts())
-        both = f"{again.first_ms} ms, then {again.again_ms} ({again.blocks} blocks of {again.over})"
+        both = f"{again.first_ms:.3g} ms, then {again.again_ms:.3g} ({again.blocks} blocks of {again.over})"
         yield note(
             "just-read blocks",
             cached or f"not known: {both}; a cache below may hold them already",

@@ -57,7 +57,7 @@ def describe_build(build: Build, schema: Schema, state: State) -> dict[str, str]
         "ibd_files": state.ibd_files,
         "data_bytes": state.bytes,
         "rows": schema.rows or None,
-        "build_s": None if state.build_s is None else round(state.build_s, 2),
+        "build_s": None if state.build_s is None else f"{state.build_s:.6g}",
     }
     return {name: str(value) for name, value in known.items() if value is not None}
 

@@ -163,12 +163,14 @@ def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], *,
     verb, times = _words(name)
     variants = _grouped(ratios, lambda ratio: (ratio.variant,))
     found = [
-        (variant, [ratio for ratio in alike if ratio.differs and ratio.ratio is not None])
+        (variant, [ratio for ratio in alike if ratio.significant and ratio.ratio is not None])
         for (variant,), alike in variants.items()
     ]
     known = [(variant, _span(alike)) for variant, alike in found if alike]
     same = [
-        f"{ratio.variant} {f'on {ratio.host}' if within else ratio.version}" for ratio in ratios if not ratio.differs
+        f"{ratio.variant} {f'on {ratio.host}' if within else ratio.version}"
+        for ratio in ratios
+        if not ratio.significant
     ]
     about = f"{workload}, " if len(fleet.workloads) > 1 else ""
     start = "On the same host, " if within else ""

@@ -206,8 +206,8 @@ def _measure_reread(over: str, places: Iterable[tuple[int, int]]) -> RereadTimes
         pairs.append(list(_timed_reads(((descriptor, offset),) * 2, SIZES["16k"], math.inf)))
         if time.monotonic() >= until:
             break
-    first, again = (round(1000 * median(taken), 3) for taken in zip(*pairs, strict=True))
-    return RereadTimes(over, len(pairs), first, again, round(median(before / after for before, after in pairs), 2))
+    first, again = (1000 * median(taken) for taken in zip(*pairs, strict=True))
+    return RereadTimes(over, len(pairs), first, again, median(before / after for before, after in pairs))
 
 
 def _measure_speeds(descriptor: int, sizes: Mapping[str, int], effort: ProbeEffort) -> dict[str, ReadSpeed]:
@@ -231,8 +231,8 @@ def _measure_speed(descriptor: int, page_bytes: int, *, threads: int, effort: Pr
     elapsed = time.monotonic() - began
     return ReadSpeed(
         iops=round(len(taken) / elapsed),
-        mean_ms=round(1000 * sum(taken) / len(taken), 3),
-        p99_ms=round(1000 * taken[(99 * len(taken) - 1) // 100], 3),
+        mean_ms=1000 * sum(taken) / len(taken),
+        p99_ms=1000 * taken[(99 * len(taken) - 1) // 100],
     )
 
 

@@ -46,7 +46,9 @@ def crash_answers(session: Session) -> Iterator[str]:
                 else (f"{version}: nothing was measured.")
             )
             continue
-        back = f"{version} recovered without a loss from {count_survived(runs):,} of {len(runs):,} crashes within "
+        survived = count_survived(runs)
+        back = f"{version} recovered without a loss from {survived:,} of {len(runs):,} crashes "
+        back += f"({fmt.share_interval(survived, len(runs))}) within "
         back += f"{fmt.duration(max(seconds))} s ({fmt.duration(fmean(seconds))} s on average)"
         gone = sum(RECOVERY_METRIC not in run.metrics for run in runs)
         back += f"; it did not start again after {gone:,}" if gone else ""
@@ -94,7 +96,8 @@ def _table(
 def _row(runs: tuple[Run, ...], shown: tuple[str, ...]) -> Iterator[str]:
     seconds = [run.metrics[RECOVERY_METRIC] for run in runs if RECOVERY_METRIC in run.metrics]
     windows = [run.metrics["lost_window_s"] for run in runs if "lost_window_s" in run.metrics]
-    yield f"{count_survived(runs)} of {len(runs)}"
+    survived = count_survived(runs)
+    yield f"{survived} of {len(runs)} ({fmt.share_interval(survived, len(runs))})"
     yield fmt.duration(fmean(seconds)) if seconds else fmt.ABSENT
     yield fmt.duration(max(seconds)) if seconds else fmt.ABSENT
     for name in shown:
@@ -107,7 +110,8 @@ def _notes(session: Session, shown: tuple[str, ...]) -> tuple[str, ...]:
     return (
         "survived: the server started again with everything that it guarantees. Without a flush at each commit "
         "(innodb_flush_log_at_trx_commit=0, or 2 with a power loss) the last acknowledged transactions may be lost, "
-        "and servers without atomic DDL may leave a half-done definition: both are counted, but break no guarantee.",
+        "and servers without atomic DDL may leave a half-done definition: both are counted, but break no guarantee. "
+        "In parentheses: the share that survives such crashes, 95 % interval (Clopper and Pearson).",
         f"Sums over all runs of a cell; seconds until ready again. {explained}.",
         *_repeat_note(session),
         *fmt.server_spelling_notes(session),

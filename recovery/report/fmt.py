@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from recovery.analysis.contrasts import Contrast, false_positives_text
+from recovery.analysis.statistics import binomial_interval
 from recovery.analysis.summary import Group, Summary, metric_values
 from recovery.errors import escape_control
 from recovery.metrics import Metric, metric
@@ -239,6 +240,13 @@ def whole_percent(share: float | None, *, sign: str = "") -> str:
     return ABSENT if share is None else f"{round(100 * share) + 0:{sign}d} %"
 
 
+def share_interval(count: int, of: int) -> str:
+    """Formats the 95 % interval of a share, from how many of all had something: `96-100 %`. Its ends are rounded away
+    from each other."""
+    low, high = binomial_interval(count, of)
+    return f"{math.floor(100 * low)}-{math.ceil(100 * high)} %"
+
+
 def which_is_better(about: Metric) -> str:
     if about.more_is_better is None:
         return ""
@@ -247,9 +255,9 @@ def which_is_better(about: Metric) -> str:
 
 def verdict(about: Metric, contrast: Contrast) -> str:
     """Returns whether the effect is significant, and in which direction."""
-    if contrast.differs is None:
+    if contrast.significant is None:
         return ABSENT
-    if not contrast.differs:
+    if not contrast.significant:
         return "no"
     more = contrast.ratio > 1 if contrast.ratio is not None else (contrast.difference or 0.0) > 0
     if about.more_is_better is None:
@@ -267,6 +275,13 @@ def chance_notes(differ: Sequence[bool | None], *, along: str = "") -> tuple[str
     return (
         f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {is_or_are(found)}.",
     )
+
+
+def together_notes(count: int, *, along: str = "") -> tuple[str, ...]:
+    """Returns a note on what is significant among so many comparisons. A single one needs no correction."""
+    if count < 2:
+        return ()
+    return (f"Significant: when all {count:,} comparisons{along} are taken together (Holm's correction).",)
 
 
 def is_or_are(count: int) -> str:

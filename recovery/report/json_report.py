@@ -14,7 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from recovery import __version__, model
 from recovery.analysis.growth import stored_fits
-from recovery.analysis.statistics import LINE, LineFit
+from recovery.analysis.statistics import LINE, LineFit, Step
 from recovery.analysis.summary import (
     Summary,
     VariantRatio,
@@ -99,6 +99,8 @@ class StoredFit(LineFit):
     form: str = LINE
     """`straight line`, or `piecewise` if the means of the points show that no straight line fits (`lack_of_fit_p`
     under 0.05). Piecewise means straight from each mean to the next, and beyond the last with the last slope."""
+    steepest: Step | None = None
+    """The step at which each table adds most. Its interval is one within this session."""
     memory_fixed_bytes: float | None = None
     """Peak memory of a start without any table, by a straight line. Present only if it was measured in enough runs."""
     memory_per_table_bytes: float | None = None

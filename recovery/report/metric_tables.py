@@ -16,6 +16,7 @@ from recovery.analysis.summary import (
     baseline_of,
     cell_words,
     compared_with_baseline,
+    count_version_comparisons,
     groups,
     is_switch,
     main_metrics,
@@ -64,19 +65,19 @@ def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str
         ),
         numeric=(*(fmt.numeric_columns(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
-            _ratio_note(about, "the earlier version", [ratio.differs for ratio in found.values()]),
-            *fmt.chance_notes([ratio.differs for ratio in found.values()]),
+            _ratio_note(about, "the earlier version", [ratio.significant for ratio in found.values()]),
+            *fmt.together_notes(count_version_comparisons(session)),
         ),
         keys=len(named),
     )
 
 
-def _ratio_note(about: Metric, base: str, differs: Sequence[bool | None] = (True,)) -> str:
-    """Returns the note on columns of ratios of means. `differs` has for each of them whether it is significant, or None
-    if it has no interval. The sign (=) is explained only if a ratio has it."""
+def _ratio_note(about: Metric, base: str, significant: Sequence[bool | None] = (True,)) -> str:
+    """Returns the note on columns of ratios of means. `significant` has for each of them whether it is, or None if it
+    has no interval. The sign (=) is explained only if a ratio has it."""
     better = "" if about.more_is_better is None else f"; {'above' if about.more_is_better else 'below'} 1 is better"
-    interval = ", with its 95 % interval" if any(value is not None for value in differs) else ""
-    sign = " (=): not significant, the interval contains 1." if False in differs else ""
+    interval = ", with its 95 % interval" if any(value is not None for value in significant) else ""
+    sign = " (=): not significant." if False in significant else ""
     return f"Ratio of the mean to that of {base}{better}{interval}.{sign}"
 
 
@@ -85,7 +86,7 @@ def _cell_keys(session: Session, group: Group, variant: str) -> tuple[str, ...]:
 
 
 def _pair_factor(ratio: VersionRatio | VariantRatio | None) -> str:
-    return fmt.effect(ratio) + (" (=)" if ratio is not None and ratio.differs is False else "")
+    return fmt.effect(ratio) + (" (=)" if ratio is not None and ratio.significant is False else "")
 
 
 # --- Versions compared with the baseline, and the effect of each axis, with confidence intervals
@@ -117,8 +118,8 @@ def version_tables(session: Session) -> Iterator[Table]:
         if rows
     ]
     yield from (replace(table, notes=()) for table in made[:-1])
-    by_chance = fmt.chance_notes([summary.differs for summary in compared])
-    yield from (replace(table, notes=(*table.notes, *by_chance)) for table in made[-1:])
+    together = fmt.together_notes(count_version_comparisons(session))
+    yield from (replace(table, notes=(*table.notes, *together)) for table in made[-1:])
 
 
 def _order(session: Session, group: Group) -> list[Cell]:
@@ -145,7 +146,7 @@ def _comparison_table(
                 fmt.column(about, means[compared.version, compared.variant]),
                 fmt.column(about, means[base_cell]),
                 fmt.effect(compared),
-                fmt.verdict(about, compared) + (_star(compared) if isinstance(compared, VariantRatio) else ""),
+                fmt.verdict(about, compared),
             )
             for compared, base_cell in rows
         ),
@@ -159,11 +160,14 @@ def axis_tables(session: Session) -> Iterator[Table]:
     """Yields a table for each axis that has a base, in each group that differs along it."""
     for group in groups(session):
         for axis in group.axes:
-            every = _with_correction(variant_ratios(session, axis))
+            every = variant_ratios(session, axis)
+            together = fmt.together_notes(
+                sum(ratio.significant is not None for ratio in every), along=f" along {axis.name}"
+            )
             ratios = [ratio for ratio in every if ratio.variant in group.variants]
             for of_base, alike in _by_base(session, axis, ratios):
                 made = _axis_table(session, group, of_base, alike)
-                yield replace(made, notes=(*made.notes, *_chance_notes(axis, every)))
+                yield replace(made, notes=(*made.notes, *together))
 
 
 def _by_base(
@@ -186,25 +190,6 @@ def _axis_table(session: Session, group: Group, axis: Axis, ratios: Sequence[Var
         return _comparison_table(session, group, str(axis.base), rows, metric_means(session))
     switched = is_switch(axis) and axis.base is not None and axis.base.lower() in OFF_VALUES
     return (_switch_cost_table if switched else _axis_factor_table)(session, group, axis, ratios)
-
-
-def _with_correction(ratios: Sequence[VariantRatio]) -> Sequence[VariantRatio]:
-    """Returns the comparisons, without the result of Holm's correction if there is only one: it corrects for
-    several."""
-    several = sum(ratio.differs is not None for ratio in ratios) > 1
-    return ratios if several else [replace(ratio, significant=None) for ratio in ratios]
-
-
-def _chance_notes(axis: Axis, every: Sequence[VariantRatio]) -> Iterator[str]:
-    """Yields the note on significance by chance. It counts all comparisons along the axis, including those in tables of
-    other groups."""
-    marked = sum(bool(ratio.significant) for ratio in every)
-    for note in fmt.chance_notes([ratio.differs for ratio in every], along=f" along {axis.name}"):
-        yield f"{note} With Holm's correction for all of them, {marked:,} (*) {fmt.is_or_are(marked)}."
-
-
-def _star(ratio: VariantRatio) -> str:
-    return " *" if ratio.significant else ""
 
 
 def lost_word(about: Metric) -> str:
@@ -244,15 +229,14 @@ def _switch_cost_table(session: Session, group: Group, axis: Axis, ratios: Seque
                 fmt.column(about, means[ratio.version, ratio.variant]),
                 fmt.percent(lost_share(about, ratio.ratio)),
                 lost_interval(about, ratio),
-                fmt.verdict(about, ratio) + _star(ratio),
+                fmt.verdict(about, ratio),
                 *(fmt.column(metric(LOAD_CACHE_MISSES), _additional_misses(missed, ratio)) for _ in why),
             )
             for ratio in ratios
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * 4, False, *(True,) * len(why)),
         notes=(
-            f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}; "
-            "significant: the interval does not contain 0.",
+            f"{word}: by how much the mean with {on} is {'above' if word == 'added' else 'below'} that with {off}.",
             *((_CACHE_MISSES_NOTE,) if missed else ()),
         ),
         keys=len(named),
@@ -281,18 +265,14 @@ def _axis_factor_table(session: Session, group: Group, axis: Axis, ratios: Seque
             (
                 *fmt.key_cells(session, group, row, without=(axis.name,)),
                 fmt.column(about, means[row]),
-                *(_starred_factor(found.get((*row, value))) for value in values),
+                *(_pair_factor(found.get((*row, value))) for value in values),
             )
             for row in rows
         ),
         numeric=(*fmt.numeric_columns(session, group, without=(axis.name,)), *(True,) * (1 + len(values))),
-        notes=(_ratio_note(about, f"{axis.name} {axis.base}", [ratio.differs for ratio in ratios]),),
+        notes=(_ratio_note(about, f"{axis.name} {axis.base}", [ratio.significant for ratio in ratios]),),
         keys=len(named),
     )
-
-
-def _starred_factor(ratio: VariantRatio | None) -> str:
-    return _pair_factor(ratio) + (_star(ratio) if ratio else "")
 
 
 # --- Summary of the session's main metric for each version and cell, with related metrics

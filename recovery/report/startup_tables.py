@@ -6,6 +6,7 @@ files that a start touched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,15 @@ from recovery.analysis.phase_names import (
     seconds_of_starts,
     sorted_phases,
 )
-from recovery.analysis.statistics import LACK_OF_FIT_NEEDS, LINE, LINE_NEEDS, LineFit, Prediction
+from recovery.analysis.statistics import (
+    LACK_OF_FIT_NEEDS,
+    LINE,
+    LINE_NEEDS,
+    NOT_TOLD_APART,
+    PIECEWISE,
+    LineFit,
+    Prediction,
+)
 from recovery.analysis.summary import (
     mean,
     measured_runs_by_cell,
@@ -223,7 +232,7 @@ def _mean_of(starts: Sequence[dict[str, float]], name: str) -> float | None:
 def _share(starts: Sequence[tuple[Phase, ...]]) -> str:
     share = mean(named_share(phases) for phases in starts)
     # Rounded down, so that 100 % is shown only if every part of the startup has a name.
-    return fmt.ABSENT if share is None else f"{int(share * 1000) / 10:g} %"
+    return fmt.ABSENT if share is None else f"{math.floor(1000 * share + 1e-9) / 10:g} %"
 
 
 def _explained(names: Sequence[str], *, any_estimated: bool) -> tuple[str, ...]:
@@ -360,18 +369,28 @@ def _fit_table(fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
             "lack of fit: p-value of the F test of a straight line against the spread of repeated runs; below 0.05 the "
             "line is rejected.",
             "straight line: fixed part + ms a table, fitted to relative errors over every run; +-: half of the 95 % "
-            "interval. piecewise: straight between the means; ms a table is that of the last two points.",
+            "interval in this session. piecewise: straight between the means; ms a table is that of the steepest step, "
+            "its interval taken for all steps together.",
+            *((_NOT_TOLD_APART_NOTE,) if any(found.called == NOT_TOLD_APART for _, found in fitted) else ()),
         ),
         keys=2,
     )
 
 
+_NOT_TOLD_APART_NOTE = (
+    f"{NOT_TOLD_APART}: the line is not rejected, but the test would see a largest point 25 % above it with a "
+    "probability of less than 80 %."
+)
+
+
 def _form_row(found: LineFit) -> tuple[str, ...]:
     p = "not tested" if found.lack_of_fit_p is None else f"{found.lack_of_fit_p:.2g}"
     if found.form != LINE:
-        return found.form, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * found.last_slope_s:.4f}", fmt.ABSENT
+        step = found.steepest_step()
+        error = fmt.ABSENT if step.per_table_error_s is None else f"{1000 * step.per_table_error_s:.4f}"
+        return found.called, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * step.per_table_s:.4f}", error
     return (
-        found.form,
+        found.called,
         p,
         fmt.seconds(found.fixed_s),
         fmt.seconds(found.fixed_error_s),
@@ -453,7 +472,7 @@ def _memory(drawn: tuple[Curve, ...]) -> Iterator[Table]:
                 f"{curve.version} {curve.variant}, {fit.form}: {fmt.size(round(fit.fixed_bytes))} and "
                 f"{fit.per_table_bytes:,.0f} B +- {fit.per_table_error_bytes:,.0f} for each table."
                 for curve, fit in fits
-                if fit.form == LINE
+                if fit.form != PIECEWISE
             ),
         ),
         keys=3,

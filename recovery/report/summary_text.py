@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from recovery.analysis import phase_names
-from recovery.analysis.contrasts import Contrast, contrasts
+from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict
 from recovery.analysis.statistics import (
@@ -21,13 +21,12 @@ from recovery.analysis.summary import (
     Cell,
     Summary,
     VariantRatio,
+    all_variant_ratios,
     baseline_of,
     cell_words,
+    compare_cells,
     compared_with_baseline,
-    effects_in_version,
     is_compared,
-    key_of,
-    main_samples,
     mean,
     measured_runs_by_cell,
     own_read_requests,
@@ -200,9 +199,10 @@ _Compared = TypeVar("_Compared", VariantRatio, Summary)
 def _load_answers(context: _Context) -> Iterator[str]:
     """Yields a line for each version, and where a version differs most from the baseline."""
     session, base = context.session, baseline_of(context.session)
+    effects = all_variant_ratios(session)
 
     def line(context: _Context, version: str) -> str:
-        return _load_line(context, version, effects_in_version(session, version))
+        return _load_line(context, version, [effect for effect in effects if effect.version == version])
 
     def text(summary: Summary) -> str:
         contrast = _contrast_text(metric(summary.name), summary)
@@ -263,11 +263,10 @@ def _for(cell: str) -> str:
 
 
 def _largest(found: Sequence[_Compared], what: str, of: str, text: Callable[[_Compared], str]) -> Iterator[str]:
-    """Yields the largest contrast that is significant when all of these, which must be all that were corrected
-    together, are taken together. A single one is given in any case, and none without an interval."""
+    """Yields the largest contrast that is significant, as in its table. A single one is given in any case, and none
+    without an interval."""
     known = [contrast for contrast in found if contrast.significant is not None]
     significant = [contrast for contrast in known if contrast.significant]
-    # The tables mark what is significant by itself.
     together = ", all taken together" if any(contrast.differs for contrast in known) else ""
     if len(known) == 1:
         yield f"{text(known[0])}, {'significant' if significant else f'not significant{together}'}"
@@ -405,8 +404,8 @@ class Ends:
     contrast: Contrast
     """The slowest compared with the fastest."""
     differ: bool | None
-    """Whether they differ significantly; None with fewer than three runs of either. The two are chosen out of all
-    pairs, so their difference must be significant for that many comparisons."""
+    """Whether they differ significantly; None with fewer than three runs of either. What a table compares is as
+    significant as there. Any others are chosen out of all pairs, and must be significant for that many comparisons."""
 
 
 def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
@@ -414,8 +413,7 @@ def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
     ranked = sorted(found, key=lambda summary: summary.mean or 0.0)
     fast, slow = ranked[0], ranked[-1]
     base, cell = (fast.version, fast.variant), (slow.version, slow.variant)
-    pair = (key_of(base), key_of(cell))
-    (contrast,) = contrasts(main_samples(session, base, cell), [pair], chosen_from=math.comb(len(found), 2))
+    contrast = compare_cells(session, base, cell, chosen_from=math.comb(len(found), 2))
     return Ends(fast, slow, contrast, contrast.significant)
 
 
@@ -568,14 +566,18 @@ def _growth(session: Session, curve: Curve) -> str:
     if found is None:
         return f"{text}; {LINE_NEEDS}."
     if found.form == LINE:
-        line = "a straight line" + (" fits" if found.lack_of_fit_p is not None else ", its fit not tested")
+        line = "a straight line " + ("fits" if found.called == LINE else "cannot be told from a curve")
         text += (
             f"; {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} "
             "ms for each table"
         )
     else:
-        start = round(found.means[-2][0])
-        text += f"; no straight line fits: from {start:,} tables on, each adds {1000 * found.last_slope_s:.3g} ms"
+        step = found.steepest_step()
+        error = "" if step.per_table_error_s is None else f" +- {1000 * step.per_table_error_s:.2g}"
+        text += (
+            f"; no straight line fits: from {step.start:,.0f} to {step.end:,.0f} tables, where they add most, "
+            f"{1000 * step.per_table_s:.3g}{error} ms for each"
+        )
     return f"{text}{'' if requested is None else _prediction(curve, found.predict(requested), requested)}."
 
 

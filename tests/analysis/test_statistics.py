@@ -18,9 +18,15 @@ from recovery.analysis.statistics import (
     LINE,
     MIN_RUNS,
     MIN_RUNS_FOR_PRECISION,
+    NOT_TOLD_APART,
     PIECEWISE,
     PRECISION_FACTOR,
     LineFit,
+    SessionSpread,
+    Slope,
+    binomial_interval,
+    common_slope,
+    f_test_power,
     f_upper_tail_p,
     fit_line,
     half_interval_95,
@@ -48,6 +54,53 @@ def test_the_f_distribution_is_that_of_scipy(over: float, under: float) -> None:
         assert f_upper_tail_p(value, over, under) == pytest.approx(stats.f.sf(value, over, under), rel=1e-8, abs=1e-300)
 
 
+@pytest.mark.parametrize(("over", "under"), [(1, 6), (2, 16), (1, 1), (3, 2)])
+@pytest.mark.parametrize("noncentrality", [0.0, 0.5, 3.0, 12.0, 150.0, 900.0])
+def test_the_power_of_an_f_test_is_that_of_scipy(over: int, under: int, noncentrality: float) -> None:
+    critical = stats.f.isf(0.05, over, under)
+    expected = stats.ncf.sf(critical, over, under, noncentrality) if noncentrality else 0.05
+    assert f_test_power(over, under, noncentrality) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("count", "of"), [(0, 120), (9, 120), (11, 120), (120, 120), (1, 1), (0, 1), (3, 10), (5, 10_000)])  # fmt: skip # noqa: E501
+def test_the_interval_of_a_count_is_that_of_scipy(count: int, of: int) -> None:
+    expected = stats.binomtest(count, of).proportion_ci(0.95, method="exact")
+    assert binomial_interval(count, of) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+# --- Slopes
+
+
+def test_the_slope_of_one_group_is_that_of_scipy() -> None:
+    draw = random.Random(4)  # noqa: S311
+    for _ in range(50):
+        group = [(float(x), draw.gauss(0.1 * x, 1)) for x in range(draw.randint(3, 9))]
+        found, expected = common_slope([group]), stats.linregress(*zip(*group, strict=True))
+        assert found is not None
+        assert (found.value, found.p_value) == pytest.approx((expected.slope, expected.pvalue), rel=1e-6)
+
+
+def test_the_slope_of_several_groups_is_that_of_a_regression_with_a_level_for_each() -> None:
+    draw = random.Random(5)  # noqa: S311
+    groups = [[(float(x + at), draw.gauss(level + 0.2 * x, 1)) for x in range(count)]
+              for at, (level, count) in enumerate(((0.0, 3), (100.0, 5), (-7.0, 4)))]  # fmt: skip
+    rows = [(x, *(float(at == of) for of in range(3))) for at, group in enumerate(groups) for x, _ in group]
+    values = [y for group in groups for _, y in group]
+    (slope, *_), rest, *_ = linalg.lstsq(rows, values)
+    degrees = len(values) - 4
+    error = np.sqrt(rest / degrees * np.linalg.inv(np.array(rows).T @ np.array(rows))[0, 0])
+    found = common_slope(groups)
+    assert found is not None
+    assert (found.value, found.p_value) == pytest.approx((slope, 2 * stats.t.sf(abs(slope / error), degrees)))
+
+
+def test_too_few_points_have_no_slope() -> None:
+    assert common_slope([]) is common_slope([[(1.0, 2.0), (2.0, 3.0)]]) is None
+    assert common_slope([[(1.0, 2.0)] * 5]) is None, "all at one place"
+    assert common_slope([[(1.0, 2.0), (2.0, 3.0)]] * 2) == Slope(1.0, 0.0)
+    assert common_slope([[(x, 5.0) for x in (1.0, 2.0, 3.0)]]) == Slope(0.0, 1.0)
+
+
 # --- Intervals and ratios of means
 
 
@@ -73,6 +126,18 @@ def test_intervals_of_sessions_that_stop_at_a_precision_contain_the_mean(deviati
         covered += int((np.abs(means - 1) <= halves)[stops].sum())
         going_on = going_on[~stops]
     assert covered / sessions >= 0.94
+
+
+def test_a_precision_is_less_certain_if_each_run_is_like_the_one_before() -> None:
+    """With an autocorrelation of 0.5, as where a host gets faster and slower, it is one of this session at most."""
+    dice, precision, covered, sessions = np.random.default_rng(2), 0.05, 0, 3_000
+    for _ in range(sessions):
+        values, last = list[float](), dice.normal(0, 0.05)
+        while len(values) < 30 and not is_precise(values, precision):
+            values.append(1 + last)
+            last = 0.5 * last + dice.normal(0, 0.05 * 0.75**0.5)
+        covered += abs(fmean(values) - 1) <= half_interval_95(values, factor=PRECISION_FACTOR)
+    assert 0.75 <= covered / sessions <= 0.87
 
 
 def test_too_few_runs_have_no_precision() -> None:
@@ -250,6 +315,67 @@ def test_a_bend_is_tested_with_three_points_and_repeated_runs(
 ) -> None:
     found = fitted(points)
     assert (found.lack_of_fit_p, found.form) == (p, form)
+
+
+@pytest.mark.parametrize(
+    ("noise", "counts", "called"),
+    [
+        (0.02, (5, 5, 5, 5), LINE),
+        (0.2, (3, 3, 3, 3), NOT_TOLD_APART),
+        (0.02, (1, 1, 1, 1), NOT_TOLD_APART),
+        (0.02, (5, 5, 0, 0), NOT_TOLD_APART),
+    ],
+    ids=["little noise", "much noise", "single runs", "two points"],
+)
+def test_a_fit_is_called_a_line_only_if_its_test_could_have_seen_a_curve(
+    noise: float, counts: Sequence[int], called: str
+) -> None:
+    """The runs of each point lie around a straight line, and their mean on it."""
+    found = fitted(
+        [
+            (n, (2.0 + 0.0003 * n) * (1 + noise * (run - (count - 1) / 2)))
+            for n, count in zip(POINTS, counts, strict=True)
+            for run in range(count)
+        ]
+    )
+    assert (found.form, found.called) == (LINE, called)
+
+
+def test_the_power_to_see_a_curve_is_how_often_one_is_seen() -> None:
+    """As it is computed from runs around a line, it is the share of sets of runs that are rejected if the largest point
+    lies 25 % above that line."""
+    power, rejected, tries = [], 0, 400
+    for seed in range(tries):
+        dice = random.Random(seed)  # noqa: S311
+        straight = [(n, (2.0 + 0.0003 * n) * (1 + dice.gauss(0, 0.12))) for n in POINTS[1:] for _ in range(4)]
+        power.append(fitted(straight).curve_power or 0.0)
+        curved = [(n, (1.25 if n == POINTS[-1] else 1.0) * seconds) for n, seconds in straight]
+        rejected += fitted(curved).form == PIECEWISE
+    assert 0.3 < rejected / tries < 0.9, "neither seldom nor always"
+    assert abs(fmean(power) - rejected / tries) < 0.1
+
+
+def test_the_steepest_step_has_an_interval_that_contains_its_slope() -> None:
+    """The steps add 0.2, 0.5 and 0.3 ms for each table, and sessions differ by 20 %."""
+    times = {1_000: 1.0, 10_000: 2.8, 50_000: 22.8, 200_000: 67.8}
+    inside, inside_session, tries = 0, 0, 400
+    for seed in range(tries):
+        dice = random.Random(seed)  # noqa: S311
+        host = np.exp(dice.gauss(0, 0.2))
+        found = fitted([(n, host * s * (1 + dice.gauss(0, 0.03))) for n, s in times.items() for _ in range(5)])
+        step, wide = found.steepest_step(), found.steepest_step(SessionSpread(0.2, 20))
+        assert (step.start, step.end, step.per_table_s) == (10_000, 50_000, wide.per_table_s)
+        assert step.per_table_error_s is not None
+        assert wide.per_table_error_s is not None
+        inside_session += abs(step.per_table_s / host - 0.0005) <= step.per_table_error_s / host
+        inside += abs(wide.per_table_s - 0.0005) <= wide.per_table_error_s
+    assert inside_session / tries >= 0.95
+    assert inside / tries >= 0.95
+
+
+def test_the_steepest_step_of_single_runs_has_no_interval() -> None:
+    step = fitted([(n, float(n)) for n in (1, 2, 4, 8)]).steepest_step(SessionSpread(0.1, 5))
+    assert step.per_table_error_s is None
 
 
 @pytest.fixture(scope="module")

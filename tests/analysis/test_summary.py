@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 from statistics import NormalDist
 
 import pytest
 from at_work import FLUSH, NEW, OLD, SMALL, interference, metadata, table_cache, write_scaling
 from runs import make_run, plain_variants, with_parts
 from schema_check import violations
-from sessions import FIXTURES, seconds
+from sessions import FIXTURES, KEPT_SESSIONS, seconds
 
-from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant
+from recovery.analysis.combined import combine
+from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant, pairs_of_blocks
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     Group,
     Summary,
     all_variant_ratios,
     groups,
+    key_of,
+    main_samples,
     mean,
     metric_value,
     own_read_requests,
@@ -284,24 +289,27 @@ def test_noise_alone_is_never_reported_as_an_effect() -> None:
     assert versions == "No significant difference from 5.7.22 (108 compared, all taken together)."
 
 
-def test_the_note_below_tables_counts_the_marked_cells() -> None:
+def test_tables_mark_what_is_significant_when_all_are_taken_together() -> None:
     session = table_cache()
     tables = [one for one in axis_tables(session) if one.title.startswith("table_open_cache_instances:")]
     ratios = variant_ratios(session, axis_of(session, "table_open_cache_instances"))
     differ, marked = (sum(bool(getattr(one, name)) for one in ratios) for name in ("differs", "significant"))
     assert 0 < marked <= differ < len(ratios)
-    assert [re.findall(r"\d+", table.notes[-1]) for table in tables] == [["144", "7", str(differ), str(marked)]] * 3
-    assert sum(cell.endswith(" *") for table in tables for row in table.rows for cell in row) == marked
+    assert {table.notes[-1] for table in tables} == {
+        "Significant: when all 144 comparisons along table_open_cache_instances are taken together (Holm's correction)."
+    }
+    cells = [cell for table in tables for row in table.rows for cell in row if "(0." in cell or "(1." in cell]
+    assert (len(cells), sum(not cell.endswith(" (=)") for cell in cells)) == (144, marked)
     *_, versions = version_tables(interference())
-    yes = sum(row[-1].startswith("yes") for row in versions.rows)
-    assert versions.notes[-1].endswith(f"would be significant by chance; {yes} are.")
+    assert versions.notes[-1] == "Significant: when all 6 comparisons are taken together (Holm's correction)."
+    assert "yes, better" in {row[-1] for row in versions.rows}
 
 
 def test_a_single_comparison_needs_no_correction() -> None:
     alone = replace(interference(caches=("400",)), versions=(OLD,))
     (table,) = axis_tables(alone)
     assert table.rows[0][table.headers.index("significant")] == "yes, worse"
-    assert not any("chance" in note for note in table.notes)
+    assert not any("taken together" in note for note in table.notes)
     assert [one.significant for one in all_variant_ratios(alone)] == [True]
 
 
@@ -316,6 +324,67 @@ def test_one_loss_of_six_just_beyond_its_interval_is_not_significant() -> None:
     assert [one.differs for one in all_variant_ratios(session)].count(True) == 1
     answer = answers(session)[0]
     assert answer.endswith("; no significant effect of poll (3 compared, all taken together).")
+
+
+# --- Which runs alternated
+
+
+def planned(order: Sequence[tuple[str, str, int]]) -> Session:
+    """Returns a session with these trials, each a version, a variant and the number of a block."""
+    runs = tuple(
+        Run(number, version, "mysql", variant, block, Verdict.MEASURED, metrics=seconds(float(number)))
+        for number, (version, variant, block) in enumerate(order, 1)
+    )
+    versions = tuple(dict.fromkeys(run.version for run in runs))
+    variants = plain_variants(*dict.fromkeys(run.variant for run in runs))
+    return Session("s", "q", "c", "now", {}, {}, versions, variants, len(runs), runs=runs)
+
+
+def common_blocks(session: Session, one: tuple[str, str], other: tuple[str, str]) -> int:
+    samples = main_samples(session)
+    return len(pairs_of_blocks(samples[key_of(one)], samples[key_of(other)]))
+
+
+def test_cells_over_one_directory_alternate_and_versions_one_after_the_other_do_not() -> None:
+    blocks = [(version, block) for version in (OLD, NEW) for block in (1, 2, 3)]
+    session = planned([(version, variant, block) for version, block in blocks for variant in ("cold", "warm")])
+    assert common_blocks(session, (OLD, "cold"), (OLD, "warm")) == 3
+    assert common_blocks(session, (OLD, "cold"), (NEW, "cold")) == 0
+
+
+def test_all_cells_of_alternating_versions_have_their_blocks_in_common() -> None:
+    blocks = [(version, block) for block in (1, 2, 3) for version in (OLD, NEW)]
+    session = planned([(version, variant, block) for version, block in blocks for variant in ("cold", "warm")])
+    assert common_blocks(session, (OLD, "cold"), (NEW, "cold")) == 3
+    assert common_blocks(session, (OLD, "warm"), (NEW, "cold")) == 3
+    random_order = planned([(NEW, "cold", 1), (OLD, "cold", 1), (OLD, "cold", 2), (NEW, "cold", 2), (NEW, "cold", 3),
+                            (OLD, "cold", 3)])  # fmt: skip
+    assert common_blocks(random_order, (OLD, "cold"), (NEW, "cold")) == 3
+
+
+def test_a_run_that_does_not_count_has_no_block_in_common() -> None:
+    session = planned([(version, "cold", block) for block in (1, 2, 3, 4) for version in (OLD, NEW)])
+    left_out = {3: Verdict.VOID, 8: Verdict.SAMPLED}
+    runs = tuple(replace(one, verdict=left_out.get(one.number, one.verdict)) for one in session.runs)
+    assert common_blocks(replace(session, runs=runs), (OLD, "cold"), (NEW, "cold")) == 2
+
+
+@pytest.mark.parametrize("name", KEPT_SESSIONS)
+def test_cells_of_kept_sessions_alternated_as_the_session_says(name: str, kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / name)
+    order = str(session.settings.get("order"))
+    samples = {cell: sample for cell, sample in main_samples(session).items() if len(sample.values) >= MIN_RUNS}
+    for one, other in combinations(samples, 2):
+        is_one_directory = one.version == other.version and not session.design.points
+        alternated = "alternate" in order or is_one_directory
+        assert (len(pairs_of_blocks(samples[one], samples[other])) >= MIN_RUNS) is alternated, (one, other)
+
+
+def test_sessions_of_two_hosts_have_no_block_in_common() -> None:
+    session = planned([(version, "cold", block) for block in (1, 2, 3) for version in (OLD, NEW)])
+    both = combine([("one", session), ("two", session)])
+    assert common_blocks(both, (OLD, "one cold"), (NEW, "one cold")) == 3
+    assert common_blocks(both, (OLD, "one cold"), (OLD, "two cold")) == 0
 
 
 # --- How much redo the starts over a data directory of the user's own had to read

@@ -33,7 +33,8 @@ def a_session(
     """`measured` gives the middle of each figure; None is a cell that this version does not have."""
     named = {"-".join(cell.values()).replace(" ", "-").replace(",", ""): cell for cell in cells}
     ended: list[Run] = []
-    for repeat, (variant, cell), version in product(range(1, runs + 1), named.items(), VERSIONS):
+    # One cell after the other: all have the same spread, so in blocks their ratios would have none.
+    for version, (variant, cell), repeat in product(VERSIONS, named.items(), range(1, runs + 1)):
         middle = measured(version, cell)
         if middle is not None:
             ended.append(_run(len(ended) + 1, (version, variant, repeat), middle, cell, watched))

@@ -25,12 +25,14 @@ from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, tables, text
+from recovery.report.crash_tables import crash_tables
 from recovery.report.html.flame_graph import flame_graph
 from recovery.report.json_report import to_json
 from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.stack_tables import chain_tables, hottest_tables
 from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
+from recovery.report.summary_text import answers
 from recovery.report.tables import all_tables
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
@@ -151,6 +153,22 @@ def test_the_claim_that_only_modified_files_are_opened(
         assert (row["opened"], row["read only"]) == ("100-101", "0-1")
 
 
+# --- Kills
+
+
+@pytest.mark.parametrize(("count", "of", "words"), [(111, 120, "86-97 %"), (20, 20, "83-100 %"), (0, 1, "0-98 %")])
+def test_the_interval_of_a_share_is_rounded_to_be_no_narrower(count: int, of: int, words: str) -> None:
+    assert fmt.share_interval(count, of) == words
+
+
+def test_kills_of_a_cell_and_of_a_version_have_an_interval(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-22-crash-matrix-definitions-5.6.24")
+    assert answers(session)[0].startswith("5.6.24 recovered without a loss from 111 of 120 crashes (86-97 %) within")
+    (table,) = crash_tables(session)
+    survived = [row[table.headers.index("survived")] for row in table.rows]
+    assert survived[:3] == ["18 of 20 (68-99 %)", "19 of 20 (75-100 %)", "20 of 20 (83-100 %)"]
+
+
 # --- Growth with the number of tables
 
 
@@ -171,7 +189,8 @@ def test_two_points_leave_fit_and_prediction_untested() -> None:
     growth, forms, predicted = scale_tables(replace(session, runs=runs))
     needs = [note for note in growth.notes if note.startswith("5.7.22 cold, 8.0.31 cold: the test of")]
     assert [re.findall(r"needs at least (\d)", note) for note in needs] == [["3"], ["2"]]
-    assert forms.rows[0][2:4] == ("straight line", "not tested")
+    assert forms.rows[0][2:4] == ("line or curve", "not tested")
+    assert "line or curve: the line is not rejected" in forms.notes[-1]
     assert predicted.rows[0][-1] == "not tested"
 
 
@@ -329,7 +348,7 @@ def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
     runs = tuple(replace(one, metrics={"elapsed_s": 1e6 / one.metrics["qps"]}) for one in session.runs)
     slower = replace(session, metric="elapsed_s", runs=runs)
     added = titled(slower, "Added by poll=on")
-    assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse *")
+    assert (added.rows[0][3], added.rows[0][-1]) == ("20.3 %", "yes, worse")
     for other in (slower, interference(), write_scaling()):
         assert not any("seconds of each task" in table.title for table in all_tables(other))
 
@@ -337,7 +356,10 @@ def test_seconds_along_a_switch_are_added_and_in_no_table_of_tasks() -> None:
 def test_four_versions_are_compared_with_their_neighbours_and_the_baseline() -> None:
     session = interference(caches=("400",))
     four = ("a", OLD, "b", NEW)
-    runs = tuple(replace(run, version=version) for version in four for run in session.runs if run.version == OLD)
+    runs = tuple(
+        replace(run, version=version, number=run.number + 100 * place)
+        for place, version in enumerate(four) for run in session.runs if run.version == OLD
+    )  # fmt: skip
     wide = replace(session, versions=four, runs=runs, servers={})
     pairs = titled(wide, "Versions compared")
     assert pairs.headers[-4:] == ("5.7.22 / a", "b / 5.7.22", "8.0.31 / b", "8.0.31 / a")

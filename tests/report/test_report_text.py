@@ -21,7 +21,14 @@ from runs import plain_variants, values_of_all, variants_with, with_parts
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.contrasts import holm_significant
-from recovery.analysis.summary import all_variant_ratios, compared_with_baseline, effects_in_version
+from recovery.analysis.summary import (
+    all_variant_ratios,
+    baseline_of,
+    compared_with_baseline,
+    summarise,
+    variant_ratios,
+    version_ratios,
+)
 from recovery.analysis.warnings import findings
 from recovery.metrics import metric
 from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict
@@ -32,7 +39,7 @@ from recovery.report.html import page as html_page
 from recovery.report.html.parts import Chart
 from recovery.report.html.session_charts import floor_chart, group_charts, phase_rows
 from recovery.report.startup_tables import floor_table, phase_table
-from recovery.report.summary_text import answers, seconds_with_digits
+from recovery.report.summary_text import answers, compare_ends, seconds_with_digits
 from recovery.storage.sessions import load_session
 
 SESSION = load_session(FIXTURES / "sessions" / "three-versions")
@@ -328,8 +335,8 @@ def test_a_load_is_answered_by_its_value_at_the_base_and_the_largest_effect() ->
     )
 
 
-def test_an_effect_is_significant_among_those_that_its_sentence_counts() -> None:
-    """Not among those of other versions, and not only among those of its own axis."""
+def test_an_effect_is_significant_in_a_sentence_if_it_is_in_the_table_of_its_axis() -> None:
+    """There it is among those of other versions, and not among those of other axes."""
     usual = (1000.0, 1010.0, 990.0)
 
     def with_low(session: Session, low: Sequence[float]) -> Session:
@@ -341,29 +348,48 @@ def test_an_effect_is_significant_among_those_that_its_sentence_counts() -> None
 
     both = with_low(interference(), (964.0, 974.0, 954.0))
     assert [ratio.significant for ratio in all_variant_ratios(both)] == [False] * 6
-    assert "0.96 (0.94 to 0.99) times the queries/s" in answers(both)[0]
-    assert answers(both)[0].endswith(", largest significant effect of 3 compared.")
+    assert answers(both)[0].endswith("; no significant effect of poll (3 compared, all taken together).")
     assert answers(both)[1].endswith("; no significant effect of poll (3 compared).")
 
     two = replace(interference(caches=("400", "4000")), axes=(Axis("table_open_cache", ("400", "4000"), "400"), POLLS))
     alone = with_low(without_version(two, NEW), (968.0, 978.0, 958.0))
     assert [ratio.significant for ratio in all_variant_ratios(alone)] == [False, True, False, True]
-    assert answers(alone)[0].endswith(
-        "; no significant effect of table_open_cache and poll (4 compared, all taken together)."
-    )
+    assert "0.97 (0.95 to 0.99) times the queries/s" in answers(alone)[0]
+    assert answers(alone)[0].endswith(", largest significant effect of 4 compared.")
 
 
 @pytest.mark.parametrize("made", [interference, table_cache, write_scaling, metadata])
-def test_the_sets_that_sentences_count_are_those_that_are_corrected(made: Callable[[], Session]) -> None:
+def test_all_ratios_of_a_table_are_corrected_together(made: Callable[[], Session]) -> None:
     session = made()
-    sets = [effects_in_version(session, version) for version in session.versions]
-    assert any(sets) is (made is not metadata)
-    for found, line in zip((*sets, compared_with_baseline(session)), answers(session), strict=False):
+    along = [variant_ratios(session, axis) for axis in session.axes]
+    assert any(along) is (made is not metadata)
+    for found in (*along, compared_with_baseline(session)):
         known = [contrast for contrast in found if contrast.p_value is not None]
         assert [contrast.significant for contrast in known] == [
             *holm_significant([contrast.p_value for contrast in known])
         ]
-        assert not known or f"{len(known)} compared" in line
+
+
+@pytest.mark.parametrize("made", [interference, table_cache, write_scaling, metadata])
+def test_a_sentence_counts_what_its_version_has_in_the_tables(made: Callable[[], Session]) -> None:
+    session = made()
+    for version, line in zip(session.versions, answers(session), strict=False):
+        ratios = [one for one in all_variant_ratios(session) if one.version == version and one.p_value is not None]
+        assert not ratios or f"{len(ratios)} compared" in line
+        assert ("largest significant effect" in line) is any(one.significant for one in ratios)
+
+
+def test_two_versions_are_as_significant_in_a_sentence_as_in_each_table() -> None:
+    session = load_session(FIXTURES / "sessions" / "three-versions")
+    pairs = {frozenset((one.version, one.base_version)): one.significant for one in version_ratios(session)
+             if one.variant == "cold"}  # fmt: skip
+    base = baseline_of(session)
+    for one in compared_with_baseline(session):
+        if one.variant == "cold":
+            assert one.significant is pairs[frozenset((one.version, base))]
+    cold = [one for one in summarise(session) if one.variant == "cold"]
+    ends = compare_ends(session, cold)
+    assert ends.differ is pairs[frozenset((ends.fast.version, ends.slow.version))]
 
 
 def test_the_cell_of_an_effect_is_named_if_it_is_another_one() -> None:
