@@ -56,7 +56,7 @@ def components_table(found: Found) -> str:
         row = [label]
         for parts in found["components"].values():
             one, whole = parts[key], parts["runs"]["sd"] ** 2 + parts["sessions"]["sd"] ** 2
-            share = f"{one['sd'] ** 2 / whole:.0%}" if key in ("runs", "sessions") else ""
+            share = _percent(one["sd"] ** 2 / whole) if key in ("runs", "sessions") else ""
             row += [_interval(one["sd"], one["low"], one["high"]), share, one["degrees"]]
         rows.append(row)
     return _table(headers, rows)
@@ -72,7 +72,7 @@ def ratios_table(found: Found) -> str:
 
 def first_runs_table(found: Found) -> str:
     rows = (
-        (one["what"], _interval(one["value"], one["low"], one["high"]), f"{one['least']:.3g}-{one['most']:.3g}")
+        (one["what"], _interval(one["value"], one["low"], one["high"]), _range(one["least"], one["most"]))
         for one in found["first_runs"]
     )
     return _table(("first run over the others", "mean of cells", "in a cell"), rows)
@@ -94,9 +94,9 @@ def explanations_table(found: Found) -> str:
 def _explained(one: Found | None) -> tuple[object, object, object]:
     if one is None:
         return "", "", ""
-    left_out = "-" if one["left_out_share"] is None else f"{max(0.0, one['left_out_share']):.0%}"
+    left_out = "-" if one["left_out_share"] is None else _percent(max(0.0, one["left_out_share"]))
     slope = "" if one["slope"] is None else _interval(one["slope"], one["slope_low"], one["slope_high"])
-    return f"{max(0.0, one['share']):.0%}; {left_out}", slope, one["degrees"]
+    return f"{_percent(max(0.0, one['share']))}; {left_out}", slope, one["degrees"]
 
 
 def left_out_table(found: Found) -> str:
@@ -116,7 +116,7 @@ def coverage_table(found: Found) -> str:
         first = ones[0]
         sessions = "one session" if first["sessions"] == 1 else f"{first['sessions']} sessions"
         order = "alternating" if first["alternates"] else "one server after the other"
-        shares = [f"{one['covered'] / one['of']:.1%}" for one in ones]
+        shares = [_percent(one["covered"] / one["of"], 1) for one in ones]
         what = f"**{first['what']}**" if first["is_claimed"] else first["what"]
         rows.append((f"{sessions}, {order}", what, *shares))
     return _table(("interval", "contains", *names), rows)
@@ -128,19 +128,28 @@ def over_sessions_table(found: Found) -> str:
             one["what"],
             len(one["sessions"]),
             _interval(one["value"], one["low"], one["high"]),
-            f"{one['least']:.3g}-{one['most']:.3g}",
+            _range(one["least"], one["most"]),
         )
         for one in found["over_sessions"]
     )
     return _table(("over sessions", "sessions", "mean or ratio", "in a session"), rows)
 
 
-_TO = {False: "-", True: " to "}
-
-
 def _interval(value: float, low: float | None, high: float | None) -> str:
-    shown = f"{value:.3g}"
-    return shown if low is None or high is None else f"{shown} ({low:.3g}{_TO[low < 0]}{high:.3g})"
+    return _number(value) if low is None or high is None else f"{_number(value)} ({_range(low, high)})"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{_number(low)}{' to ' if low < 0 else '-'}{_number(high)}"
+
+
+def _number(value: float) -> str:
+    """Returns three digits, also if the last are zeros."""
+    return f"{value:#.3g}".removesuffix(".") if value else "0"
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
