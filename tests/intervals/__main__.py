@@ -1,4 +1,4 @@
-"""`PYTHONPATH=tests:. .venv/bin/python -m intervals`: writes docs/intervals.json and prints its tables as Markdown."""
+"""`make intervals`: writes docs/intervals.json, and prints its tables as Markdown."""
 
 from __future__ import annotations
 

@@ -9,16 +9,19 @@ Found = dict[str, Any]
 
 
 def page(found: Found) -> str:
-    return "\n".join(
-        (
-            components_table(found),
-            ratios_table(found),
-            first_runs_table(found),
-            explanations_table(found),
-            left_out_table(found),
-            coverage_table(found),
-            over_sessions_table(found),
-        )
+    return "\n".join((short_table(found), *tables(found)))
+
+
+def tables(found: Found) -> tuple[str, ...]:
+    """Returns the tables of docs/results/sessions.md."""
+    return (
+        components_table(found),
+        first_runs_table(found),
+        ratios_table(found),
+        explanations_table(found),
+        coverage_table(found),
+        left_out_table(found),
+        over_sessions_table(found),
     )
 
 
@@ -43,6 +46,7 @@ def short_table(found: Found) -> str:
             ),
         )
         for key, label in _COMPONENTS.items()
+        if key in ("runs", "sessions", "on_one_host")
     )
     return _table(headers, rows)
 
