@@ -30,8 +30,6 @@ class Spread:
     """Of hosts, of each server by itself."""
     change: float
     """Of the change from the first run of a session to its last, in either order."""
-    correlation: float = 0.0
-    """Correlation of one run of a session with the next."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +70,10 @@ def simulate_session(
     true = host + Conditions(shared + chance.gauss(0, spread.own), shared + chance.gauss(0, spread.own))
     order = _order(chance, runs, alternates=alternates)
     change = chance.gauss(0, spread.change)
-    noise = _noise(spread, chance, len(order))
     values: tuple[list[float], list[float]] = ([], [])
     for place, server in enumerate(order):
-        mean = (true.one, true.other)[server]
-        values[server].append(math.exp(mean + change * (place / (len(order) - 1) - 0.5) + noise[place]))
+        mean = (true.one, true.other)[server] + change * (place / (len(order) - 1) - 0.5)
+        values[server].append(math.exp(chance.gauss(mean, spread.run)))
     return SimulatedSession(true, tuple(values[0]), tuple(values[1]))
 
 
@@ -86,15 +83,6 @@ def _order(chance: random.Random, runs: int, *, alternates: bool) -> list[int]:
         return [0] * runs + [1] * runs
     blocks = ([0, 1], [1, 0])
     return [server for _ in range(runs) for server in chance.choice(blocks)]
-
-
-def _noise(spread: Spread, chance: random.Random, count: int) -> list[float]:
-    found: list[float] = []
-    for _ in range(count):
-        fresh = chance.gauss(0, spread.run)
-        rest = math.sqrt(1 - spread.correlation**2)
-        found.append(spread.correlation * found[-1] + rest * fresh if found else fresh)
-    return found
 
 
 # --- What the intervals say, and how often they are right
