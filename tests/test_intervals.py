@@ -189,7 +189,17 @@ def test_a_session_gives_a_cell_for_each_cache_and_number_of_tables() -> None:
 def test_the_file_is_what_its_cells_give(stored: dict[str, Any]) -> None:
     """All but the simulation, which takes longer: the seed makes it the same."""
     found = json.loads(as_json(found_in(cells_from(stored), repeats=2, seed=stored["seed"])))
-    for name in ("components", "explained", "left_out", "over_sessions", "spreads", "cells"):
+    for name in (
+        "components",
+        "sizes",
+        "ratios",
+        "first_runs",
+        "explained",
+        "left_out",
+        "over_sessions",
+        "spreads",
+        "cells",
+    ):
         assert found[name] == stored[name], name
 
 

@@ -17,7 +17,7 @@ from intervals.coverage import coverage
 from intervals.left_out import left_out
 from intervals.over_sessions import first_runs, means_over_sessions, ratios_over_sessions
 from intervals.page import page
-from intervals.parts import ONE_HOST, SEVERAL_HOSTS, cold, components, explanations, ratios, spreads
+from intervals.parts import ONE_HOST, SEVERAL_HOSTS, by_size, cold, components, explanations, ratios, spreads
 from recovery.linux.files import write_atomically
 from recovery.storage.sessions import load_session
 
@@ -69,6 +69,7 @@ def found_in(cells: tuple[SessionCell, ...], *, repeats: int, seed: int) -> dict
         "repeats": repeats,
         "seed": seed,
         "components": {tables: asdict(one) for tables, one in parts.items()},
+        "sizes": [asdict(one) for one in by_size(cells)],
         "ratios": {name: asdict(one) for name, one in ratio.items()},
         "explained": {name: [asdict(one) for one in ones] for name, ones in explanations(cells).items()},
         "first_runs": [asdict(one) for one in first_runs(cold(cells, SEVERAL_HOSTS))],

@@ -16,6 +16,7 @@ def tables(found: Found) -> tuple[str, ...]:
     """Returns the tables of docs/results/sessions.md."""
     return (
         components_table(found),
+        sizes_table(found),
         first_runs_table(found),
         ratios_table(found),
         explanations_table(found),
@@ -64,6 +65,14 @@ def components_table(found: Found) -> str:
             row += [_interval(one["sd"], one["low"], one["high"]), share, one["degrees"]]
         rows.append(row)
     return _table(headers, rows)
+
+
+def sizes_table(found: Found) -> str:
+    rows = (
+        (one["name"], _interval(one["sd"], one["low"], one["high"]), one["servers"], one["sessions"], one["degrees"])
+        for one in found["sizes"]
+    )
+    return _table(("sessions, by size", "deviation", "servers", "sessions", "degrees of freedom"), rows)
 
 
 def ratios_table(found: Found) -> str:

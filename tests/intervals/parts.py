@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from intervals.cells import SessionCell, of_hosts
+from intervals.cells import SessionCell, by_setting, of_hosts
 from intervals.components import (
     FACTORS,
     Component,
@@ -60,6 +60,16 @@ def components(cells: Sequence[SessionCell]) -> Components:
 def _directory(cell: SessionCell) -> Hashable:
     """Returns what tells directories apart; a session that did not store it is compared with none."""
     return cell.setting, cell.host, cell.directory or cell.session
+
+
+def by_size(cells: Sequence[SessionCell]) -> Iterator[Component]:
+    """Yields how much sessions differ for each state of the cache and number of tables, where several measured more
+    than one server."""
+    usual = [cell for group in by_setting(cells).values() for cell in group if not cell.setting.others]
+    for cache, tables in sorted({cell.setting[1:3] for cell in usual}):
+        found = [cell for cell in usual if cell.setting[1:3] == (cache, tables)]
+        if len({cell.setting.server for cell in found}) > 1:
+            yield between_sessions(f"{cache}, {tables:,} tables", found, lambda cell: cell.setting)
 
 
 def ratios(cells: Sequence[SessionCell]) -> dict[str, Component]:
