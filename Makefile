@@ -59,7 +59,7 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
     damage experiments resume versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint audit \
-    bench fuzz fuzz-corpora lock clean
+    bench intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
@@ -208,6 +208,9 @@ audit: ## is a weakness known of what is installed?
 
 bench: env ## how fast the tool itself is, as ratios
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m bench $(ARGS)
+
+intervals: env-test ## do intervals hold in kept and simulated sessions?
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)
 
 fuzz: env-fuzz ## coverage-guided fuzzing: EXECUTIONS=10000000 SEED=2
 	@PYTHONPATH=tests:tests/helpers $(VENV)-fuzz/bin/python -m fuzzing $${RECOVERY_EXECUTIONS:+--executions "$$RECOVERY_EXECUTIONS"} \

@@ -1,0 +1,65 @@
+"""Means and ratios over several sessions, in which each session is one value, on logarithms."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from intervals.cells import SessionCell, by_setting
+from intervals.components import paired
+from recovery.analysis.statistics import MIN_RUNS, half_interval_95
+from recovery.model import Cache
+
+MANY = 20_000
+"""A session of fewer tables says little about many."""
+
+
+@dataclass(frozen=True)
+class OverSessions:
+    what: str
+    sessions: tuple[str, ...]
+    value: float
+    """The geometric mean of seconds or ratios."""
+    low: float
+    high: float
+    least: float
+    """The smallest value of a session."""
+    most: float
+
+
+def means_over_sessions(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
+    """Yields the mean of each setting that at least three sessions measured."""
+    for setting, group in by_setting(cells).items():
+        if len(group) >= MIN_RUNS:
+            yield _over(str(setting), group, [cell.mean for cell in group])
+
+
+def ratios_over_sessions(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
+    """Yields the ratio of two servers, cold, over the sessions that measured both: at least three."""
+    many = [cell for cell in cells if cell.setting.cache == Cache.COLD and cell.setting.tables >= MANY]
+    for servers in combinations(sorted({cell.setting.server for cell in many}), 2):
+        pairs = paired(many, servers)
+        if len(pairs) < MIN_RUNS:
+            continue
+        tables = sorted({one.setting.tables for one, _ in pairs})
+        what = f"{servers[1]} over {servers[0]}, cold, {tables[0]:,} to {tables[-1]:,} tables"
+        yield _over(what, [one for one, _ in pairs], [other.mean / one.mean for one, other in pairs])
+
+
+def first_runs(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
+    """Yields how much longer the first run of a session took than the mean of its others: of the first sessions over
+    their directories, and of later ones."""
+    for what, is_first in (("after a build", True), ("later", False)):
+        found = [cell for cell in cells if cell.directory is not None and cell.is_first == is_first]
+        yield _over(what, found, [cell.values[0] / statistics.fmean(cell.values[1:]) for cell in found])
+
+
+def _over(what: str, cells: Sequence[SessionCell], values: Sequence[float]) -> OverSessions:
+    logs = [math.log(value) for value in values]
+    middle, half = statistics.fmean(logs), half_interval_95(logs)
+    low, high = math.exp(middle - half), math.exp(middle + half)
+    names = tuple(cell.session for cell in cells)
+    return OverSessions(what, names, math.exp(middle), low, high, min(values), max(values))
