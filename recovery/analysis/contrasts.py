@@ -35,7 +35,10 @@ class Sample:
     sessions: tuple[tuple[float, ...], ...]
     """The values of each session; empty for a session that measured none."""
     factor: float = 1.0
-    """Factor of the intervals: above 1 if a session stopped at a precision."""
+    """Factor of the intervals of a single session: above 1 if it stopped at a precision."""
+    spread: tuple[float, ...] | None = None
+    """Means of further sessions of the same design, which show how much sessions differ, and do not count in the mean.
+    None: the runs of one session are compared. Otherwise sessions are, however few there are."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -57,7 +60,8 @@ class Sample:
         interval are those of the sessions' means."""
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
-        of_means = descriptive_statistics(self.means, factor=self.factor)
+        # A precision is one within a session. Over sessions, each is one value.
+        of_means = descriptive_statistics(self.means)
         return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
 
 
@@ -124,10 +128,14 @@ def _contrast(
     cells: Mapping[CellKey, Sample], base: CellKey, other: CellKey, *, by_difference: bool = False
 ) -> Contrast:
     samples = [cells.get(key, Sample(())) for key in (other, base)]
-    by_session = any(len(sample.sessions) > 1 for sample in samples)
-    values, base_values = (sample.means if by_session else sample.values for sample in samples)
-    compared = compare_differences if by_difference else compare_means
-    effect = compared(values, base_values, factor=max(sample.factor for sample in samples))
+    if any(sample.spread is not None for sample in samples):
+        effect = compare_sessions(*samples)
+    else:
+        by_session = any(len(sample.sessions) > 1 for sample in samples)
+        values, base_values = (sample.means if by_session else sample.values for sample in samples)
+        compared = compare_differences if by_difference else compare_means
+        factor = 1.0 if by_session else max(sample.factor for sample in samples)
+        effect = compared(values, base_values, factor=factor)
     if effect is None:
         return Contrast()
     if base == other:
@@ -200,6 +208,49 @@ def compare_differences(values: Sequence[float], to: Sequence[float], *, factor:
     if half is None:
         return Effect(shift, is_ratio=False)
     return Effect(shift, shift - half, shift + half, p_value, is_ratio=False)
+
+
+def compare_sessions(sample: Sample, to: Sample) -> Effect | None:
+    """Compares two sides of sessions by the logarithms of the sessions' means. Returns None if one side has none.
+
+    With three sessions on each side the interval is Welch's. With fewer, the spread between sessions is pooled over all
+    that are known, those of `spread` included, each side around its own mean; then the side that is compared with needs
+    three of them. Otherwise there is no interval. Without positive means it is the difference of the means, and only
+    Welch's interval."""
+    values, base = sample.means, to.means
+    if not values or not base:
+        return None
+    if min(*values, *base) <= 0:
+        return compare_differences(values, base)
+    logs, base_logs = _logs(values), _logs(base)
+    shift = statistics.fmean(logs) - statistics.fmean(base_logs)
+    if min(len(values), len(base)) >= MIN_RUNS:
+        half, p_value = _welch(shift, (logs, base_logs), (1.0, 1.0), 1.0)
+    else:
+        known = ([*logs, *_logs(sample.spread or ())], [*base_logs, *_logs(to.spread or ())])
+        half, p_value = _pooled(shift, (len(values), len(base)), known)
+    if half is None:
+        return Effect(math.exp(shift))
+    return Effect(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p_value)
+
+
+def _logs(means: Iterable[float]) -> list[float]:
+    return [math.log(mean) for mean in means if mean > 0]
+
+
+def _pooled(
+    shift: float, counts: tuple[int, int], known: tuple[Sequence[float], Sequence[float]]
+) -> tuple[float | None, float | None]:
+    """Returns the same as `_welch` for a shift between the means of so many sessions of each side, by the spread of all
+    known ones, the second of which are those that are compared with."""
+    if len(known[1]) < MIN_RUNS:
+        return None, None
+    degrees = sum(map(len, known)) - len(known)
+    square = sum((value - statistics.fmean(side)) ** 2 for side in known for value in side) / degrees
+    if not square:
+        return 0.0, 0.0 if shift else 1.0
+    error = math.sqrt(square * sum(1 / count for count in counts))
+    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
 
 
 def _welch(
