@@ -72,7 +72,7 @@ class Pair(Contrast):
     other_earlier: tuple[EarlierSession, ...] = ()
     """The same of the second side, without those of the first."""
     claim_sessions: tuple[int, int] = (0, 0)
-    """Number of sessions of each side that the interval of the ratio is computed from, or would be."""
+    """Number of sessions of each side, further ones included, that the interval of the ratio is computed from."""
 
     @property
     def metric(self) -> str:
@@ -128,9 +128,7 @@ def _pairs(first: Side, second: Side, others: Sequence[SessionCell]) -> Iterator
         results = [side[cell] for side in sides.values()]
         one, other = map(_combined_summary, (first, second), results)
         named = [tuple(map(_of_session, side)) for side in results]
-        counts = [sum(session.mean is not None for session in side) for side in named]
-        if min(counts) < MIN_SESSIONS:
-            counts = [count + len(more) for count, more in zip(counts, earlier[cell], strict=True)]
+        counts = [len(_means(side)) + len(more) for side, more in zip(results, earlier[cell], strict=True)]
         of_sessions = (*named, *earlier[cell], (counts[0], counts[1]))
         yield Pair(cell[1], one, other, *of_sessions, **contrast_fields(contrast))
 
@@ -148,6 +146,10 @@ def _of_session(found: _SessionSummary) -> SessionResult:
     return SessionResult(found.place, found.summary.mean, found.summary.interval, len(found.values))
 
 
+def _means(found: Sequence[_SessionSummary]) -> list[float]:
+    return [result.summary.mean for result in found if result.summary.mean is not None]
+
+
 _SessionKey = tuple[str | None, str]
 """Host and start of a session: a host runs one session at a time."""
 
@@ -156,7 +158,10 @@ def _earlier_of_both(
     first: Sequence[_SessionSummary], second: Sequence[_SessionSummary], others: Sequence[SessionCell]
 ) -> tuple[tuple[EarlierSession, ...], tuple[EarlierSession, ...]]:
     """Returns the further sessions that each side has of one cell. Each counts once: if both sides have one design, all
-    of them belong to the first."""
+    of them belong to the first. There are none where the sides' own sessions are enough, or have no logarithm."""
+    means = [_means(first), _means(second)]
+    if min(map(len, means)) >= MIN_SESSIONS or min(map(min, filter(None, means)), default=0.0) <= 0:
+        return (), ()
     taken = {(found.session.host_id, found.session.started_at) for found in (*first, *second)}
     sides = []
     for side in (first, second):

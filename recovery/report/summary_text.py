@@ -99,18 +99,26 @@ def _history(session: Session) -> Iterator[str]:
         over, about = cell.over_all, metric(session.metric_of(cell.variant))
         return "" if over is None else _mean_over_sessions(about, over.mean, over.low, over.high)
 
-    for where, cells in _by_sessions(found, lambda cell: cell.sessions_and_days):
-        yield f"Earlier on this host: {_cells_text(session, cells, range_of)} in {where}."
+    ranges = [
+        f"{_cells_text(session, cells, range_of)} in {where}"
+        for where, cells in _by_sessions(found, lambda cell: cell.sessions_and_days)
+    ]
+    if ranges:
+        yield f"Earlier on this host: {'; '.join(ranges)}."
     known = [cell for cell in found if cell.over_all is not None]
-    for where, cells in _by_sessions(known, lambda cell: cell.all_sessions_and_days):
-        yield f"Over {where}: {_cells_text(session, cells, mean_of)}."
+    means = [
+        f"over {where}: {_cells_text(session, cells, mean_of)}"
+        for where, cells in _by_sessions(known, lambda cell: cell.all_sessions_and_days)
+    ]
+    if means:
+        yield f"O{'; '.join(means)[1:]}."
 
 
 def _by_sessions(
     cells: Sequence[CellHistory], number: Callable[[CellHistory], tuple[int, int]]
 ) -> Iterator[tuple[str, list[CellHistory]]]:
-    """Yields the cells that have the same number of sessions and days, with these in words. Of more than a few
-    different numbers, those of the most cells."""
+    """Yields the cells that have the same number of sessions and days, with these in words. If too many differ in it,
+    the table has the others."""
     found: dict[tuple[int, int], list[CellHistory]] = {}
     for cell in cells:
         found.setdefault(number(cell), []).append(cell)
@@ -125,13 +133,8 @@ def _cells_text(session: Session, cells: Sequence[CellHistory], text: Callable[[
         return text(cells[0])
     clauses = []
     for version in dict.fromkeys(cell.version for cell in cells):
-        named = [
-            f"{cell_words(session, cell.variant)} {text(cell)}" for cell in cells if cell.version == version
-        ]
-        more = f" and {len(named) - _MAX_CLAUSES} more" if len(named) > _MAX_CLAUSES else ""
-        clauses.append(
-            f"{version} " * (len(session.versions) > 1) + ", ".join(named[:_MAX_CLAUSES]) + more
-        )
+        named = [f"{cell_words(session, cell.variant)} {text(cell)}" for cell in cells if cell.version == version]
+        clauses.append(f"{version} " * (len(session.versions) > 1) + ", ".join(_first_clauses(named)))
     return "; ".join(_first_clauses(clauses))
 
 
