@@ -163,8 +163,9 @@ def _earlier_of_both(
     if min(map(len, means)) >= MIN_SESSIONS or min(map(min, filter(None, means)), default=0.0) <= 0:
         return (), ()
     taken = {(found.session.host_id, found.session.started_at) for found in (*first, *second)}
+    is_same = {found.design for found in second} <= {found.design for found in first if found.design is not None}
     sides = []
-    for side in (first, second):
+    for side in ((*first, *second) if is_same else first, second):
         known = {key: session for key, session in _earlier(side, others).items() if key not in taken}
         taken |= known.keys()
         sides.append(tuple(known[key] for key in sorted(known, key=lambda key: key[1])))
