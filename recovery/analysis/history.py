@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
 from recovery.analysis.statistics import MIN_RUNS, half_interval_95
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
-from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, OpenedFiles, Run, Session
+from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, OpenedFiles, Run, Session
 
 MIN_SESSIONS = MIN_RUNS
 """With fewer sessions there is no interval over them, and no claim that two servers differ."""
@@ -111,7 +111,7 @@ def cell_design(session: Session, version: str, variant: str, runs: Collection[R
         build=build,
         tables=str(tables),
         schemas=str(server.get("schemas") or settings.get("schemas")),
-        layout=str(server.get("layout") or settings.get("layout")),
+        layout=str(server.get("layout") or settings.get("layout") or Layout.FILES),
         options=server.get("options", ""),
         open_files=server.get("@open_files_limit"),
         is_traced=any(run.opened_files != OpenedFiles() for run in runs),
@@ -157,9 +157,7 @@ def session_cells(name: str, session: Session) -> dict[Cell, SessionCell]:
         sample = sample_of(session, runs, session.metric_of(variant))
         design = cell_design(session, version, variant, runs)
         if design is not None and sample.mean is not None:
-            found[version, variant] = SessionCell(
-                name, session.started_at, design, len(sample.values), sample.mean
-            )
+            found[version, variant] = SessionCell(name, session.started_at, design, len(sample.values), sample.mean)
     return found
 
 

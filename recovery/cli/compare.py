@@ -69,10 +69,8 @@ def compare_command(
         )
     if not write_json(json_to, {"format": FORMAT, **asdict(found)}):
         names = ([folder.name for folder in folders[0]], [folder.name for folder in folders[1]])
-        for line in comparison_answer(found, (one, other), names):
+        for line in (*comparison_answer(found, (one, other), names), *filter(None, (others.note,))):
             print_line(line)
-        if others.note is not None:
-            print_line(others.note)
         print_tables(comparison_tables(found, names), ReportConsole())
     if allowed is not None:
         _check_limit(found, compared, dict(zip(folders[1], other, strict=True)), allowed)

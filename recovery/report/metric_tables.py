@@ -104,9 +104,7 @@ def earlier_table(session: Session) -> Table | None:
             interval = f"{fmt.column(about, over.low)}-{fmt.column(about, over.high)}"
         name = f"{cell_words(session, cell.variant)}, {about.label}"
         counts = map(str, cell.sessions_and_days)
-        rows.append(
-            (cell.version, name, *counts, fmt.column(about, low), fmt.column(about, high), mean, interval)
-        )
+        rows.append((cell.version, name, *counts, fmt.column(about, low), fmt.column(about, high), mean, interval))
     if not rows:
         return None
     return Table(

@@ -416,7 +416,7 @@ def test_a_limit_needs_three_sessions_of_the_first_and_says_how_to_get_them(
     assert run(command) == 2
     said = capsys.readouterr().err
     assert "needs 3 sessions of the first, by which a difference is judged: 8.0.31 cold has 1 session" in said
-    assert 'name 3 of them, A,B,C, or have them in --results, measured on one host' in said
+    assert "name 3 of them, A,B,C, or have them in --results, measured on one host" in said
     assert '`make recovery VERSION="A B" FAIL_OVER=10%`' in said
     stored_on(tmp_path, "before-1", 1.02, 8)
     stored_on(tmp_path, "before-2", 0.98, 9)

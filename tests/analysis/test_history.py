@@ -33,7 +33,7 @@ SERVER = {"sha256": "a" * 64, "options": "skip_networking", "tables": "1000", "s
 
 
 def session(
-    seconds: float = 40.0, *, day: int = 20, host: str | None = "0123456789ab", server: dict[str, str] | None = None,
+    seconds: float = 40.0, /, *, day: int = 20, host: str | None = "0123456789ab", server: dict[str, str] | None = None,
     **settings: Any,
 ) -> Session:  # fmt: skip
     """A session of three cold starts on this day of the month."""
@@ -188,6 +188,7 @@ def test_the_interval_over_sessions_is_that_of_the_logarithms_of_their_means() -
 
 def test_a_precise_session_is_one_value_among_sessions() -> None:
     """Its precision is one of its runs."""
+
     def history(precision: float | None) -> Any:
         now = session(46.0, day=23, precision=precision)
         found = earlier_sessions(now, others(session(40.0, day=22), session(40.0, day=22), session(43.0, day=21)))
