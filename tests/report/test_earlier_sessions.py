@@ -48,7 +48,7 @@ def test_from_three_sessions_on_there_is_an_interval_over_all_of_them() -> None:
     mean = math.exp(fmean(map(math.log, (39.8, 52.2, 44.0, 50.0, 46.0))))
     assert found == [
         "Earlier on this host: 39.8 to 52.2 s in 4 sessions of 2 days.",
-        f"Over 5 sessions of 3 days: {mean:.1f} s (40.5-52.8).",
+        f"Over 5 sessions of 3 days: {mean:.1f} s (40.4-52.8).",
     ]
     two = lines(a_session_after({COLD: [39.8, 52.2]}, {COLD: 46.0}))
     assert two[0] == "Earlier on this host: 39.8 to 52.2 s in 2 sessions of 1 day."
@@ -81,8 +81,8 @@ def test_the_table_has_all_cells() -> None:
     table = earlier_table(session)
     assert table is not None
     assert [row[:6] for row in table.rows] == [
-        ("5.7.22", "cold, startup s", "2", "1", "39.80", "52.20"),
-        ("5.7.22", "warm, startup s", "1", "1", "5.10", "5.10"),
+        ("5.7.22", "cold, seconds", "2", "1", "39.80", "52.20"),
+        ("5.7.22", "warm, seconds", "1", "1", "5.10", "5.10"),
     ]
     assert (table.rows[0][6], table.rows[1][6:]) == ("44.00", ("-", "-"))
     assert earlier_table(a_session_after({}, {COLD: 41.0})) is None
@@ -93,11 +93,11 @@ def test_every_format_has_the_lines_and_the_table(render: object) -> None:
     session = replace(everything(), earlier=a_session_after({COLD: [39.8, 52.2]}, {}).earlier)
     assert callable(render)
     found = render(session, {}) if render is page.render else render(session)
-    for words in ("Earlier on this host", "Over 3 sessions of 2 days", "Earlier sessions on this host"):
+    for words in ("Earlier on this host", "Over 3 sessions of 2 days", "Earlier sessions", "over all:"):
         assert words in " ".join(found.split())
 
 
-@given(st.lists(st.floats(-1e29, 1e29, allow_subnormal=False), max_size=6), st.floats(0, 1e29, allow_subnormal=False))
+@given(st.lists(st.floats(-1e29, 1e29, allow_subnormal=False), max_size=6), st.floats(0, 100, allow_subnormal=False))
 def test_any_stored_means_can_be_reported(means: list[float], now: float) -> None:
     """A stored session may be damaged."""
     session = a_session_after({COLD: means, ("1.2.3", "cold"): means}, {COLD: now})
