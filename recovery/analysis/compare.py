@@ -127,10 +127,18 @@ def _pairs(first: Side, second: Side, others: Sequence[SessionCell]) -> Iterator
     for cell, contrast in zip(cells, found, strict=True):
         results = [side[cell] for side in sides.values()]
         one, other = map(_combined_summary, (first, second), results)
-        named = [tuple(map(_of_session, side)) for side in results]
-        counts = [len(_means(side)) + len(more) for side, more in zip(results, earlier[cell], strict=True)]
-        of_sessions = (*named, *earlier[cell], (counts[0], counts[1]))
-        yield Pair(cell[1], one, other, *of_sessions, **contrast_fields(contrast))
+        one_earlier, other_earlier = earlier[cell]
+        yield Pair(
+            cell[1],
+            one,
+            other,
+            one_sessions=tuple(map(_of_session, results[0])),
+            other_sessions=tuple(map(_of_session, results[1])),
+            one_earlier=one_earlier,
+            other_earlier=other_earlier,
+            claim_sessions=(len(_means(results[0])) + len(one_earlier), len(_means(results[1])) + len(other_earlier)),
+            **contrast_fields(contrast),
+        )
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,8 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
             ("first", names[0], pair.one_sessions, pair.one_earlier),
             ("second", names[1], pair.other_sessions, pair.other_earlier),
         ):
-            means = [session.mean for session in (*sessions, *earlier) if session.mean is not None]
+            own = [session.mean for session in sessions if session.mean is not None]
+            means = own + [session.mean for session in earlier]
             spread = fmt.whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else fmt.ABSENT
             for session in sessions:
                 mean, interval = fmt.column(about, session.mean), fmt.column(about, session.interval)

@@ -177,7 +177,7 @@ def test_a_precision_within_sessions_changes_no_interval_over_them() -> None:
         sides = [sessions_of(1.0, 1.1, 1.2), sessions_of(2.0, 2.1, 2.2)]
         first = sides[0][0]
         sides[0][0] = replace(first, settings={**first.settings, "precision": precision})
-        return compare(*sides).pairs[0]
+        return compare(sides[0], sides[1]).pairs[0]
 
     plain, precise = pair(None), pair(0.02)
     assert precise.one.interval == plain.one.interval
@@ -334,7 +334,7 @@ def test_earlier_sessions_that_are_stored_with_a_session_count_once() -> None:
 def test_three_named_sessions_on_each_side_need_no_others() -> None:
     named = [[day(number, alike) for number, alike in enumerate(ALIKE, 10)],
              [day(number, 1.3 * alike, NEW) for number, alike in enumerate(ALIKE, 20)]]  # fmt: skip
-    plain, more = (compare(*named, others) for others in ((), cells_of(day(15, 9.0))))
+    plain, more = (compare(named[0], named[1], others) for others in ((), cells_of(day(15, 9.0))))
     assert plain == more
     assert plain.pairs[0].claim_sessions == (3, 3)
 
