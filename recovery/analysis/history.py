@@ -50,6 +50,8 @@ OTHER_SETTINGS = frozenset(
 )  # fmt: skip
 """Stored settings that may differ, or that are compared in another form."""
 _CHARSET = "charset"
+_MAX_DIGITS = 18
+"""Of a number of tables: a stored session may be damaged."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def cell_design(session: Session, version: str, variant: str, runs: Collection[R
     points = values.pop(TABLES_AXIS, None) if CACHE_AXIS in values else None
     tables = server.get("tables") or settings.get("tables")
     if points is not None:
-        tables = int(points) * (session.design.schemas or 1) if points.isdecimal() else points
+        is_number = points.isdecimal() and len(points) <= _MAX_DIGITS
+        tables = int(points) * (session.design.schemas or 1) if is_number else points
     given = {name: settings.get(name) for name in EQUAL_SETTINGS}
     if _CHARSET in values:  # the setting has all that were compared
         del given[_CHARSET]
