@@ -14,7 +14,7 @@ from recovery.linux.files import open_regular
 from recovery.model import Session
 from recovery.storage.sessions import REPORT_FILE, read_session, session_names
 
-_MAX_SESSIONS = 200
+_MAX_SESSIONS = 500
 _MAX_BYTES = 100 << 20
 """Most sessions that are read, the newest first, and most bytes of their reports: with more the end of a session would
 wait for it."""
