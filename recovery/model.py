@@ -1103,6 +1103,26 @@ class VariantInfo:
 
 
 @dataclass(frozen=True)
+class EarlierSession:
+    """The result of a cell in an earlier session of the same design on the same host."""
+
+    session: str
+    """Name of that session."""
+    started_at: str
+    """When it started, as in a session."""
+    version: str
+    """Version of the cell, as named in this session."""
+    variant: str
+    """Variant of the cell, as named in this session."""
+    count: int
+    """Number of its measured runs."""
+    mean: float
+    """Their mean of the metric that the variant measures."""
+    host_id: str | None = None
+    """The `host_id` of its environment."""
+
+
+@dataclass(frozen=True)
 class Session:
     """All data of a report. `settings` holds what was requested; `servers` what each server reported about itself."""
 
@@ -1143,6 +1163,9 @@ class Session:
     """Name of the main metric."""
     axes: tuple[Axis, ...] = ()
     """The axes on which the variants differ, unless they differ only in the cache."""
+    earlier: tuple[EarlierSession, ...] = ()
+    """Results of each cell in earlier sessions of the same design on the same host, as far as they were in the results
+    folder when the session ended."""
 
     @property
     def done(self) -> frozenset[int]:
@@ -1181,6 +1204,12 @@ class Session:
     def design(self) -> Design:
         """What was asked of the session."""
         return design_of(self.settings)
+
+    @property
+    def host_id(self) -> str | None:
+        """The id of the host and its storage; None in sessions of older versions, and if the host has no id."""
+        known = self.environment.get("host_id")
+        return known if isinstance(known, str) and known else None
 
     @cached_property
     def variant_names(self) -> tuple[str, ...]:

@@ -125,6 +125,7 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
             for host, session in sessions
             for floor in session.floors
         ),
+        "earlier": (),
         "axes": (*_axes(first, [variant.values for variant in variants]), Axis(HOST_AXIS, hosts, hosts[0])),
     }
     kept = {field.name: getattr(first, field.name) for field in fields(Session)}

@@ -1,17 +1,20 @@
 """Compares two sides, each of one or several sessions: significant ratios, and differences in how they were measured.
 
-It also decides whether a result is worse than an allowed limit.
+Sessions of one server differ more than their runs. So a difference is only claimed against the spread between sessions:
+those of the sides, and others of the same host and design. It also decides whether a result is worse than an allowed
+limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
-from recovery.analysis.summary import Cell, Summary, baseline_of, interval_factor, main_values, runs_by_cell, summarise
+from recovery.analysis.history import MIN_SESSIONS, CellDesign, SessionCell, session_cells
+from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
-from recovery.model import STARTUP_METRIC, Session, Verdict
+from recovery.model import STARTUP_METRIC, EarlierSession, Session, Verdict
 
 VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -56,13 +59,20 @@ class SessionResult:
 @dataclass(frozen=True)
 class Pair(Contrast):
     """The same variant on both sides, the second compared with the first. If a side has several sessions, its mean and
-    interval are those of the sessions' means, and all other values are of all their runs."""
+    interval are those of the sessions' means, and all other values are of all their runs. The ratio is that of the
+    sessions' geometric means."""
 
     variant: str
     one: Summary
     other: Summary
     one_sessions: tuple[SessionResult, ...] = ()
     other_sessions: tuple[SessionResult, ...] = ()
+    one_earlier: tuple[EarlierSession, ...] = ()
+    """Further sessions of the same host and design, which count for the spread between sessions."""
+    other_earlier: tuple[EarlierSession, ...] = ()
+    """The same of the second side, without those of the first."""
+    claim_sessions: tuple[int, int] = (0, 0)
+    """Number of sessions of each side, further ones included, that the interval of the ratio is computed from."""
 
     @property
     def metric(self) -> str:
@@ -80,8 +90,9 @@ Side = Sequence[Session]
 """Sessions of the same metric and experiment."""
 
 
-def compare(first: Side, second: Side) -> Comparison:
-    return Comparison(tuple(_pairs(first, second)), differences((*first, *second)))
+def compare(first: Side, second: Side, others: Iterable[SessionCell] = ()) -> Comparison:
+    """Compares two sides. `others` are results of further sessions, of any host and design."""
+    return Comparison(tuple(_pairs(first, second, tuple(others))), differences((*first, *second)))
 
 
 def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
@@ -90,7 +101,7 @@ def differences(sessions: Sequence[Session]) -> tuple[Difference, ...]:
     return tuple(dict.fromkeys(found for session in others for found in _differences(reference, session)))
 
 
-def _pairs(first: Side, second: Side) -> Iterator[Pair]:
+def _pairs(first: Side, second: Side, others: Sequence[SessionCell]) -> Iterator[Pair]:
     """Yields pairs of the same version on both sides. If each side has a single version, these two are paired even if
     they differ."""
     if first[0].metric != second[0].metric:
@@ -104,40 +115,99 @@ def _pairs(first: Side, second: Side) -> Iterator[Pair]:
         and not first[0].is_second_start(variant)
         and first[0].metric_of(variant) == second[0].metric_of(variant)
     ]
+    earlier = {cell: _earlier_of_both(sides["first"][cell], sides["second"][cell], others) for cell in cells}
     samples = {
-        CellKey(name, *cell): _sample(side, results[cell])
-        for (name, results), side in zip(sides.items(), (first, second), strict=True)
+        CellKey(name, *cell): replace(
+            _sample(side, sides[name][cell]), spread=tuple(session.mean for session in earlier[cell][place])
+        )
+        for place, (name, side) in enumerate((("first", first), ("second", second)))
         for cell in cells
     }
     found = contrasts(samples, [(CellKey("first", *cell), CellKey("second", *cell)) for cell in cells])
-    several = len(first) > 1 or len(second) > 1
     for cell, contrast in zip(cells, found, strict=True):
         results = [side[cell] for side in sides.values()]
         one, other = map(_combined_summary, (first, second), results)
-        of_sessions = [tuple(map(_of_session, side)) for side in results] if several else ()
-        yield Pair(cell[1], one, other, *of_sessions, **contrast_fields(contrast))
+        one_earlier, other_earlier = earlier[cell]
+        yield Pair(
+            cell[1],
+            one,
+            other,
+            one_sessions=tuple(map(_of_session, results[0])),
+            other_sessions=tuple(map(_of_session, results[1])),
+            one_earlier=one_earlier,
+            other_earlier=other_earlier,
+            claim_sessions=(len(_means(results[0])) + len(one_earlier), len(_means(results[1])) + len(other_earlier)),
+            **contrast_fields(contrast),
+        )
 
 
 @dataclass(frozen=True)
 class _SessionSummary:
     place: int
+    session: Session
     summary: Summary
     values: Sequence[float]
+    design: CellDesign | None
 
 
 def _of_session(found: _SessionSummary) -> SessionResult:
     return SessionResult(found.place, found.summary.mean, found.summary.interval, len(found.values))
 
 
+def _means(found: Sequence[_SessionSummary]) -> list[float]:
+    return [result.summary.mean for result in found if result.summary.mean is not None]
+
+
+_SessionKey = tuple[str | None, str]
+"""Host and start of a session: a host runs one session at a time."""
+
+
+def _earlier_of_both(
+    first: Sequence[_SessionSummary], second: Sequence[_SessionSummary], others: Sequence[SessionCell]
+) -> tuple[tuple[EarlierSession, ...], tuple[EarlierSession, ...]]:
+    """Returns the further sessions that each side has of one cell. Each counts once: if both sides have one design, all
+    of them belong to the first. There are none where the sides' own sessions are enough, or have no logarithm."""
+    means = [_means(first), _means(second)]
+    if min(map(len, means)) >= MIN_SESSIONS or min(map(min, filter(None, means)), default=0.0) <= 0:
+        return (), ()
+    taken = {(found.session.host_id, found.session.started_at) for found in (*first, *second)}
+    is_same = {found.design for found in second} <= {found.design for found in first if found.design is not None}
+    sides = []
+    for side in ((*first, *second) if is_same else first, second):
+        known = {key: session for key, session in _earlier(side, others).items() if key not in taken}
+        taken |= known.keys()
+        sides.append(tuple(known[key] for key in sorted(known, key=lambda key: key[1])))
+    return sides[0], sides[1]
+
+
+def _earlier(side: Sequence[_SessionSummary], others: Sequence[SessionCell]) -> dict[_SessionKey, EarlierSession]:
+    """Returns the sessions of the same host and design as one of this side, from those that are given and those that
+    are stored with the side's own."""
+    known: dict[_SessionKey, EarlierSession] = {}
+    for found in side:
+        version, variant = found.summary.version, found.summary.variant
+        for earlier in found.session.earlier:
+            if (earlier.version, earlier.variant) == (version, variant):
+                known[earlier.host_id, earlier.started_at] = earlier
+        if found.design is not None and found.design.host_id is not None:
+            known |= {
+                (of.design.host_id, of.started_at): of.as_earlier(version, variant)
+                for of in others
+                if of.design == found.design
+            }
+    return known
+
+
 def _results_by_cell(side: Side, *, alone: bool) -> dict[Cell, list[_SessionSummary]]:
     """Returns the results of each session by version and variant."""
     found: dict[Cell, list[_SessionSummary]] = {}
     for place, session in enumerate(side):
-        cells = runs_by_cell(session)
+        cells, designed = runs_by_cell(session), session_cells("", session)
         for summary in summarise(session):
-            values = main_values(session, cells[summary.version, summary.variant])
+            cell = (summary.version, summary.variant)
+            design = designed[cell].design if cell in designed else None
             found.setdefault(("" if alone else summary.version, summary.variant), []).append(
-                _SessionSummary(place, summary, values)
+                _SessionSummary(place, session, summary, main_values(session, cells[cell]), design)
             )
     return found
 
@@ -145,8 +215,7 @@ def _results_by_cell(side: Side, *, alone: bool) -> dict[Cell, list[_SessionSumm
 def _sample(side: Side, found: Sequence[_SessionSummary]) -> Sample:
     """Returns the values of a cell for each session of the side, also of those that do not have the cell."""
     values = {result.place: tuple(result.values) for result in found}
-    sessions = tuple(values.get(place, ()) for place in range(len(side)))
-    return Sample(sessions, max(map(interval_factor, side)))
+    return Sample(tuple(values.get(place, ()) for place in range(len(side))))
 
 
 def _combined_summary(side: Side, found: Sequence[_SessionSummary]) -> Summary:
@@ -250,12 +319,14 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
 
 
 def worse_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
+    """Returns a text for each pair that is worse by more than allowed, significantly when all pairs are taken
+    together."""
     return tuple(
         worse_text(
             f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, name=pair.metric
         )
         for pair in found.pairs
-        if is_worse(pair.metric, pair, allowed)
+        if pair.significant and is_worse(pair.metric, pair, allowed)
     )
 
 

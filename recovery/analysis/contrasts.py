@@ -46,6 +46,9 @@ class Sample:
     blocks: tuple[tuple[Hashable, ...], ...] = ()
     """The block of each value, in the same form. Only values of cells that alternated have blocks in common, and two
     sessions have none. Empty if they are not known."""
+    spread: tuple[float, ...] | None = None
+    """Means of further sessions of the same design, which show how much sessions differ, and do not count in the mean.
+    None: the runs of one session are compared. Otherwise sessions are, however few there are."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -142,7 +145,11 @@ def contrasts(
 def _contrast(
     cells: Mapping[CellKey, Sample], base: CellKey, other: CellKey, *, by_difference: bool = False
 ) -> Contrast:
-    effect = _compare(cells.get(other, Sample(())), cells.get(base, Sample(())), by_difference=by_difference)
+    sides = cells.get(other, Sample(())), cells.get(base, Sample(()))
+    if any(side.spread is not None for side in sides):
+        effect = compare_sessions(*sides)
+    else:
+        effect = _compare(*sides, by_difference=by_difference)
     if effect is None:
         return Contrast()
     if base == other:
@@ -289,6 +296,47 @@ _MAX_LOG = 50.0
 
 def _exp(log: float) -> float:
     return math.exp(max(-_MAX_LOG, min(_MAX_LOG, log)))
+
+
+def compare_sessions(sample: Sample, to: Sample) -> Effect | None:
+    """Compares two sides of sessions by the logarithms of the sessions' means. Returns None if one side has none.
+
+    With three sessions on each side the interval is Welch's. With fewer, the spread between sessions is pooled over all
+    that are known, those of `spread` included, each side around its own mean; then the side that is compared with needs
+    three of them. Otherwise there is no interval. Without positive means it is the difference of the means, and only
+    Welch's interval."""
+    values, base = sample.means, to.means
+    if not values or not base:
+        return None
+    if min(*values, *base) <= 0:
+        return compare_differences(values, base)
+    logs, base_logs = _logs(values), _logs(base)
+    shift = statistics.fmean(logs) - statistics.fmean(base_logs)
+    if min(len(values), len(base)) >= MIN_RUNS:
+        half, p_value = _welch(shift, (logs, base_logs), (1.0, 1.0), 1.0)
+    else:
+        known = ([*logs, *_logs(sample.spread or ())], [*base_logs, *_logs(to.spread or ())])
+        half, p_value = _pooled(shift, (len(values), len(base)), known)
+    return _effect(shift, half, p_value)
+
+
+def _logs(means: Iterable[float]) -> list[float]:
+    return [math.log(mean) for mean in means if mean > 0]
+
+
+def _pooled(
+    shift: float, counts: tuple[int, int], known: tuple[Sequence[float], Sequence[float]]
+) -> tuple[float | None, float | None]:
+    """Returns the same as `_welch` for a shift between the means of so many sessions of each side, by the spread of all
+    known ones, the second of which are those that are compared with."""
+    if len(known[1]) < MIN_RUNS:
+        return None, None
+    degrees = sum(map(len, known)) - len(known)
+    square = sum((value - statistics.fmean(side)) ** 2 for side in known for value in side) / degrees
+    if not square:
+        return 0.0, 0.0 if shift else 1.0
+    error = math.sqrt(square * sum(1 / count for count in counts))
+    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
 
 
 def _welch(

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, worse_pairs
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.history import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json
@@ -19,8 +19,10 @@ from recovery.cli.values import parse_share
 from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.metrics import metric
 from recovery.model import Session, Status, Verdict
+from recovery.report import fmt
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
+from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import find_session, load_session, session_names
 
 FORMAT = 2
@@ -36,7 +38,8 @@ def compare_command(
     first: str | None, second: str | None, results: Path, fail_over: str | None, json_to: str | None
 ) -> int:
     """Is SECOND slower than FIRST? Each is a session (its name in --results, or a folder), or several separated by
-    commas. Without both, the two newest finished sessions are compared."""
+    commas. Without both, the two newest finished sessions are compared. A difference is claimed against the spread
+    between at least three sessions of FIRST; others of its host and design in --results count for it."""
     allowed = None if fail_over is None else parse_share("FAIL_OVER", fail_over)
     if first is None or second is None:
         if first is not None:
@@ -56,7 +59,8 @@ def compare_command(
                 f"{first} measured {_figure_title(one[0])}, {second} {_figure_title(session)}: they cannot be compared",
                 "compare sessions of the same question",
             )
-    found = compare(one, other)
+    others = other_sessions(results, (*one, *other), without=(*folders[0], *folders[1]))
+    found = compare(one, other, others.cells)
     compared = [pair for pair in found.pairs if pair.is_known]
     if not compared:
         raise UsageError(
@@ -65,7 +69,7 @@ def compare_command(
         )
     if not write_json(json_to, {"format": FORMAT, **asdict(found)}):
         names = ([folder.name for folder in folders[0]], [folder.name for folder in folders[1]])
-        for line in comparison_answer(found, (one, other), names):
+        for line in (*comparison_answer(found, (one, other), names), *filter(None, (others.note,))):
             print_line(line)
         print_tables(comparison_tables(found, names), ReportConsole())
     if allowed is not None:
@@ -101,11 +105,13 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
             )
     for pair in compared:
-        if pair.differs is None:
-            what = "sessions" if pair.one_sessions else "measured runs"
+        if pair.significant is None:
+            known = fmt.count_text(pair.claim_sessions[0], "session")
             raise UsageError(
-                f"--fail-over needs {MIN_RUNS} {what} on each side: {pair.other.version} {pair.variant} has fewer",
-                f"measure with RUNS={MIN_RUNS} or more, or name one session or {MIN_RUNS} on each side",
+                f"--fail-over needs {MIN_SESSIONS} sessions of the first, by which a difference is judged: "
+                f"{pair.one.version} {pair.variant} has {known}",
+                f"name {MIN_SESSIONS} of them, A,B,C, or have them in --results, measured on one host; or measure both "
+                'servers in one session, whose runs alternate: `make recovery VERSION="A B" FAIL_OVER=10%`',
             )
     if slower := worse_pairs(found, allowed):
         raise LimitExceededError("; ".join(slower), "`recovery report SESSION` shows each session")

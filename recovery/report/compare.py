@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.analysis.compare import Comparison, Pair, Side
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.history import MIN_SESSIONS
 from recovery.analysis.summary import Summary
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, Session, Table
@@ -21,10 +21,14 @@ _MAX_SENTENCES = 3
 def comparison_answer(
     found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]
 ) -> list[str]:
-    """Returns the comparison in sentences, and which server is on which side."""
+    """Returns the comparison in sentences, what a claim lacks, and which server is on which side."""
     lines = [_sentence(pair) for pair in found.pairs[:_MAX_SENTENCES]]
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
+    lines += _lacking_sessions(found.pairs)
+    hosts = [{session.host_id for session in side} for side in sides]
+    if hosts[0] != hosts[1] and None not in hosts[0] | hosts[1]:
+        lines.append("The sides are of different hosts: a difference may be one of the hosts, not of the servers.")
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
         lines.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
@@ -36,15 +40,26 @@ def comparison_answer(
 
 def _sentence(pair: Pair) -> str:
     about = metric(pair.metric)
-    if pair.differs is None:
-        return f"Not compared, {pair.variant}: {MIN_RUNS} runs of each are needed."
-    if not pair.differs:
+    if not pair.is_known:
+        return f"Not compared, {pair.variant}: a side has no measured run."
+    if pair.significant is False:
         return f"No significant difference, {pair.variant}: {fmt.effect(pair)} of the first."
+    end = f", {pair.variant}" + (": no claim" if pair.significant is None else "")
     if pair.ratio is None:
-        return f"The second differs by {fmt.effect(pair)} from the first, {pair.variant}."
+        return f"The second differs by {fmt.effect(pair)} from the first{end}."
     what = "as long as" if about.unit == "s" else f"the {about.label} of"
     verb = "takes" if about.unit == "s" else "has"
-    return f"The second {verb} {fmt.effect(pair)} times {what} the first, {pair.variant}."
+    return f"The second {verb} {fmt.effect(pair)} times {what} the first{end}."
+
+
+def _lacking_sessions(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Yields how many sessions of the first side a claim needs, if a pair has too few."""
+    if few := [pair.claim_sessions[0] for pair in pairs if pair.is_known and pair.significant is None]:
+        there = f"{min(few)}" if min(few) == max(few) else f"{min(few)} to {max(few)}"
+        yield (
+            f"Sessions of one server differ more than their runs. A claim needs {MIN_SESSIONS} sessions of the first "
+            f"side on its host; {there} {'is' if max(few) == 1 else 'are'} known."
+        )
 
 
 def _servers(session: Session) -> Iterator[str]:
@@ -64,7 +79,8 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
     about = metric(found.pairs[0].metric if found.pairs else STARTUP_METRIC)
     several = len(names_found) > 1
     what = "means" if several else f"mean {about.label}"
-    many = any(pair.one_sessions for pair in found.pairs)
+    many = max(map(len, names)) > 1
+    known = many or any(pair.one_earlier or pair.other_earlier for pair in found.pairs)
     better = fmt.which_is_better(about)
     pairs = Table(
         title=f"{_side_name(names[1])} (second) compared with {_side_name(names[0])} (first), {what}",
@@ -75,24 +91,16 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
         rows=tuple(_row(pair, named=several) for pair in found.pairs),
         numeric=(False, False, True, True, True, False, True, True, True, True, False),
         notes=(
-            "runs: those that count, of all; +-: half of the mean's 95 % interval; ratio: second over first, with its "
-            f"interval from {MIN_RUNS} {'sessions' if many else 'runs'} of each on; significant: 1 lies outside.",
+            f"runs: those that count, of all; +-: half of the mean's 95 % interval{'' if many else ' in its session'}; "
+            "ratio: second over first, with its interval by the spread between sessions; significant: all pairs taken "
+            "together.",
             *((f"{better}.",) if better else ()),
-            _between_sessions(many=many),
+            *(("Means and intervals are of the sessions' means; the ratio is of geometric means.",) if many else ()),
         ),
         keys=2,
     )
-    spread = (_sessions(found, names),) if many else ()
+    spread = (_sessions(found, names),) if known else ()
     return (pairs, *spread, *((_differences(found),) if found.differences else ()))
-
-
-def _between_sessions(*, many: bool) -> str:
-    if not many:
-        return (
-            "Runs of one session share its conditions. Give several sessions for each side, separated by commas, to "
-            "see how much they differ."
-        )
-    return "Means and intervals are of the sessions' means, which are the sample here."
 
 
 def _side_name(names: Sequence[str]) -> str:
@@ -105,7 +113,7 @@ def _row(pair: Pair, *, named: bool) -> tuple[str, ...]:
         *_side(pair.one),
         *_side(pair.other),
         fmt.effect(pair),
-        fmt.yes_or_no(pair.differs),
+        fmt.yes_or_no(pair.significant),
     )
 
 
@@ -116,26 +124,31 @@ def _side(summary: Summary) -> tuple[str, str, str, str]:
 
 
 def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> Table:
-    """Returns the table with the mean of each session and the spread between the sessions of a side."""
+    """Returns the table with the mean of each session, and the spread between those of a side and others like them."""
     rows = []
     for pair in found.pairs:
         about = metric(pair.metric)
-        for side, called, sessions in (
-            ("first", names[0], pair.one_sessions),
-            ("second", names[1], pair.other_sessions),
+        for side, called, sessions, earlier in (
+            ("first", names[0], pair.one_sessions, pair.one_earlier),
+            ("second", names[1], pair.other_sessions, pair.other_earlier),
         ):
-            means = [session.mean for session in sessions if session.mean is not None]
+            own = [session.mean for session in sessions if session.mean is not None]
+            means = own + [session.mean for session in earlier]
             spread = fmt.whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else fmt.ABSENT
             for session in sessions:
                 mean, interval = fmt.column(about, session.mean), fmt.column(about, session.interval)
                 rows.append((pair.variant, side, called[session.place], str(session.count), mean, interval, spread))
+            for other in earlier:
+                mean = fmt.column(about, other.mean)
+                rows.append((pair.variant, "", other.session, str(other.count), mean, fmt.ABSENT, spread))
     return Table(
         title="Spread between sessions",
         headers=("variant", "side", "session", "runs", "mean", "+-", "spread"),
         rows=tuple(rows),
         numeric=(False, False, False, True, True, True, True),
         notes=(
-            "+-: half of the 95 % interval within the session; spread: from the side's smallest mean to its largest.",
+            "+-: half of the 95 % interval within the session; spread: from the side's smallest mean to its largest. "
+            "Sessions without a side are others of its host and design: they count for the spread, not for the mean.",
         ),
         keys=3,
     )

@@ -153,7 +153,7 @@ _STORED_CLASSES = (
     ),
     *(model.Startup, model.Phase, model.ColdProof, model.WarmProof, model.Contents, model.OpenedFiles),
     *(model.StackSamples, model.CallChain, model.HotFunction, model.LoadRecord, model.ThreadWait, model.HostActivity),
-    *(model.Timeline, model.ReadFloor),
+    *(model.Timeline, model.ReadFloor, model.EarlierSession),
 )
 
 

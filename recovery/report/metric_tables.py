@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from recovery.analysis.history import MIN_SESSIONS, cell_histories
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     MIN_VERSIONS_FOR_PAIRS,
@@ -87,6 +88,37 @@ def _cell_keys(session: Session, group: Group, variant: str) -> tuple[str, ...]:
 
 def _pair_factor(ratio: VersionRatio | VariantRatio | None) -> str:
     return fmt.effect(ratio) + (" (=)" if ratio is not None and ratio.significant is False else "")
+
+
+# --- Earlier sessions of the same host and design
+
+
+def earlier_table(session: Session) -> Table | None:
+    """Returns the table of the earlier sessions of each cell; None if there are none."""
+    rows = []
+    for cell in cell_histories(session):
+        about, over = metric(session.metric_of(cell.variant)), cell.over_all
+        low, high = cell.range
+        mean, interval = fmt.ABSENT, fmt.ABSENT
+        if over is not None:
+            mean = fmt.column(about, over.mean)
+            interval = f"{fmt.column(about, over.low)}-{fmt.column(about, over.high)}"
+        name = f"{cell_words(session, cell.variant)}, {about.label}"
+        counts = map(str, cell.sessions_and_days)
+        rows.append((cell.version, name, *counts, fmt.column(about, low), fmt.column(about, high), mean, interval))
+    if not rows:
+        return None
+    return Table(
+        title="Earlier sessions on this host",
+        headers=("version", "mean of", "sessions", "days", "smallest", "largest", "over all", "95 % interval"),
+        rows=tuple(rows),
+        numeric=(False, False, True, True, True, True, True, True),
+        notes=(
+            "Sessions of the same experiment, server, tables, options and limits. over all: geometric mean of their "
+            f"means and this session's, from {MIN_SESSIONS} sessions on.",
+        ),
+        keys=2,
+    )
 
 
 # --- Versions compared with the baseline, and the effect of each axis, with confidence intervals

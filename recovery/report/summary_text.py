@@ -10,6 +10,7 @@ from typing import TypeVar
 from recovery.analysis import phase_names
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
+from recovery.analysis.history import CellHistory, cell_histories
 from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict
 from recovery.analysis.statistics import (
     LINE,
@@ -70,7 +71,11 @@ def answers(session: Session, *, each_version: bool = True, reason: bool = True)
     Timed starts have a line for each version, unless a table follows that has the same figures, a comparison, and with
     `reason` what takes the time. A version measured with several numbers of tables has a line for each of its curves.
     Loads have a line for each version, and one for the largest difference between versions."""
-    return (*_answers(session, each_version=each_version, reason=reason), *_missed_precision(session))
+    return (
+        *_answers(session, each_version=each_version, reason=reason),
+        *_missed_precision(session),
+        *_history(session),
+    )
 
 
 def _missed_precision(session: Session) -> Iterator[str]:
@@ -78,6 +83,77 @@ def _missed_precision(session: Session) -> Iterator[str]:
         more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
         precision = 100 * (session.design.precision or 0)
         yield f"The precision of +- {precision:g} % was missed: {', '.join(missed[:_MAX_CLAUSES])}{more}."
+
+
+def _history(session: Session) -> Iterator[str]:
+    """Yields the range of the earlier sessions of this design on this host, and from three sessions on, this one
+    included, their mean with its interval."""
+    found = list(cell_histories(session))
+
+    def range_of(cell: CellHistory) -> str:
+        low, high = cell.range
+        return _range_text(metric(session.metric_of(cell.variant)), low, high)
+
+    def mean_of(cell: CellHistory) -> str:
+        over, about = cell.over_all, metric(session.metric_of(cell.variant))
+        return "" if over is None else _mean_over_sessions(about, over.mean, over.low, over.high)
+
+    ranges = [
+        f"{_cells_text(session, cells, range_of)} in {where}"
+        for where, cells in _by_sessions(found, lambda cell: cell.sessions_and_days)
+    ]
+    if ranges:
+        yield f"Earlier on this host: {'; '.join(ranges)}."
+    known = [cell for cell in found if cell.over_all is not None]
+    means = [
+        f"over {where}: {_cells_text(session, cells, mean_of)}"
+        for where, cells in _by_sessions(known, lambda cell: cell.all_sessions_and_days)
+    ]
+    if means:
+        yield f"O{'; '.join(means)[1:]}."
+
+
+def _by_sessions(
+    cells: Sequence[CellHistory], number: Callable[[CellHistory], tuple[int, int]]
+) -> Iterator[tuple[str, list[CellHistory]]]:
+    """Yields the cells that have the same number of sessions and days, with these in words. If too many differ in it,
+    the table has the others."""
+    found: dict[tuple[int, int], list[CellHistory]] = {}
+    for cell in cells:
+        found.setdefault(number(cell), []).append(cell)
+    for (sessions, days), same in sorted(found.items(), key=lambda item: -len(item[1]))[:_MAX_CLAUSES]:
+        on = "" if sessions == 1 else f" of {fmt.count_text(days, 'day')}"
+        yield f"{fmt.count_text(sessions, 'session')}{on}", same
+
+
+def _cells_text(session: Session, cells: Sequence[CellHistory], text: Callable[[CellHistory], str]) -> str:
+    """Returns a text of each cell with its name, unless the session has only one. A version is named once."""
+    if len(measured_runs_by_cell(session)) == 1:
+        return text(cells[0])
+    clauses = []
+    for version in dict.fromkeys(cell.version for cell in cells):
+        named = [f"{cell_words(session, cell.variant)} {text(cell)}" for cell in cells if cell.version == version]
+        clauses.append(f"{version} " * (len(session.versions) > 1) + ", ".join(_first_clauses(named)))
+    return "; ".join(_first_clauses(clauses))
+
+
+def _range_text(about: Metric, low: float, high: float) -> str:
+    """Formats a range, such as `39.8 to 52.2 s`, or its only value."""
+    if about.unit == "s":
+        places = _decimals(low)
+        texts = [f"{value:.{places}f}" for value in (low, high)]
+        return f"{' to '.join(dict.fromkeys(texts))} s"
+    if low == high:
+        return fmt.with_unit(about, low)
+    return f"{fmt.column(about, low)} to {fmt.with_unit(about, high)}"
+
+
+def _mean_over_sessions(about: Metric, mean: float, low: float, high: float) -> str:
+    """Formats a mean with its interval, such as `46.1 s (39.0-54.4)`."""
+    if about.unit == "s":
+        places = _decimals(mean)
+        return f"{mean:.{places}f} s ({low:.{places}f}-{high:.{places}f})"
+    return f"{fmt.with_unit(about, mean)} ({fmt.column(about, low)}-{fmt.column(about, high)})"
 
 
 def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
 from recovery.metrics import metric
 from recovery.model import Session, Table
-from recovery.report.metric_tables import axis_tables, runs_table, summary_tables, version_tables
+from recovery.report.metric_tables import axis_tables, earlier_table, runs_table, summary_tables, version_tables
 from recovery.report.settings_tables import (
     findings_tables,
     not_counted,
@@ -123,6 +123,10 @@ def _versions(session: Session) -> Iterator[Table]:
 def _axes(session: Session) -> Iterator[Table]:
     if is_compared(session):
         yield from axis_tables(session)
+
+
+def _earlier(session: Session) -> Iterator[Table]:
+    yield from _present(earlier_table(session))
 
 
 def _published(session: Session) -> Iterator[Table]:
@@ -248,6 +252,7 @@ SECTIONS = (
     Section("device-reads", "Reads of the device", _device_reads, _device_read_charts),
     Section("versions", "Versions compared", _versions),
     Section("axes", "Effects of the settings", _axes, on_page=axis_tables),
+    Section("earlier", "Earlier sessions", _earlier),
     Section("published", "Published and here", _published),
     Section("growth", "Growth", _growth),
     Section("phases", "Phases of the start", _phases, _phase_charts, on_page=_phases_on_page),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from recovery.analysis.history import earlier_sessions
 from recovery.analysis.statistics import is_precise
 from recovery.analysis.summary import main_values, measured_runs_by_cell
 from recovery.analysis.warm import rename_second_starts, second_start_name
@@ -63,6 +64,7 @@ from recovery.session.store import (
     session_from_request,
     with_verdict,
 )
+from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import STACKS_FOLDER, writing_results
 
 # --- Files stored with a run: logs, stacks and samples
@@ -164,10 +166,14 @@ class TrialLoop:
             self.reporter.event(Progress.set_session_folder, self.request.output.results)
             self.store.discard()
             return
-        session = self.store.session
-        notes = (*session.notes, note) if note else session.notes
+        session = rename_second_starts(self.store.session)
+        others = other_sessions(self.store.folder.parent, [session], without=[self.store.folder])
+        notes = dict.fromkeys((*session.notes, *filter(None, (note, others.note))))
         host = session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
-        self.store.finish(to_json, status=status.value, notes=notes, environment=host)
+        self.store.finish(
+            to_json, status=status.value, notes=tuple(notes), environment=host,
+            earlier=earlier_sessions(session, others.cells),
+        )  # fmt: skip
 
     def _trials(self) -> None:
         plan = self.plan

@@ -338,6 +338,7 @@ _NOTES = frozenset(
         ),
         "PRECISION=#%: runs are added until every interval is that narrow (# to # runs). To make up for that choice, "
         "all intervals are # % wider than with a fixed number of runs.",
+        "Earlier sessions on this host: only the newest # of # were read.",
     }
 )
 _NOT_MEASURED = re.compile(

@@ -200,6 +200,15 @@ class _Reduction:
             "status": lambda status: status if status in tuple(Status) else Status.ABORTED.value,
             "metric": self._metric,
             "axes": _parts({"name": self.name, "values": names, "base": self._optional_name}),
+            "earlier": _parts(
+                {
+                    **_numbers("count mean"),
+                    "session": self._session_name,
+                    "started_at": lambda time: allow_list.TIME(time) or "",
+                    "version": self.version,
+                    "variant": self.name,
+                }
+            ),
         }
 
     def version(self, text: str) -> str:
@@ -218,6 +227,13 @@ class _Reduction:
 
     def _values(self, values: dict[str, str]) -> dict[str, str]:
         return {self.name(axis): self.name(value) for axis, value in values.items()}
+
+    def _session_name(self, name: str) -> str:
+        """Returns the name of a session as the tool gives it; the user may have renamed its folder."""
+        if _SESSION_NAME.fullmatch(name):
+            return name
+        self._leave_out("names of sessions", name)
+        return NOT_SHARED
 
     def _optional_metric(self, name: str | None) -> str | None:
         return None if name is None else self._metric(name)
@@ -480,6 +496,7 @@ _MAX_PROGRAM_WORDS = 4
 """Words of a command before its options, as in `python -m recovery scale`."""
 _UNLISTED_METRIC = "unlisted"
 """Stands for a main metric that is not shared, so that nothing is taken for seconds."""
+_SESSION_NAME = re.compile(rf"\d{{8}}T\d{{6}}Z-(?:{'|'.join(EXPERIMENTS)})(?:-\d{{1,3}})?", re.ASCII)
 _TITLE_AS_IS = "Recovery of a data directory as it is"
 _OWN_RULES = {
     "version": "_setting_versions",

@@ -40,6 +40,8 @@ def run_fields(run: Run) -> dict[str, Any]:
 def session_fields(session: Session) -> dict[str, Any]:
     """Returns a session as it is stored, without what a report computes from it."""
     stored = _SESSION.dump_python(replace(session, runs=()), mode="json")
+    if not session.earlier:
+        del stored["earlier"]
     return {**stored, "runs": list(map(run_fields, session.runs))}
 
 

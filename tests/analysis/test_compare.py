@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from recovery.analysis.compare import (
     worse_than_baseline,
 )
 from recovery.analysis.contrasts import Contrast
+from recovery.analysis.history import SessionCell, earlier_sessions, session_cells
+from recovery.analysis.statistics import t975
 from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
 from recovery.report.compare import comparison_tables
@@ -50,12 +53,20 @@ def times_of(factor: float) -> tuple[float, ...]:
     return tuple(factor * seconds for seconds in STEADY)
 
 
+def sessions_of(*factors: float, **changes: Any) -> list[Session]:
+    """A side of several sessions, whose means are about ten times these."""
+    return [replace(session({"5.7.22": times_of(factor)}), **changes) for factor in factors]
+
+
+ALIKE = (1.0, 1.02, 0.98)
+"""Factors between sessions of one server."""
+
+
 def test_the_version_that_both_have_is_compared_or_else_the_only_one_of_each() -> None:
     one = session({"5.6.24": STEADY, "5.7.22": STEADY})
     (pair,) = compare([one], [session({"5.7.22": times_of(1.5)})]).pairs
     assert (pair.variant, pair.one.version, pair.other.version) == ("cold", "5.7.22", "5.7.22")
     assert pair.ratio == pytest.approx(1.5)
-    assert pair.differs
     (pair,) = compare([session({"5.7.22": STEADY})], [session({"5.7.23": times_of(1.2)})]).pairs
     assert (pair.one.version, pair.other.version) == ("5.7.22", "5.7.23")
 
@@ -110,26 +121,36 @@ def test_a_failed_session_has_no_ratio_and_is_incomplete() -> None:
     [(1.3, 0.1, True), (1.3, 0.5, False), (1.0, 0.0, False), (0.5, 0.0, False), (1.05, 0.1, False)],
 )
 def test_slower_than_allowed(factor: float, allowed: float, *, too_slow: bool) -> None:
-    found = compare([session({"5.7.22": STEADY})], [session({"5.7.22": times_of(factor)})])
+    found = compare(sessions_of(*ALIKE), sessions_of(*(factor * alike for alike in ALIKE)))
     assert bool(worse_pairs(found, allowed)) is too_slow
     assert bool(worse_than_baseline(session({"5.7.22": STEADY, "8.0.31": times_of(factor)}), allowed)) is too_slow
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "differs"), [(STEADY, (5.0, 20.0, 9.0, 18.0, 8.0), False), ((10.0,), (15.0,), None)]
+    ("before", "after", "significant"),
+    [
+        (ALIKE, (0.5, 2.0, 0.9, 1.8, 0.8), False),
+        (ALIKE, (1.5,), True),
+        (ALIKE, (1.05,), False),
+        ((1.0,), (1.5,), None),
+        ((1.0, 1.02), (1.5, 1.51, 1.52), None),
+    ],
 )
-def test_a_difference_that_may_be_chance_is_allowed(
-    before: tuple[float, ...], after: tuple[float, ...], differs: bool | None
+def test_a_difference_is_claimed_against_the_spread_between_three_sessions_of_the_first(
+    before: tuple[float, ...], after: tuple[float, ...], significant: bool | None
 ) -> None:
-    found = compare([session({"5.7.22": before})], [session({"5.7.22": after})])
-    assert found.pairs[0].differs is differs
-    assert worse_pairs(found, 0.1) == ()
+    found = compare(sessions_of(*before), sessions_of(*after))
+    (pair,) = found.pairs
+    assert (pair.significant, pair.differs) == (significant, significant)
+    assert pair.claim_sessions == (len(before), len(after))
+    assert (pair.ratio is not None, pair.ratio_low is None) == (True, significant is None)
+    assert bool(worse_pairs(found, 0.1)) is bool(significant)
 
 
 def test_a_limit_is_judged_by_the_same_interval_both_ways() -> None:
     """Twice as long with a noise of 25 %: the old interval grew with the ratio, and held 1 as 2.0 but not as 0.5."""
-    slow, fast = session({"5.7.22": (14.0, 20.0, 26.0)}), session({"5.7.22": (7.0, 10.0, 13.0)})
-    (up,), (down,) = compare([fast], [slow]).pairs, compare([slow], [fast]).pairs
+    slow, fast = sessions_of(1.4, 2.0, 2.6), sessions_of(0.7, 1.0, 1.3)
+    (up,), (down,) = compare(fast, slow).pairs, compare(slow, fast).pairs
     assert up.differs is down.differs
     assert up.ratio_low == pytest.approx(1 / (down.ratio_high or 0))
 
@@ -138,7 +159,7 @@ def test_several_sessions_of_a_side_are_compared_by_their_means() -> None:
     """Their runs alone would call sessions of one server different."""
     ones = [session({"5.7.22": times_of(factor)}) for factor in (6.4, 6.53, 8.85)]
     (alone,) = compare([ones[0]], [ones[2]]).pairs
-    assert alone.differs
+    assert (alone.differs, alone.significant) == (None, None)
     (pair,) = compare(ones, [session({"5.7.22": times_of(factor)}) for factor in (6.5, 6.6, 8.7)]).pairs
     assert pair.differs is False
     assert [round(each.mean or 0, 1) for each in pair.one_sessions] == [64.0, 65.3, 88.5]
@@ -153,13 +174,10 @@ def test_a_precision_within_sessions_changes_no_interval_over_them() -> None:
     """Over sessions, each is one value, however precise it is."""
 
     def pair(precision: float | None) -> Pair:
-        sides = [
-            [session({"5.7.22": times_of(factor)}) for factor in factors]
-            for factors in ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2))
-        ]
+        sides = [sessions_of(1.0, 1.1, 1.2), sessions_of(2.0, 2.1, 2.2)]
         first = sides[0][0]
         sides[0][0] = replace(first, settings={**first.settings, "precision": precision})
-        return compare(*sides).pairs[0]
+        return compare(sides[0], sides[1]).pairs[0]
 
     plain, precise = pair(None), pair(0.02)
     assert precise.one.interval == plain.one.interval
@@ -202,16 +220,20 @@ def scaled(session: Session, factor: float) -> Session:
     return replace(session, runs=tuple(runs))
 
 
+def loads(factor: float) -> list[Session]:
+    return [scaled(interference(), factor * alike) for alike in ALIKE]
+
+
 def test_sessions_of_loads_are_compared_by_their_metric() -> None:
-    one = interference()
-    found = compare([one], [scaled(one, 0.8)])
+    one = loads(1.0)
+    found = compare(one, loads(0.8))
     assert {round(pair.ratio or 0, 3) for pair in found.pairs} == {0.8}
     assert len(worse_pairs(found, 0.1)) == len(found.pairs) == 12
     assert worse_pairs(found, 0.1)[0] == "5.7.22 400-off has 0.80 times the queries/s of 5.7.22, 0.9 are allowed"
     assert worse_pairs(found, 0.3) == ()
-    assert worse_pairs(compare([one], [scaled(one, 1.2)]), 0.1) == (), "more queries are no worse"
-    table = comparison_tables(found, (["a"], ["b"]))[0]
-    assert table.title == "b (second) compared with a (first), mean queries/s"
+    assert worse_pairs(compare(one, loads(1.2)), 0.1) == (), "more queries are no worse"
+    table = comparison_tables(found, ([*"abc"], [*"def"]))[0]
+    assert table.title == "3 sessions (second) compared with 3 sessions (first), mean queries/s"
     assert "More is better." in table.notes
 
 
@@ -224,16 +246,97 @@ def test_a_limit_goes_by_the_metric() -> None:
     assert not is_worse("qps", replace(gone, significant=False), 0.1)
 
 
+def test_all_pairs_of_the_table_are_taken_together() -> None:
+    """One cell that differs by itself at 4 % is no claim among twelve."""
+    one, other = loads(1.0), loads(1.0)
+    (*_, changed) = compare(one, other).pairs
+    cell = (changed.one.version, changed.variant)
+    lower = [
+        replace(found, runs=tuple(
+            replace(run, metrics={name: 0.95 * value for name, value in run.metrics.items()})
+            if (run.version, run.variant) == cell else run for run in found.runs
+        ))
+        for found in other
+    ]  # fmt: skip
+    found = compare(one, lower).pairs[-1]
+    assert (found.differs, found.significant) == (True, False)
+
+
 def test_the_command_compares_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, one in (("a", interference()), ("b", scaled(interference(), 0.5)), ("c", metadata())):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / REPORT_FILE).write_bytes(to_json(one))
-    assert run(["compare", "a", "b", "--results", str(tmp_path), "--fail-over", "20%"]) == 4
+    sides = {"a": loads(1.0), "b": loads(0.5), "c": [metadata()]}
+    for name, found in sides.items():
+        for number, one in enumerate(found, 1):
+            (tmp_path / f"{name}{number}").mkdir()
+            (tmp_path / f"{name}{number}" / REPORT_FILE).write_bytes(to_json(one))
+    where = ["--results", str(tmp_path)]
+    assert run(["compare", "a1,a2,a3", "b1,b2,b3", *where, "--fail-over", "20%"]) == 4
     assert "More is better" in capsys.readouterr().out
-    assert run(["compare", "a", "b", "--json", "--results", str(tmp_path)]) == 0
-    assert json.loads(capsys.readouterr().out)["pairs"][0]["ratio"] == pytest.approx(0.5)
-    assert run(["compare", "a", "c", "--results", str(tmp_path)]) == 2
+    assert run(["compare", "a1,a2,a3", "b1", "--json", *where]) == 0
+    pair = json.loads(capsys.readouterr().out)["pairs"][0]
+    assert pair["ratio"] == pytest.approx(0.5, rel=0.01)
+    assert (pair["claim_sessions"], pair["significant"]) == ([3, 1], True)
+    assert run(["compare", "a1", "c1", *where]) == 2
     assert "queries/s" in capsys.readouterr().err
+
+
+# --- Other sessions of the host and design
+
+HOST = {"host_id": "0123456789ab"}
+OLD, NEW = ({"5.7.22": {"sha256": letter * 64}} for letter in "ab")
+
+
+def day(number: int, factor: float, servers: dict[str, dict[str, str]] = OLD, **host: str) -> Session:
+    """A session of this day of the month."""
+    (found,) = sessions_of(factor, started_at=f"2026-11-{number}T10:00:00+00:00", servers=servers)
+    return replace(found, environment={**ENVIRONMENT, **HOST, **host})
+
+
+def cells_of(*sessions: Session) -> list[SessionCell]:
+    return [cell for number, found in enumerate(sessions) for cell in session_cells(f"s{number}", found).values()]
+
+
+def test_other_sessions_of_the_host_and_design_count_for_the_spread_and_not_for_the_mean() -> None:
+    """Each side around its own mean: here four of the first and two of the second."""
+    first, second = day(10, 1.0), day(11, 1.3, NEW)
+    others = [day(12, 1.1), day(13, 1.04), day(14, 0.9), day(15, 1.2, NEW)]
+    elsewhere = [day(16, 9.0, host_id="ffffffffffff"), day(17, 9.0, {"5.7.22": {"sha256": "c" * 64}})]
+    (pair,) = compare([first], [second], cells_of(*others, *elsewhere, first, second)).pairs
+    assert pair.ratio == pytest.approx(1.3)
+    assert pair.claim_sessions == (4, 2)
+    assert [session.session for session in pair.one_earlier] == ["s0", "s1", "s2"]
+    assert [session.session for session in pair.other_earlier] == ["s3"]
+    sides = [[log(value) for value in side] for side in ((1.0, 1.1, 1.04, 0.9), (1.3, 1.2))]
+    square = sum((value - sum(side) / len(side)) ** 2 for side in sides for value in side) / 4
+    half = t975(4) * sqrt(2 * square)
+    assert (pair.ratio_low, pair.ratio_high) == pytest.approx((1.3 * exp(-half), 1.3 * exp(half)))
+
+
+def test_of_sides_of_one_design_all_others_belong_to_the_first() -> None:
+    first, second = day(10, 1.0), day(11, 1.3)
+    others = cells_of(day(12, 1.1), day(13, 1.04))
+    (pair,) = compare([first], [second], others).pairs
+    assert (pair.claim_sessions, pair.other_earlier) == ((3, 1), ())
+    (alone,) = compare([first], [second], others[:1]).pairs
+    assert (alone.claim_sessions, alone.significant) == ((2, 1), None), "the second is none of the first"
+
+
+def test_earlier_sessions_that_are_stored_with_a_session_count_once() -> None:
+    """The folder of a session may be somewhere else than those before it."""
+    before = [day(12, 1.1), day(13, 1.04)]
+    first = day(20, 1.0)
+    first = replace(first, earlier=earlier_sessions(first, cells_of(*before)))
+    assert len(first.earlier) == 2
+    for known in ((), before):
+        (pair,) = compare([first], [day(21, 1.3, NEW)], cells_of(*known)).pairs
+        assert pair.claim_sessions == (3, 1)
+
+
+def test_three_named_sessions_on_each_side_need_no_others() -> None:
+    named = [[day(number, alike) for number, alike in enumerate(ALIKE, 10)],
+             [day(number, 1.3 * alike, NEW) for number, alike in enumerate(ALIKE, 20)]]  # fmt: skip
+    plain, more = (compare(named[0], named[1], others) for others in ((), cells_of(day(15, 9.0))))
+    assert plain == more
+    assert plain.pairs[0].claim_sessions == (3, 3)
 
 
 # --- What the command says first
@@ -256,10 +359,13 @@ def test_two_builds_of_one_version_are_told_apart(tmp_path: Path, capsys: pytest
     other = stored_in(tmp_path, "b", {"8.0.31": times_of(1.5)}, servers=build("/b/mysqld", "1234"), settings=note)
     assert run(["compare", str(one), str(other)]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("The second takes 1.50 (1.4")
-    assert said[0].endswith("times as long as the first, cold.")
-    assert said[1] == "first: a: 8.0.31 (own /a/mysqld, SHA-256 abcdabcdabcd)"
-    assert said[2] == "second: b: 8.0.31 (own /b/mysqld, SHA-256 123412341234); note: with the patch"
+    assert said[0] == "The second takes 1.50 times as long as the first, cold: no claim."
+    assert said[1] == (
+        "Sessions of one server differ more than their runs. A claim needs 3 sessions of the first side on its host; "
+        "1 is known."
+    )
+    assert said[2] == "first: a: 8.0.31 (own /a/mysqld, SHA-256 abcdabcdabcd)"
+    assert said[3] == "second: b: 8.0.31 (own /b/mysqld, SHA-256 123412341234); note: with the patch"
 
 
 def test_two_sessions_of_one_binary_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,7 +373,7 @@ def test_two_sessions_of_one_binary_are_named_as_such(tmp_path: Path, capsys: py
         stored_in(tmp_path, name, {"8.0.31": STEADY}, servers=build("/a/mysqld", "abcd"))
     assert run(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("No significant difference, cold: 1.00 (")
+    assert said.startswith("The second takes 1.00 times as long as the first, cold: no claim.")
     assert "Both sides are the same binary" in said
 
 
@@ -292,3 +398,45 @@ def test_a_traced_and_an_untraced_session_are_not_comparable(
     other = stored_in(tmp_path, "b", {"8.0.31": STEADY}, settings={"trace": True})
     assert run(["compare", str(one), str(other)]) == 2
     assert "not comparable: only one of them was traced" in capsys.readouterr().err
+
+
+def stored_on(folder: Path, name: str, factor: float, number: int, *, server: str = "a", host: str = "a") -> None:
+    stored_in(
+        folder, name, {"8.0.31": times_of(factor)}, servers=build("/a/mysqld", server * 4),
+        started_at=f"2026-11-{number}T10:00:00+00:00", environment={**ENVIRONMENT, "host_id": host * 12},
+    )  # fmt: skip
+
+
+def test_a_limit_needs_three_sessions_of_the_first_and_says_how_to_get_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored_on(tmp_path, "base", 1.0, 10)
+    stored_on(tmp_path, "new", 1.5, 20, server="b")
+    command = ["compare", "base", "new", "--results", str(tmp_path), "--fail-over", "10%"]
+    assert run(command) == 2
+    said = capsys.readouterr().err
+    assert "needs 3 sessions of the first, by which a difference is judged: 8.0.31 cold has 1 session" in said
+    assert "name 3 of them, A,B,C, or have them in --results, measured on one host" in said
+    assert '`make recovery VERSION="A B" FAIL_OVER=10%`' in said
+    stored_on(tmp_path, "before-1", 1.02, 8)
+    stored_on(tmp_path, "before-2", 0.98, 9)
+    stored_on(tmp_path, "elsewhere", 7.0, 9, host="b")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / REPORT_FILE).write_text("{")
+    assert run(command) == 4
+    printed = capsys.readouterr()
+    assert printed.out.startswith("The second takes 1.50 (1.3")
+    assert "before-1" in printed.out
+    assert "elsewhere" not in printed.out
+    assert "8.0.31 cold takes 1.50 times as long as 8.0.31, 1.1 are allowed" in printed.err
+
+
+def test_sides_of_different_hosts_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored_on(tmp_path, "one", 1.0, 10)
+    stored_on(tmp_path, "other", 1.5, 11, host="b")
+    line = "The sides are of different hosts: a difference may be one of the hosts, not of the servers."
+    assert run(["compare", "one", "other", "--results", str(tmp_path)]) == 0
+    assert line in capsys.readouterr().out
+    stored_on(tmp_path, "third", 1.5, 12)
+    assert run(["compare", "one", "third", "--results", str(tmp_path)]) == 0
+    assert line not in capsys.readouterr().out

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, compare_logs, compare_means, contrasts, holm_adjusted
 from recovery.analysis.statistics import half_interval_95, t975
@@ -74,14 +75,63 @@ def test_several_sessions_are_compared_by_their_means() -> None:
     assert (described["mean"], described["stdev"], described["max"]) == pytest.approx((2.1, 1.0, 3.2))
 
 
-def test_the_factor_of_a_precision_widens_the_interval_of_its_session_and_none_over_sessions() -> None:
+def test_the_factor_of_a_precision_widens_the_interval_of_one_session_only() -> None:
+    """Over sessions, each is one value, whatever its precision."""
     sessions = ((1.0, 1.2, 1.1), (3.0, 3.1, 3.2), (2.0, 2.1, 2.2))
-    found, wider = Sample(sessions[:1]).statistics(), Sample(sessions[:1], 1.1).statistics()
-    assert wider.pop("interval") == pytest.approx(1.1 * found.pop("interval"))
-    assert wider == found
-    assert Sample(sessions, 1.1).statistics() == Sample(sessions).statistics()
-    sides = [{SLOW: Sample(sessions, factor), FAST: Sample(sessions[::-1], factor)} for factor in (1.0, 1.1)]
-    assert contrasts(sides[0], [(SLOW, FAST)]) == contrasts(sides[1], [(SLOW, FAST)])
+    for many, factor in ((sessions, 1.0), (sessions[:1], 1.1)):
+        found, wider = Sample(many).statistics(), Sample(many, 1.1).statistics()
+        assert wider.pop("interval") == pytest.approx(factor * found.pop("interval"))
+        assert wider == found
+
+
+# --- Sides of sessions, compared by the spread between sessions
+
+FIRST, SECOND = SLOW._replace(side="first"), SLOW._replace(side="second")
+
+
+def of_sides(first: Sample, second: Sample) -> Contrast:
+    (found,) = contrasts({FIRST: first, SECOND: second}, [(FIRST, SECOND)])
+    return found
+
+
+def means(*values: float, spread: tuple[float, ...] = ()) -> Sample:
+    return Sample(tuple((value,) for value in values), spread=spread)
+
+
+def test_three_sessions_of_each_side_have_welchs_interval_on_their_logarithms() -> None:
+    first, second = (1.0, 1.1, 0.9), (2.0, 2.4, 1.6, 2.2)
+    found = of_sides(means(*first), means(*second, spread=(50.0,)))
+    logs = [[math.log(value) for value in side] for side in (first, second)]
+    expected = stats.ttest_ind(logs[1], logs[0], equal_var=False)
+    low, high = expected.confidence_interval()
+    assert (found.ratio_low, found.ratio_high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.p_value == pytest.approx(expected.pvalue)
+
+
+def test_fewer_have_the_pooled_spread_of_all_that_are_known() -> None:
+    """With all of them named it is Student's interval. The first side needs three."""
+    first, second = (1.0, 1.1, 0.9), (1.5, 1.6)
+    found = of_sides(means(*first), means(*second))
+    expected = stats.ttest_ind(*([math.log(value) for value in side] for side in (second, first)))
+    low, high = expected.confidence_interval()
+    assert (found.ratio_low, found.ratio_high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.p_value == pytest.approx(expected.pvalue)
+    for sides in ((means(1.0, 1.1), means(*first)), (means(1.0, spread=(1.1,)), means(1.5, spread=first))):
+        assert of_sides(*sides).is_known
+        assert (of_sides(*sides).differs, of_sides(*sides).significant) == (None, None)
+    assert of_sides(means(1.0, spread=(1.1, 0.9)), means(2.5)).differs is True
+
+
+def test_a_single_session_is_compared_by_its_runs_only_within_it() -> None:
+    values = VALUES[SLOW], VALUES[FAST]
+    assert of_sides(*(Sample((side,)) for side in values)).significant is True
+    assert of_sides(*(Sample((side,), spread=()) for side in values)).significant is None
+
+
+def test_sessions_with_a_mean_of_zero_are_compared_by_the_difference() -> None:
+    assert of_sides(means(0.0, spread=(1.0, 2.0, 3.0)), means(1.0)) == Contrast(difference=1.0)
+    assert of_sides(means(0.0, 0.0, 0.1), means(5.0, 5.1, 5.2)).significant is True
+    assert of_sides(means(1.0), means()) == Contrast()
 
 
 def test_the_wider_interval_of_the_two_cells_counts() -> None:

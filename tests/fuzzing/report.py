@@ -145,6 +145,9 @@ def _seeds() -> Iterator[bytes]:
     for report in _stored_reports():
         stored = small(json.loads(report))
         yield _as_bytes(stored)
+        cell = {name: stored["runs"][0][name] for name in ("version", "variant")}
+        earlier = {"session": "s", "started_at": "2026-11-20", **cell, "count": 3, "mean": 40.5, "host_id": None}
+        yield _as_bytes({**stored, "earlier": [earlier] * 3})
         stacks = {"file": _PARTS[2]} if stored["format"] == FORMAT else _PARTS[2]
         first = {"format": stored["format"], **stored["runs"][0], "number": 7, "stacks": stacks}
         yield _as_bytes(stored, first) + b"\0discovery;main thread;main;os_file_read 12\n"

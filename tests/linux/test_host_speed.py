@@ -9,10 +9,16 @@ import pytest
 from recovery.linux import host_speed
 from recovery.linux.host_facts import host_id
 from recovery.linux.host_speed import BLOCK_EFFORT, SHORT_BLOCK_EFFORT, block_effort, measure_host_speed
-from recovery.linux.procfs import free_page_reporting
+from recovery.linux.procfs import Fact, free_page_reporting
 from recovery.linux.storage import device_of
 
-FACTS = {"cpu_model": "EPYC", "memory_bytes": 24, "kernel": "6.18", "device": "/dev/vda", "filesystem": "ext4"}
+FACTS: dict[str, Fact] = {
+    "cpu_model": "EPYC",
+    "memory_bytes": 24,
+    "kernel": "6.18",
+    "device": "/dev/vda",
+    "filesystem": "ext4",
+}
 
 
 def test_a_disk_has_its_reads_and_the_cpu_its_loop(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -76,6 +77,33 @@ def test_every_trial_is_stored_with_its_log_and_its_server(tmp_path: Path) -> No
     peak = session.environment["tool_peak_memory_bytes"]
     assert isinstance(peak, int)
     assert peak > 1_000_000
+
+
+def test_a_session_stores_the_earlier_ones_of_its_host_and_design(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that was interrupted, and nothing of another server."""
+    monkeypatch.setattr("recovery.linux.host_facts.host_id", lambda _: "0123456789ab")
+
+    def measured(day: int, script: list[Any], sha256: str = "a") -> Session:
+        loop, bench, _ = session_of(tmp_path, script)
+        bench.description = {"sha256": sha256 * 64}
+        loop.store.change(started_at=f"2026-11-{day}T10:00:00+00:00")
+        with suppress(KeyboardInterrupt):
+            loop.run()
+        return load_session(loop.store.folder)
+
+    assert measured(10, [4.0, 5.0]).earlier == ()
+    (tmp_path / "results" / "damaged").mkdir()
+    (tmp_path / "results" / "damaged" / "report.json").write_text("{")
+    (first,) = measured(11, [5.0, KeyboardInterrupt()]).earlier
+    assert (first.started_at, first.version, first.variant) == ("2026-11-10T10:00:00+00:00", "5.7.22", "cold")
+    assert (first.count, first.mean, first.host_id) == (2, 4.5, "0123456789ab")
+    assert measured(12, [9.0], sha256="b").earlier == ()
+    last = measured(13, [5.5])
+    assert [(one.count, one.mean) for one in last.earlier] == [(2, 4.5), (1, 5.0)]
+    assert "Earlier on this host: 4.50 to 5.00 s in 2 sessions of 2 days." in answers(last)
+    assert load_session(find_session(tmp_path / "results", first.session)).started_at == first.started_at
 
 
 def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -> None:

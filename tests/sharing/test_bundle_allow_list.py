@@ -18,8 +18,9 @@ from runs import plain_variants, values_of_all, variants_with
 from schema_check import violations
 from sessions import FIXTURES, KINDS_OF_SESSIONS, OTHER_SESSIONS
 
-from recovery.model import Run, Session
+from recovery.model import EarlierSession, Run, Session
 from recovery.report.json_report import to_json
+from recovery.report.summary_text import answers
 from recovery.sharing import allow_list
 from recovery.sharing.bundle import make_bundle, shared_json
 from recovery.sharing.reduction import SESSION_KEYS, keep_fields, listed_keys, reduce_session
@@ -152,6 +153,25 @@ def test_a_shared_report_has_the_figures_of_the_session_under_listed_keys(name: 
         assert shared.get(key) == own.get(key), key
     for run, full in zip(reduced.runs, session.runs, strict=True):
         assert (run.metrics, run.startup.phases, run.timeline) == (full.metrics, full.startup.phases, full.timeline)
+
+
+def test_earlier_sessions_are_shared_by_the_names_that_the_tool_gave_them(kept_sessions: Path) -> None:
+    """The user may have renamed a folder. The host's id stays here, as all that tells a machine from others."""
+    session = session_of("2026-11-21-stacks", kept_sessions)
+    names = ("20261120T100000Z-cold-recovery", "20261121T100000Z-cold-recovery-2", "20261121T100000Z-acme", WORD)
+    earlier = tuple(
+        EarlierSession(name, f"2026-11-2{day}T10:00:00+00:00", session.versions[0], "cold", 3, 40.5, "0123456789ab")
+        for day, name in enumerate(names)
+    )
+    reduced = reduce_session(replace(session, earlier=earlier))
+    shared = reduced.session.earlier
+    assert [one.session for one in shared] == [*names[:2], allow_list.NOT_SHARED, allow_list.NOT_SHARED]
+    assert [replace(one, session="") for one in shared] == [replace(one, session="", host_id=None) for one in earlier]
+    assert reduced.left_out["names of sessions"] == 2
+    assert answers(reduced.session) == answers(replace(session, earlier=earlier))
+    for marker in (SENTENCE, WORD):
+        hidden = reduce_session(replace(session, earlier=private(earlier, marker))).session.earlier
+        assert marker not in repr([replace(one, version="", variant="") for one in hidden])
 
 
 # --- Texts

@@ -1,0 +1,252 @@
+"""Compares a session with the earlier ones of its host: whether two cells are the same measurement, and what their
+sessions say together.
+
+A session belongs to its host and its day, so its interval is too narrow for the next session. Over several sessions
+each one is a single value, however many runs it has.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from recovery.analysis.effective_options import ServerFacts, server_of_cell
+from recovery.analysis.statistics import MIN_RUNS, half_interval_95
+from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
+from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, OpenedFiles, Run, Session
+
+MIN_SESSIONS = MIN_RUNS
+"""With fewer sessions there is no interval over them, and no claim that two servers differ."""
+
+# --- The design of a cell: what must be equal for a session to repeat the measurement of another
+
+EQUAL_SETTINGS = frozenset(
+    {
+        "columns", "rows", "statistics", "charset", "template", "insert_template", "inserts", "datadir", "as_is",
+        "engine", "read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "server_cpus", "client_cpus",
+        "as_published", "no_drop_caches", "unprivileged", "before_start", "first_queries",
+        "seconds", "warmup_s", "memory_ratio", "pollers", "every_s", "poll_query", "queries", "dump_schemas",
+        "published_build",
+    }
+)  # fmt: skip
+"""Stored settings that must be equal: they say what is measured, on what, and how."""
+OTHER_SETTINGS = frozenset(
+    {
+        # The server is compared by its executable, its tables as they are, its options by those that it was given.
+        "version", "mysqld", "archive", "image", "registry", "tables", "schemas", "layout", "points", "set",
+        "variants", "options", "open_files",
+        # Whether the counted runs were traced is read from the runs.
+        "trace",
+        # How often and in which order, what is measured beside the counted runs, and what is said about them.
+        "runs", "precision", "max_runs", "order", "stacks", "waits", "floor", "baseline", "predict", "fail_over",
+        "max_startup", "note",
+        # Names and places; the device of the data is part of the host's id.
+        "data", "database",
+        # An older name of two settings that are compared.
+        "no_root_steps",
+    }
+)  # fmt: skip
+"""Stored settings that may differ, or that are compared in another form."""
+_CHARSET = "charset"
+_MAX_DIGITS = 18
+"""Of a number of tables: a stored session may be damaged."""
+
+
+@dataclass(frozen=True)
+class CellDesign:
+    """What a cell measures, on what and how. Cells of equal designs are the same measurement, repeated."""
+
+    host_id: str | None
+    experiment: str
+    metric: str
+    variant: str
+    """Its name without what the user called it and without its number of tables."""
+    values: frozenset[tuple[str, str]]
+    """Its value on each axis, except those that other fields have."""
+    version: str
+    """Without the user's name for the build."""
+    build: str
+    """SHA-256 of the executable, or the id of its image."""
+    tables: str
+    schemas: str
+    layout: str
+    options: str
+    """The options that the server was given, from all places: of the tool, the experiment, the user and a my.cnf."""
+    open_files: str | None
+    """The number of files that the server could open, on which its caches depend."""
+    is_traced: bool
+    """Whether something recorded which files its counted runs opened. Older versions did it in every run."""
+    cold_means: str
+    """How the cache was emptied."""
+    settings: frozenset[tuple[str, str]]
+    """Those of `EQUAL_SETTINGS` that were given."""
+
+
+def cell_design(session: Session, version: str, variant: str, runs: Collection[Run]) -> CellDesign | None:
+    """Returns the design of a cell with these measured runs. None if its server is not known, and for second starts,
+    which were cold to different degrees."""
+    server = _server_of(session, version, variant)
+    build = server.get("sha256") or server.get("image")
+    if not build or session.is_second_start(variant):
+        return None
+    values, settings = dict(session.values_of(variant)), session.settings
+    label = values.pop(SETTINGS_AXIS, None)
+    # Of a load, it is the number of tables that the load uses.
+    points = values.pop(TABLES_AXIS, None) if CACHE_AXIS in values else None
+    tables = server.get("tables") or settings.get("tables")
+    if points is not None:
+        is_number = points.isdecimal() and len(points) <= _MAX_DIGITS
+        tables = int(points) * (session.design.schemas or 1) if is_number else points
+    given = {name: settings.get(name) for name in EQUAL_SETTINGS}
+    if _CHARSET in values:  # the setting has all that were compared
+        del given[_CHARSET]
+    given["no_drop_caches"] = session.design.keeps_caches
+    given["unprivileged"] = session.design.is_unprivileged
+    return CellDesign(
+        host_id=session.host_id,
+        experiment=session.experiment,
+        metric=session.metric_of(variant),
+        variant=variant.removesuffix(f"-{points}").removesuffix(f"-{label}"),
+        values=frozenset(values.items()),
+        version=version.partition("+")[0],
+        build=build,
+        tables=str(tables),
+        schemas=str(server.get("schemas") or settings.get("schemas")),
+        layout=str(server.get("layout") or settings.get("layout") or Layout.FILES),
+        options=server.get("options", ""),
+        open_files=server.get("@open_files_limit"),
+        is_traced=any(run.opened_files != OpenedFiles() for run in runs),
+        cold_means=str(session.environment.get("cold_means")),
+        settings=frozenset((name, str(value)) for name, value in given.items() if value not in (None, False, "", 0)),
+    )
+
+
+def _server_of(session: Session, version: str, variant: str) -> ServerFacts:
+    label = session.value_of(variant, SETTINGS_AXIS)
+    if label is not None:
+        return session.servers.get(f"{version} {label}", {})
+    return server_of_cell(session, version, variant)
+
+
+# --- Sessions of one design
+
+
+@dataclass(frozen=True)
+class SessionCell:
+    """The result of a cell in one session, with its design."""
+
+    session: str
+    """Name of the session."""
+    started_at: str
+    design: CellDesign
+    count: int
+    mean: float
+
+    def as_earlier(self, version: str, variant: str) -> EarlierSession:
+        """Returns it as an earlier session of this cell of another session."""
+        return EarlierSession(
+            self.session, self.started_at, version, variant, self.count, self.mean, self.design.host_id
+        )
+
+
+def session_cells(name: str, session: Session) -> dict[Cell, SessionCell]:
+    """Returns the result of each cell with a design, by version and variant. `name` is that of the session."""
+    found: dict[Cell, SessionCell] = {}
+    if not is_compared(session):
+        return found
+    for (version, variant), runs in measured_runs_by_cell(session).items():
+        sample = sample_of(session, runs, session.metric_of(variant))
+        design = cell_design(session, version, variant, runs)
+        if design is not None and sample.mean is not None:
+            found[version, variant] = SessionCell(name, session.started_at, design, len(sample.values), sample.mean)
+    return found
+
+
+def earlier_sessions(session: Session, others: Iterable[SessionCell]) -> tuple[EarlierSession, ...]:
+    """Returns those of the other sessions' results that are of the same host and design as a cell of this session and
+    started before it, in their order. A session that is there twice, as a copy, counts once."""
+    by_design: dict[CellDesign, dict[str, SessionCell]] = {}
+    for other in others:
+        if other.design.host_id is not None and other.started_at < session.started_at:
+            by_design.setdefault(other.design, {}).setdefault(other.started_at, other)
+    return tuple(
+        of.as_earlier(version, variant)
+        for (version, variant), cell in session_cells("", session).items()
+        for _, of in sorted(by_design.get(cell.design, {}).items())
+    )
+
+
+# --- What the sessions of a cell say together
+
+
+@dataclass(frozen=True)
+class OverSessions:
+    """A mean over several sessions, in which each is one value."""
+
+    mean: float
+    """The geometric mean of the sessions' means."""
+    low: float
+    """The lower end of its 95 % interval, which is computed on the logarithm."""
+    high: float
+    """The upper end."""
+
+
+def over_sessions(means: Sequence[float]) -> OverSessions | None:
+    """Returns the mean over sessions with these means. None with fewer than three, and if one is not above zero."""
+    if len(means) < MIN_SESSIONS or min(means) <= 0:
+        return None
+    logs = [math.log(mean) for mean in means]
+    center, half = statistics.fmean(logs), half_interval_95(logs)
+    return OverSessions(math.exp(center), math.exp(center - half), math.exp(center + half))
+
+
+def count_days(started_at: Iterable[str]) -> int:
+    """Returns on how many different dates sessions started."""
+    return len({time[: len("2026-11-28")] for time in started_at})
+
+
+@dataclass(frozen=True)
+class CellHistory:
+    """A cell with the earlier sessions of its design on this host."""
+
+    version: str
+    variant: str
+    started_at: str
+    mean: float
+    """Mean of this session."""
+    earlier: tuple[EarlierSession, ...]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest mean of the earlier sessions."""
+        means = [session.mean for session in self.earlier]
+        return min(means), max(means)
+
+    @property
+    def sessions_and_days(self) -> tuple[int, int]:
+        """The number of the earlier sessions, and of their days."""
+        return len(self.earlier), count_days(session.started_at for session in self.earlier)
+
+    @property
+    def all_sessions_and_days(self) -> tuple[int, int]:
+        """The same with this session."""
+        days = count_days((self.started_at, *(session.started_at for session in self.earlier)))
+        return len(self.earlier) + 1, days
+
+    @property
+    def over_all(self) -> OverSessions | None:
+        """The mean over all these sessions and this one."""
+        return over_sessions([self.mean, *(session.mean for session in self.earlier)])
+
+
+def cell_histories(session: Session) -> Iterator[CellHistory]:
+    """Yields the measured cells of a session that have earlier sessions, in the order of the report."""
+    by_cell: dict[Cell, list[EarlierSession]] = {}
+    for earlier in session.earlier:
+        by_cell.setdefault((earlier.version, earlier.variant), []).append(earlier)
+    for (version, variant), runs in measured_runs_by_cell(session).items() if by_cell else ():
+        mean = sample_of(session, runs, session.metric_of(variant)).mean
+        if (found := by_cell.get((version, variant))) and mean is not None:
+            yield CellHistory(version, variant, session.started_at, mean, tuple(found))

@@ -1,0 +1,84 @@
+"""Finds the results of other sessions of a host in the results folder: what a new session is compared with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recovery.analysis.history import SessionCell, session_cells
+from recovery.analysis.warm import rename_second_starts
+from recovery.errors import RecoveryError
+from recovery.linux.files import open_regular
+from recovery.model import Session
+from recovery.storage.sessions import REPORT_FILE, read_session, session_names
+
+_MAX_SESSIONS = 500
+_MAX_BYTES = 100 << 20
+"""Most sessions that are read, the newest first, and most bytes of their reports: with more the end of a session would
+wait for it."""
+_HEAD_BYTES = 64 << 10
+"""Enough of a report for the facts about its host. The runs, which are long, come after them."""
+
+
+@dataclass(frozen=True)
+class OtherSessions:
+    """The results of other sessions that share a host and an experiment with some sessions."""
+
+    cells: tuple[SessionCell, ...] = ()
+    read: int = 0
+    """Number of sessions that were read."""
+    found: int = 0
+    """Number of sessions that are there."""
+
+    @property
+    def note(self) -> str | None:
+        """Says that not all were read, or is None."""
+        if self.read == self.found:
+            return None
+        return f"Earlier sessions on this host: only the newest {self.read} of {self.found} were read."
+
+
+def other_sessions(results: Path, like: Sequence[Session], *, without: Collection[Path]) -> OtherSessions:
+    """Returns the results of the sessions in a folder that are of the same host and experiment as one of these, except
+    those `without`. A session that is damaged, or that cannot be read, is skipped."""
+    wanted = [
+        (_stored("host_id", session.host_id), _stored("experiment", session.experiment))
+        for session in like
+        if session.host_id is not None
+    ]
+    if not wanted:
+        return OtherSessions()
+    left_out = {folder.resolve() for folder in without}
+    cells: list[SessionCell] = []
+    read = found = size = 0
+    for name in reversed(session_names(results)):
+        folder = results / name
+        if folder.resolve() in left_out or not _has_any(folder / REPORT_FILE, wanted):
+            continue
+        found += 1
+        try:
+            size += (folder / REPORT_FILE).stat().st_size
+            if found > _MAX_SESSIONS or size > _MAX_BYTES:
+                continue
+            cells += session_cells(name, rename_second_starts(read_session(folder))).values()
+        except (RecoveryError, OSError):
+            found -= 1
+            continue
+        read += 1
+    return OtherSessions(tuple(cells), read, found)
+
+
+def _stored(name: str, value: str | None) -> bytes:
+    return f"{json.dumps(name)}: {json.dumps(value)}".encode()
+
+
+def _has_any(report: Path, wanted: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Returns whether the beginning of a report has all texts of one of these."""
+    try:
+        with open_regular(report) as file:
+            head = file.read(_HEAD_BYTES)
+    except (RecoveryError, OSError):
+        return False
+    return any(all(text in head for text in texts) for texts in wanted)
