@@ -40,7 +40,7 @@ OTHER_SETTINGS = frozenset(
         # Whether the counted runs were traced is read from the runs.
         "trace",
         # How often and in which order, what is measured beside the counted runs, and what is said about them.
-        "runs", "precision", "max_runs", "order", "stacks", "waits", "floor", "baseline", "predict", "fail_over",
+        "runs", "precision", "max_runs", "order", "seed", "stacks", "waits", "floor", "baseline", "predict", "fail_over",
         "max_startup", "note",
         # Names and places; the device of the data is part of the host's id.
         "data", "database",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recovery.experiments.experiment import ExperimentOptions
@@ -107,7 +107,7 @@ class Method:
     as_published: bool = False
     """Do not empty the cache after the inserts."""
     trace: bool = False
-    """Record which files each timed start opens."""
+    """Record which files a start opens, in one extra run of every variant."""
     stacks: str | None = None
     """Program that takes stacks in one extra run of every variant, or `auto`. None: no stacks."""
     waits: bool = False
@@ -123,8 +123,8 @@ class Method:
 
     @property
     def extras(self) -> tuple[ExtraRun, ...]:
-        """Returns the kinds of extra runs, which every variant gets in addition to the counted ones."""
-        wished = {ExtraRun.STACKS: self.stacks is not None, ExtraRun.WAITS: self.waits}
+        """Returns the kinds of extra runs that every variant gets after the counted ones."""
+        wished = {ExtraRun.TRACE: self.trace, ExtraRun.STACKS: self.stacks is not None, ExtraRun.WAITS: self.waits}
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
 
@@ -185,3 +185,12 @@ class Request:
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
         """Returns the server options that all variants have in common, for the timed start only."""
         return tuple(timed_only_settings(dict(self.servers.options)).items())
+
+
+def with_seed(request: Request, seed: int) -> Request:
+    """Returns the request with this seed, which is stored with its session, unless it has one."""
+    if request.experiment_options.seed is not None:
+        return request
+    stored = {**dict(request.stored_settings), "seed": seed}
+    options = replace(request.experiment_options, seed=seed)
+    return replace(request, experiment_options=options, stored_settings=tuple(stored.items()))

@@ -35,6 +35,7 @@ from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import Layout, NamedSettings
 from recovery.mysqld import startup
 from recovery.profiling import samplers
+from recovery.session.request import with_seed
 
 MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
 
@@ -224,6 +225,27 @@ def test_version_and_help_import_no_slow_library() -> None:
 def test_shell_completion_of_commands(typed: str, found: list[str]) -> None:
     group = RecoveryGroup("recovery", params=[click.Option(["--version"])])
     assert [item.value for item in group.shell_complete(click.Context(group), typed)] == found
+
+
+# --- The seed
+
+
+def seed_of(name: str, *words: str) -> object:
+    request = request_from_arguments(name, words)
+    seed = request.experiment_options.seed
+    assert dict(request.stored_settings)["seed"] == seed
+    assert ("--seed" in request.command) is bool(words), "the command repeats what was asked"
+    return seed
+
+
+def test_a_given_seed_is_stored_and_repeated() -> None:
+    assert seed_of("cold-recovery") is None, "the session gets a random one when it begins"
+    assert seed_of("cold-recovery", "--seed", "42") == seed_of("table-cache", "--seed", "42") == 42
+    assert seed_of("crash-matrix") == seed_of("damage") == 1, "the same kills in all sessions"
+    assert seed_of("crash-matrix", "--seed", "9") == 9
+    for words, seed in (([], 7), (["--seed", "42"], 42)):
+        request = with_seed(request_from_arguments("cold-recovery", words), 7)
+        assert request.experiment_options.seed == dict(request.stored_settings)["seed"] == seed
 
 
 # --- What a new option takes
