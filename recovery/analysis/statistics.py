@@ -264,8 +264,11 @@ class Step:
     """What each table adds from one number of tables to the next that was measured."""
 
     start: float
+    """Number of tables at its beginning."""
     end: float
+    """Number of tables at its end."""
     per_table_s: float
+    """Duration that each table adds between them."""
     per_table_error_s: float | None = None
     """Half of its 95 % interval; None without repeated runs."""
 

@@ -148,6 +148,7 @@ _STORED_CLASSES = (
         VariantRatio,
         VersionRatio,
         StoredFit,
+        Step,
         Predicted,
         HeldOut,
     ),
