@@ -57,9 +57,9 @@ endif
 ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
-TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
+TARGETS := $(MAIN) overview help intervals crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
     damage experiments resume versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint audit \
-    bench intervals fuzz fuzz-corpora lock clean
+    bench fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+import statistics
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from recovery.analysis.contrasts import CellKey, Sample, contrasts
+from recovery.analysis.history import over_sessions
 
 ONE, OTHER = CellKey("", "one", "cold"), CellKey("", "other", "cold")
 _RATIO = 1.3
@@ -100,19 +102,31 @@ class Simulated:
 
     def mean_interval(self) -> tuple[float, float]:
         """Returns the tool's interval of the mean of one server."""
+        if len(self.sessions) > 1:
+            over = over_sessions([statistics.fmean(session.one) for session in self.sessions])
+            assert over is not None
+            return over.low, over.high
         found = Sample(tuple(session.one for session in self.sessions)).statistics()
         return found["mean"] - found["interval"], found["mean"] + found["interval"]
 
     def ratio_interval(self) -> tuple[float, float]:
         """Returns the tool's interval of the ratio of two servers."""
         samples = {
-            ONE: Sample(tuple(session.one for session in self.sessions)),
-            OTHER: Sample(tuple(session.other for session in self.sessions)),
+            ONE: Sample(tuple(session.one for session in self.sessions), blocks=self._blocks(ONE)),
+            OTHER: Sample(tuple(session.other for session in self.sessions), blocks=self._blocks(OTHER)),
         }
         (found,) = contrasts(samples, [(ONE, OTHER)])
         assert found.ratio_low is not None
         assert found.ratio_high is not None
         return found.ratio_low, found.ratio_high
+
+    def _blocks(self, server: CellKey) -> tuple[tuple[Hashable, ...], ...]:
+        """Returns the block of each run. Servers that are measured one after the other have none in common."""
+        within = "" if self.alternates else server.version
+        return tuple(
+            tuple((place, within, block) for block in range(len(session.one)))
+            for place, session in enumerate(self.sessions)
+        )
 
     def mean_in(self, session: SimulatedSession) -> float:
         """Returns the mean of all runs that a session could have had. It is above their median."""
@@ -120,9 +134,8 @@ class Simulated:
 
     @property
     def mean_on_host(self) -> float:
-        """The mean of all runs of all sessions that the host could have had."""
-        variance = self.spread.run**2 + self.spread.session**2 + self.spread.own**2
-        return math.exp(self.host.one + variance / 2)
+        """The geometric mean of the means of all sessions that the host could have had."""
+        return math.exp(self.host.one + self.spread.run**2 / 2)
 
 
 @dataclass(frozen=True)

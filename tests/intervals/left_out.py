@@ -10,6 +10,7 @@ from itertools import combinations, permutations
 
 from intervals.cells import SessionCell, by_setting
 from recovery.analysis.contrasts import CellKey, Sample, contrasts
+from recovery.analysis.history import over_sessions
 from recovery.analysis.statistics import MIN_RUNS, t975
 
 
@@ -57,9 +58,9 @@ def _by_fives(what: str, groups: Sequence[Others]) -> LeftOut:
     for group in groups:
         for start in range(len(group) - _FIVE + 1 if len(group) >= 2 * _FIVE else 0):
             five, others = group[start : start + _FIVE], [*group[:start], *group[start + _FIVE :]]
-            over = Sample(tuple(cell.values for cell in five)).statistics()
-            mean = statistics.fmean(cell.mean for cell in others)
-            found.append(bool(abs(mean - over["mean"]) <= over["interval"]))
+            over = over_sessions([cell.mean for cell in five])
+            assert over is not None
+            found.append(over.low <= statistics.geometric_mean(cell.mean for cell in others) <= over.high)
     return LeftOut(what, sum(found), len(found))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,8 @@ from itertools import combinations
 
 from intervals.cells import SessionCell, by_setting
 from intervals.components import paired
-from recovery.analysis.statistics import MIN_RUNS, half_interval_95
+from recovery.analysis.history import over_sessions
+from recovery.analysis.statistics import MIN_RUNS
 from recovery.model import Cache
 
 MANY = 20_000
@@ -58,8 +58,7 @@ def first_runs(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
 
 
 def _over(what: str, cells: Sequence[SessionCell], values: Sequence[float]) -> OverSessions:
-    logs = [math.log(value) for value in values]
-    middle, half = statistics.fmean(logs), half_interval_95(logs)
-    low, high = math.exp(middle - half), math.exp(middle + half)
+    found = over_sessions(values)
+    assert found is not None
     names = tuple(cell.session for cell in cells)
-    return OverSessions(what, names, math.exp(middle), low, high, min(values), max(values))
+    return OverSessions(what, names, found.mean, found.low, found.high, min(values), max(values))
