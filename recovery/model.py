@@ -337,11 +337,17 @@ class Variant:
 
 
 class ExtraRun(StrEnum):
-    """The purpose of an additional run of every variant. Collecting costs time, so such a run is never averaged with
-    the others. Stacks and waits have separate runs: while waits were counted, 3 to 8 % of a profile's stacks were those
-    of the counting (two CPUs, 5.7.22 and 8.0.31), and a thread that is often stopped to copy its stack holds its locks
-    for longer."""
+    """The purpose of a run in addition to those that count. It is shown, and never averaged with the others.
 
+    A first read is one run over each data directory, all others are runs of every variant. Collecting costs time, so
+    starts that count are never observed like this. Stacks and waits have separate runs: while waits were counted, 3 to
+    8 % of a profile's stacks were those of the counting (two CPUs, 5.7.22 and 8.0.31), and a thread that is often
+    stopped to copy its stack holds its locks for longer."""
+
+    FIRST_READ = "first read"
+    """The first cold start over a data directory, whose blocks may never have been read since they were written."""
+    TRACE = "trace"
+    """The files that the start opens are recorded."""
     STACKS = "stacks"
     """Stack traces are taken."""
     WAITS = "waits"
@@ -356,6 +362,7 @@ class Trial:
     version: Version
     variant: Variant
     repeat: int
+    """Number of its block, from 1; 0 for a first read, before the first block."""
     extra: ExtraRun | None = None
     """None for a run that counts."""
 
@@ -843,7 +850,7 @@ class Measurement:
     contents: Contents = field(default=Contents(), kw_only=True)
     """The tables and rows after the start."""
     opened_files: OpenedFiles = field(default=OpenedFiles(), kw_only=True)
-    """The files that the start opened, if it was traced."""
+    """The files that the start opened, if it was traced (TRACE=)."""
     stacks: StackSamples = field(default=StackSamples(), kw_only=True)
     """The stack traces, if any were taken."""
     load: LoadRecord = field(default=LoadRecord(), kw_only=True)
@@ -870,8 +877,8 @@ STARTUP_METRIC = "startup_s"
 
 class Verdict(StrEnum):
     """Whether the figures of a run count. FAILED: the server did not come back, or lost something. VOID: the run
-    measured something other than was asked, or what happened was not caused by the server. SAMPLED: as asked, but the
-    server was sampled while it started or was under load. Only MEASURED runs enter means and comparisons."""
+    measured something other than was asked, or what happened was not caused by the server. SAMPLED: as asked, but an
+    extra run, such as one in which stacks were taken. Only MEASURED runs enter means and comparisons."""
 
     MEASURED = "measured"
     SAMPLED = "sampled"
@@ -881,6 +888,11 @@ class Verdict(StrEnum):
     @property
     def as_asked(self) -> bool:
         return self in (Verdict.MEASURED, Verdict.SAMPLED)
+
+
+_EXTRA_RUN_NAMES: Mapping[ExtraRun | None, str] = {ExtraRun.FIRST_READ: "first read", ExtraRun.TRACE: "traced"}
+"""What extra runs are called in tables, unless they are `sampled`."""
+EXTRA_RUN_WORDS = (Verdict.SAMPLED.value, *_EXTRA_RUN_NAMES.values())
 
 
 @dataclass(frozen=True)
@@ -897,7 +909,7 @@ class Run(Measurement):
     """As in the session's `variants`: `cold`, `warm`, or what was compared. A start that was planned as warm, but is
     not proved to be warm, is a `second start` in report.json, and has its planned name in runs/*.json."""
     repeat: int
-    """Number among the runs of this version and variant, from 1."""
+    """Number among the runs of this version and variant, from 1, and so the number of its block; 0 for a first read."""
     verdict: Verdict
     """Whether its figures count."""
     reason: str | None = None
@@ -909,11 +921,27 @@ class Run(Measurement):
     measure_again: bool = False
     """VOID because the storage failed, or because something that was timed was paused. Neither was caused by the
     server or by the request, so it may not happen again. Resuming the session measures the run again."""
+    extra: ExtraRun | None = None
+    """The purpose of an extra run; None for a run that counts, and in sessions of older versions."""
+
+    @property
+    def verdict_words(self) -> str:
+        """The verdict, or what kind of extra run this is, for a table."""
+        if self.verdict is Verdict.SAMPLED and self.extra in _EXTRA_RUN_NAMES:
+            return _EXTRA_RUN_NAMES[self.extra]
+        return self.verdict.value
 
     @property
     def counted_waits(self) -> bool:
         """Whether this is one of the additional runs that only count what the server's threads waited for."""
-        return self.verdict is Verdict.SAMPLED and self.stacks.program is None
+        if self.verdict is not Verdict.SAMPLED:
+            return False
+        return self.extra is ExtraRun.WAITS or (self.extra is None and self.stacks.program is None)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether the files that this start opened were recorded."""
+        return self.opened_files.tablespaces_opened is not None
 
 
 @dataclass(frozen=True)
@@ -953,6 +981,10 @@ class Status(StrEnum):
     """Set by the reader of a status file, never by the session itself."""
 
 
+ALTERNATE, ONE_AFTER_THE_OTHER = "alternate, block by block", "run one after the other"
+"""How the text of a session's order ends. It begins with what follows each other: versions, or data directories."""
+ONE_DIRECTORY = "one version"
+"""The order of a session with a single data directory, whose variants always alternate."""
 CPU_SET = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", re.ASCII)
 """CPUs as a list, such as `2-3,6`."""
 _MAX_VALUE = 1e30
@@ -1007,7 +1039,8 @@ class Design:
     limits: Limits = NO_LIMITS
     note: str | None = None
     """The user's own."""
-    is_traced: bool = False
+    order: str | None = None
+    """How the trials over several data directories followed each other, as text (`Plan.order`)."""
     as_published: bool = False
     """The cache was not emptied after the inserts."""
     keeps_caches: bool = False
@@ -1037,6 +1070,12 @@ class Design:
     client_cpus: float | None = None
     """Number of CPUs reserved for the clients."""
 
+    @property
+    def alternates(self) -> bool:
+        """Whether all cells of the session were measured in the same blocks: run n of each of them lies near run n of
+        all others. Otherwise this is true only of the cells over the same data directory."""
+        return self.order is not None and (self.order == ONE_DIRECTORY or self.order.endswith(ALTERNATE))
+
 
 def design_of(settings: Settings) -> Design:
     """Returns the typed view of a session's settings."""
@@ -1060,7 +1099,7 @@ def design_of(settings: Settings) -> Design:
         predict=whole("predict"),
         limits=limits_from_settings(settings),
         note=text("note"),
-        is_traced=bool(settings.get("trace")),
+        order=text("order"),
         as_published=bool(settings.get("as_published")),
         keeps_caches=bool(settings.get("no_drop_caches")),
         is_unprivileged=unprivileged not in (None, False, "drop-caches"),
@@ -1210,6 +1249,12 @@ class Session:
         """The id of the host and its storage; None in sessions of older versions, and if the host has no id."""
         known = self.environment.get("host_id")
         return known if isinstance(known, str) and known else None
+
+    @cached_property
+    def has_traced_times(self) -> bool:
+        """Whether runs that count were traced, which made them slower. Only sessions of older versions have such runs;
+        since then TRACE= takes an extra run."""
+        return any(run.verdict is Verdict.MEASURED and run.is_traced for run in self.runs)
 
     @cached_property
     def variant_names(self) -> tuple[str, ...]:

@@ -37,7 +37,9 @@ from recovery.analysis.summary import (
 from recovery.metrics import Metric, metric
 from recovery.model import (
     MIN_PROBED_BLOCKS,
+    ONE_AFTER_THE_OTHER,
     Cache,
+    ExtraRun,
     Finding,
     HostActivity,
     Run,
@@ -574,8 +576,8 @@ def _late_s(run: Run) -> float | None:
 
 
 def _busy_tool_hint(session: Session, _: Runs) -> Mapping[str, object]:
-    traced = "measure times without --trace, and trace in a separate session"
-    return {"hint": traced if session.design.is_traced else "measure again"}
+    traced = "its starts were traced; measure again, since TRACE= takes a run of its own now"
+    return {"hint": traced if session.has_traced_times else "measure again"}
 
 
 def late_log(session: Session, runs: Runs) -> Mapping[str, object] | None:
@@ -659,12 +661,38 @@ def _first_is_slow(cell: MeasuredCell) -> bool:
 
 def slow_first_run(session: Session) -> Iterator[Facts]:
     """Finds a slow first run, for which conditions differed from those of the other runs."""
-    warmup = "" if session.design.warmup_s is None else " A longer WARMUP= may help, too."
+    if any(run.extra is ExtraRun.FIRST_READ for run in session.runs):
+        why = "The files had been read before, by a start that is not in the mean: see what else ran, and measure again."
+    else:
+        why = (
+            "Measure again over the same data directory: a volume that is read for the first time is slow once, and "
+            "some storage caches what was read."
+        )
+    if session.design.warmup_s is not None:
+        why += " A longer WARMUP= may help, too."
     for cell in measured_cells(session):
         if _first_is_slow(cell):
             first, *others = cell.values
             values = f"{cell.verb} {cell.text(first)}, the others {cell.text(min(others), max(others))}"
-            yield cell.about, {"values": values, "warmup": warmup}
+            yield cell.about, {"values": values, "why": why}
+
+
+def one_after_the_other(session: Session) -> Iterator[Facts]:
+    """Finds sessions that compare what did not alternate, so that its place in the order counts as a difference."""
+    what, _, how = (session.design.order or "").partition(" run ")
+    measured = measured_runs_by_cell(session)
+    # Variants of one version share a directory, in which they alternate, unless it is the directories that are named.
+    compared = {version for version, _ in measured} if what == "versions" and not session.design.points else measured
+    if f"run {how}" != ONE_AFTER_THE_OTHER or not is_compared(session) or len(compared) < 2:
+        return
+    if session.design.points:
+        remedy = "Each number of tables grows out of the smaller one, so they cannot alternate: repeat the session."
+    else:
+        remedy = (
+            "They alternate where their directories fit on the disk together, and for warm starts alone also in the "
+            "memory: use fewer TABLES=, or another DATA= or host."
+        )
+    yield "order", {"what": what, "remedy": remedy}
 
 
 def _seconds(value: float) -> str:
@@ -833,8 +861,7 @@ CHECKS: tuple[Check, ...] = (
         "The phase {phase} shows what that costs. To have both on one device, {remedy}."),
     Check("slow-first-run", slow_first_run,
         "The first run {values}.",
-        "The mean includes it. Measure again over the same data directory: a volume that is read for the first time is "
-        "slow once, and some storage caches what was read.{warmup}"),
+        "The mean includes it. {why}"),
     Check("log-errors", in_runs(lambda run: run.startup.log_errors, 0),
         "The server logged up to {largest:,.0f} errors before it was ready: {runs}.",
         "See the log of the run: files that are missing or damaged make a start shorter or longer."),
@@ -845,6 +872,10 @@ CHECKS: tuple[Check, ...] = (
         "The {what} {direction} from run to run, {values}.",
         "Something changes during the session, such as burst credits, a cache of the device, or data that grows. "
         "Measure with more RUNS= until the values are stable."),
+    Check("one-after-the-other", one_after_the_other,
+        "The {what} were measured one after the other: what changed meanwhile cannot be told apart from a difference "
+        "between them.",
+        "{remedy}"),
     Check("few-runs", few_runs,
         "With {runs} of each, the spread is unknown.",
         "Measure with RUNS={more} or more before you compare."),

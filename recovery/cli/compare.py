@@ -47,11 +47,11 @@ def compare_command(
         first, second = _newest_two(results)
     folders = [_session_folders(results, names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
-    traced = {session.design.is_traced for session in (*one, *other)}
+    traced = {session.has_traced_times for session in (*one, *other)}
     if len(traced) > 1:
         raise UsageError(
-            f"{first} and {second} are not comparable: only one of them was traced, which makes starts longer",
-            "measure both with TRACE=1, or both without",
+            f"{first} and {second} are not comparable: the starts of only one were traced, and so longer",
+            "measure it again: since then TRACE=1 takes a run of its own",
         )
     for session in (*one, *other):
         if session.metric != one[0].metric:

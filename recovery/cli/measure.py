@@ -255,13 +255,15 @@ def request_from_arguments(name: str, words: Sequence[str]) -> Request:
 
 
 def request_to_resume(unfinished: Unfinished) -> Request:
-    """Returns the request of an unfinished session, with the folder where the session is now as its results folder.
+    """Returns the request of an unfinished session, with its seed, and the folder where it is now as its results
+    folder.
 
     Raises UsageError if this version of the tool does not accept the stored command."""
     planned = unfinished.plan()
-    folder = Path(planned.folder)
+    folder, seed = Path(planned.folder), unfinished.session.settings.get("seed")
+    command = f"{planned.command} --seed {seed}" if isinstance(seed, int) else planned.command
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
-        request = request_from_command(planned.command, unfinished.folder.name)
+        request = request_from_command(command, unfinished.folder.name)
     output = replace(request.output, results=unfinished.folder.parent)
     return replace(request, output=output, command=planned.command)
 

@@ -359,8 +359,8 @@ OPTIONS = (
         field="method.as_published", stored="as_published",
     ),
     Option(
-        "trace", "Record which tables' files every timed start opens, and which had been modified.", kind=Kind.FLAG,
-        common=False,
+        "trace", "One more run of every variant, not averaged, that records which tables' files the start opens, and "
+        "which had been modified.", kind=Kind.FLAG, common=False,
         field="method.trace", stored="trace",
     ),
     Option(
@@ -463,9 +463,9 @@ OPTIONS = (
         field="ExperimentOptions.parts", convert=values.words, plain=_PLAIN,
     ),
     Option(
-        "seed", "Seed of all random choices: the same seed repeats them. [default: 1]", "N", Kind.WHOLE,
-        common=False,
-        field="CrashOptions.seed", convert=values.count(10**9),
+        "seed", "Seed of all random choices, such as the order within a block: the same seed repeats them. "
+        "[default: random; of kills and damage: 1]", "N", Kind.WHOLE,
+        field="ExperimentOptions.seed", convert=values.count(10**9), stored="seed",
     ),
     Option(
         "only", "Repeat only the N-th run of each cell.", "N", Kind.WHOLE, common=False,

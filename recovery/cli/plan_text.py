@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import click
@@ -25,7 +26,12 @@ from recovery.session.request import Request
 
 _MAX_TRIALS, _FIRST_TRIALS = 20, 10
 """The plan lists at most so many trials; of more, it lists the first."""
-_EXTRA_RUN_NOTES = {ExtraRun.STACKS: "stacks are taken", ExtraRun.WAITS: "waits are counted"}
+_EXTRA_RUN_NOTES = {
+    ExtraRun.FIRST_READ: "first read, not averaged",
+    ExtraRun.TRACE: "opened files are counted",
+    ExtraRun.STACKS: "stacks are taken",
+    ExtraRun.WAITS: "waits are counted",
+}
 
 
 def print_plan(request: Request, console: Console) -> None:
@@ -112,8 +118,9 @@ def _trial_lines(plan: Plan) -> Iterator[str]:
     for trial in shown:
         extra = f", {_EXTRA_RUN_NOTES[trial.extra]}" if trial.extra else ""
         yield f"  {trial.number:3d}  {plan.name(trial.version)}  {trial.variant.name}{extra}"
-    if len(shown) < len(plan.trials):
-        yield f"  and {len(plan.trials) - len(shown):,} more"
+    if rest := plan.trials[len(shown) :]:
+        extra = Counter(_EXTRA_RUN_NOTES[trial.extra] for trial in rest if trial.extra)
+        yield ", ".join((f"  and {len(rest):,} more", *(f"in {number:,} {note}" for note, number in extra.items())))
 
 
 def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:

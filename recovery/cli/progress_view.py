@@ -86,8 +86,14 @@ def current_activity(snapshot: ProgressSnapshot) -> str:
     if trial is None:
         return step_text or str(snapshot.stage)
     ended = sum(cell.ended for cell in snapshot.cells)
-    name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} run {trial.number}"
+    run = _run_name(trial.number, trial.extra)
+    name = f"[{ended + 1}/{snapshot.planned_runs}] {trial.version} {trial.variant} {run}"
     return f"{name}: {step_text}" if step_text else f"{name}: {duration_words(trial.elapsed_s)}"
+
+
+def _run_name(number: int, extra: str | None) -> str:
+    """Returns the name of a run: `run 7`, or `run 1 (first read)` of one that is not averaged."""
+    return f"run {number} ({extra})" if extra else f"run {number}"
 
 
 def status_page(snapshot: ProgressSnapshot, *, running: bool) -> Iterator[str]:
@@ -460,7 +466,8 @@ class ProgressDisplay:
         """Takes the event, and prints the result."""
         self.event(Progress.trial_ended, run)
         planned = self.progress.plan.trials if self.progress.plan else ()
-        line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} run {run.number}: "
+        name = _run_name(run.number, run.extra)
+        line = f"[{len(self.progress.ended)}/{len(planned)}] {run.version} {run.variant} {name}: "
         figure = self.progress.figure_of(run.variant)
         if (value := metric_value(run, figure)) is not None:
             read = f", {run.metrics['read_bytes'] / 1e9:.2f} GB read" if "read_bytes" in run.metrics else ""

@@ -64,7 +64,7 @@ _SHARED_OPTIONS = tuple(
     for name in (
         "data", "results", "archive", "offline", "engine", "registry", "no_drop_caches", "unprivileged", "no_probe",
         "note", "keep", "stall", "set", "read_iops", "read_bps", "memory", "cpus", "cpu_set",
-        "open_files",
+        "open_files", "seed",
     )
 )  # fmt: skip
 """Options that are passed on unchanged to every session."""

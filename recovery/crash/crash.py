@@ -76,6 +76,7 @@ class CrashOptions(ExperimentOptions):
     """The options of experiments that make random choices."""
 
     seed: int = 1
+    """The same for all sessions unless the user gives another, so that what was found once is found again."""
     only: int | None = None
     """Number of the only run to do in each cell; None is all."""
 

@@ -55,8 +55,6 @@ class Conditions:
     view of theirs could otherwise run a function as root."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start only: a server accepts no inserts with them, so other starts do not use them."""
-    trace: bool = False
-    """Whether to record which table files each timed start opens."""
     samplers: tuple[str, ...] = ()
     """Programs that can take stack traces, best first."""
     programs: Mapping[str, Tool] = field(default_factory=dict)
@@ -88,10 +86,7 @@ class ServerStarts:
         original = datadir.original if self.is_as_is else None
         self.files = table_files(datadir.mysql, schema, original=original)
         self._tracer: OpenedFilesTracer | None = None
-        if conditions.trace:
-            from recovery.experiments.opened_files import OpenedFilesTracer
-
-            self._tracer = OpenedFilesTracer(datadir.mysql, self.files)
+        """Records the files that the timed start of this trial opens; None unless it is the extra run for that."""
         self.before_start_s: float | None = None
         """Seconds of the user's command before the last timed start; None without one."""
         self.on_step = on_step
@@ -118,10 +113,15 @@ class ServerStarts:
         self.cache = BenchCache(datadir.mysql, self.files, conditions.dropper, on_step=lambda step: self.on_step(step))
 
     def configure(self, variant: Variant, *, extra: ExtraRun | None, repeat: int) -> None:
-        """Sets the variant for the next starts; `extra` adds stack sampling or wait counting to what is measured."""
+        """Sets the variant for the next starts; `extra` adds what an extra run observes to what is measured."""
         known = adapt_redo_capacity(self.server.build.version, dict(variant.settings))
         self._variant = replace(variant, settings=tuple(known.items()))
         self._extra = extra
+        self._tracer = None
+        if extra is ExtraRun.TRACE:
+            from recovery.experiments.opened_files import OpenedFilesTracer
+
+            self._tracer = OpenedFilesTracer(self.datadir.mysql, self.files)
         self.repeat = repeat
         self.run_notes.clear()
         self.can_recover = True
@@ -252,7 +252,7 @@ class ServerStarts:
             self.notes.append(text)
 
     def opened_files(self) -> OpenedFiles:
-        """Returns the files that the timed start before the last stop opened, if starts are traced."""
+        """Returns the files that the timed start before the last stop opened, if it was traced."""
         return OpenedFiles() if self._tracer is None else self._tracer.result()
 
     def _on_ended(self) -> None:

@@ -47,6 +47,8 @@ class ExperimentOptions:
     """The parts of the experiment to run (QUESTION=)."""
     options: OptionValues = ()
     """Server options, each with the values to measure at (OPTION=)."""
+    seed: int | None = None
+    """Seed of all random choices: of the order of the trials within a block, and those of an experiment."""
 
     @property
     def named_queries(self) -> NamedStatements:

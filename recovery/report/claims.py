@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Literal
@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrasts
+from recovery.analysis.opened_files import traced_runs
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     Cell,
@@ -26,7 +27,7 @@ from recovery.analysis.summary import (
 )
 from recovery.linux.cgroups import usable_cpus
 from recovery.metrics import Metric, metric
-from recovery.model import Run, Session
+from recovery.model import OpenedFiles, Run, Session
 from recovery.report.fmt import number as number_text
 from recovery.report.fmt import times, with_unit
 
@@ -553,12 +554,20 @@ def _answer_by_ratio(claim: Comparison, unanswered: Answer, about: Metric, sides
 def _answers_by_level(
     session: Session, claim: LevelClaim, unmeasured: Answer, lacks: str, facts: Mapping[str, float]
 ) -> Iterator[Answer]:
-    runs = runs_by_cell(session)
+    runs, traced = runs_by_cell(session), traced_runs(session)
     for cell in matching_cells(session, claim.cell):
         figure = claim.figure or session.metric_of(cell[1])
-        levels = sample_of_values(session, runs[cell], partial(_level_of_run, claim, figure=figure, facts=facts))
+        level_of = partial(_level_of_run, claim, figure=figure, facts=facts)
+        if figure in _OF_OPENED_FILES:  # counted in an extra run
+            found = map(level_of, traced.get(cell, ()))
+            levels = Sample((tuple(level for level in found if level is not None),))
+        else:
+            levels = sample_of_values(session, runs[cell], level_of)
         unanswered = replace(unmeasured, measured=cell[0], note="no run has this figure")
         yield _answer_by_level(claim, unanswered, levels, lacks)
+
+
+_OF_OPENED_FILES = frozenset(field.name for field in fields(OpenedFiles))
 
 
 def _answer_by_level(claim: LevelClaim, unanswered: Answer, levels: Sample, lacks: str) -> Answer:

@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from recovery.analysis.summary import is_compared
-from recovery.model import Session, Status, Table, Verdict
+from recovery.model import EXTRA_RUN_WORDS, Session, Status, Table, Verdict
 from recovery.report import fmt
 from recovery.report.settings_tables import findings_line
 from recovery.report.summary_text import advice_of, answers
@@ -34,7 +34,7 @@ _STYLES = {
     Verdict.FAILED.value: "red",
     Verdict.VOID.value: "yellow",
     Verdict.MEASURED.value: "green",
-    Verdict.SAMPLED.value: "cyan",
+    **dict.fromkeys(EXTRA_RUN_WORDS, "cyan"),
 }
 
 

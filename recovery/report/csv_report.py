@@ -15,7 +15,7 @@ from recovery.model import HostActivity, Run, Session, Verdict
 from recovery.storage.format_1 import FLAT_METRICS, FLAT_PARTS
 
 Cell = str | int | float | None
-_PARTS = dict(FLAT_PARTS)
+_PARTS = FLAT_PARTS | {"extra": ("", "extra")}
 """Columns with fields of a run's parts. A new one is added here, not to the reader of format 1."""
 _FIRST = ("number", "version", "flavor", "variant", "repeat", "verdict", "reason", "started_at")
 _METRICS = FLAT_METRICS + tuple(

@@ -21,6 +21,7 @@ from recovery.analysis.summary import (
     groups,
     is_switch,
     main_metrics,
+    main_value,
     metric_means,
     metric_value,
     summarise,
@@ -31,7 +32,7 @@ from recovery.analysis.summary import (
 )
 from recovery.analysis.warnings import doubts_by_cell
 from recovery.metrics import Metric, metric
-from recovery.model import SETTINGS_AXIS, Axis, Limits, Run, Session, Table, Verdict
+from recovery.model import SETTINGS_AXIS, Axis, ExtraRun, Limits, Run, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
@@ -334,13 +335,25 @@ def summary_tables(session: Session) -> Iterator[Table]:
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
     yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
-    if session.design.is_traced:
+    yield from _first_read_note(session)
+    if session.has_traced_times:
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
     if session.has_caches:
         from recovery.report.startup_tables import warm_notes
 
         yield from warm_notes(session)
     yield from fmt.server_spelling_notes(session)
+
+
+def _first_read_note(session: Session) -> Iterator[str]:
+    """Yields how long the first read of each data directory took."""
+    found = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ and run.verdict.as_asked]
+    if not found:
+        return
+    is_one_each = len({run.version for run in found}) == len(found)
+    names = [run.version if is_one_each else f"{run.version} {cell_words(session, run.variant)}" for run in found]
+    each = (f"{name} {fmt.seconds(main_value(session, run))} s" for name, run in zip(names, found, strict=True))
+    yield f"First cold start over each data directory, before the others and not averaged: {', '.join(each)}."
 
 
 def _metric_notes(session: Session, group: Group) -> Iterator[str]:
@@ -400,7 +413,7 @@ def runs_table(session: Session) -> Table:
                 run.version,
                 cell_words(session, run.variant),
                 *(fmt.column(about, metric_value(run, about.name)) for about in shown),
-                run.verdict.value,
+                run.verdict_words,
             )
             for run in session.runs
         ),
@@ -443,6 +456,8 @@ def _run_notes(session: Session, shown: Sequence[Metric], limits: Limits) -> Ite
         yield f"Stacks sampled by {program}, not averaged: {numbers}."
     for numbers in runs_by_value((run.counted_waits, run.number) for run in runs).values():
         yield f"Waits counted, not averaged: {numbers}."
+    for numbers in runs_by_value((run.extra is ExtraRun.TRACE, run.number) for run in runs).values():
+        yield f"Opened files recorded, not averaged: {numbers}."
 
 
 def _container_notes(runs: Sequence[Run]) -> Iterator[str]:

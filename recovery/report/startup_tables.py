@@ -17,7 +17,7 @@ from recovery.analysis.growth import (
     PredictionTest,
     growth_curves,
 )
-from recovery.analysis.opened_files import CLAIM, claim_verdict
+from recovery.analysis.opened_files import CLAIM, claim_verdict, traced_runs
 from recovery.analysis.phase_names import (
     JOIN,
     UNNAMED,
@@ -100,12 +100,12 @@ class FloorComparison:
 def floor_comparisons(session: Session) -> Iterator[FloorComparison]:
     """Yields a comparison for each cold variant over files that a floor was measured for."""
     means = metric_means(session) if session.floors else {}
-    cells = measured_runs_by_cell(session)
+    traced = traced_runs(session)
     for floor in session.floors:
         for variant in floor.variants:
             if session.cache_of(variant) == Cache.COLD:
                 key = (floor.version, variant)
-                yield FloorComparison(floor, variant, means.get(key), _reads_all(cells.get(key, ()), floor))
+                yield FloorComparison(floor, variant, means.get(key), _reads_all(traced.get(key, ()), floor))
 
 
 def _reads_all(runs: tuple[Run, ...], floor: ReadFloor) -> bool | None:
@@ -568,18 +568,15 @@ _HEADERS = (
 
 def touched_table(session: Session) -> Table | None:
     """Returns the table of the files that the start touched, or None if no run was traced."""
-    rows = [
-        (version, variant, traced)
-        for (version, variant), runs in measured_runs_by_cell(session).items()
-        if (traced := [run for run in runs if run.opened_files.tablespaces_opened is not None])
-    ]
+    rows = traced_runs(session)
     if not rows:
         return None
-    means = sorted({run.opened_files.traced_by for _, _, runs in rows for run in runs if run.opened_files.traced_by})
+    means = sorted({run.opened_files.traced_by for runs in rows.values() for run in runs if run.opened_files.traced_by})
+    slower = "which made every start of this session slower" if session.has_traced_times else "in one run of each"
     return Table(
         title="Tables' files that the start opened and read",
         headers=_HEADERS,
-        rows=tuple((version, variant, *_touched_row(session, runs)) for version, variant, runs in rows),
+        rows=tuple((*cell, *_touched_row(session, runs)) for cell, runs in rows.items()),
         numeric=(False, False, *(True,) * 10, False),
         notes=(
             f"claim: of the manual of 5.7, {CLAIM}. modified: files modified since the checkpoint; opened: distinct "
@@ -587,7 +584,7 @@ def touched_table(session: Session) -> Table | None:
             "modified.",
             "requests and bytes: reads for the server, per table of the schema; cache: growth of the page cache; in "
             "data: growth of the cached part of the data directory, if it was proved to be empty before.",
-            f"Traced by {' and '.join(means)}, which made every start of this session slower.",
+            f"Traced by {' and '.join(means)}, {slower}.",
         ),
         keys=2,
     )

@@ -11,7 +11,7 @@ from recovery.analysis import phase_names
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.history import CellHistory, cell_histories
-from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict
+from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict, traced_runs
 from recovery.analysis.statistics import (
     LINE,
     LINE_NEEDS,
@@ -192,7 +192,7 @@ def _nothing(session: Session, version: str) -> str:
     runs = [run for run in session.runs if run.version == version]
     counts = tuple(sum(run.verdict is verdict for run in runs) for verdict in (Verdict.FAILED, Verdict.VOID))
     if not any(counts) and any(run.verdict is Verdict.SAMPLED for run in runs):
-        return f"{version}: only sampled runs, none was measured."
+        return f"{version}: only runs that are not averaged, none was measured."
     reason = next((run.reason for run in runs if run.reason), None)
     left_out = f" ({_counted(counts)})" if any(counts) else ""
     return f"{version}: nothing was measured{left_out}" + (f": {reason.rstrip('.')}." if reason else ".")
@@ -416,7 +416,7 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
         return ""
     many = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     error = " +- 95 % interval" if any(summary.interval is not None for summary in measured) else ""
-    traced = "traced " if context.session.design.is_traced else ""
+    traced = "traced " if context.session.has_traced_times else ""
     counted = f"mean of {many} {traced}run{'' if many == '1' else 's'}{error}"
     return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
 
@@ -527,7 +527,7 @@ def _reason(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
     clauses = [
         *_phases(phase_names.of_the_start(means), estimated),
         *_reads_per_table(context.session, runs),
-        *_tablespaces(runs),
+        *_tablespaces(traced_runs(context.session).get((slow.version, slow.variant), ())),
     ]
     if clauses:
         yield f"Why {slow.version} takes {seconds_with_digits(slow.mean or 0.0)} {slow.variant}: {'; '.join(clauses)}."
@@ -607,7 +607,7 @@ def _phase_words(name: str) -> str:
 
 
 def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
-    """Yields how many tablespaces were opened, modified and read, if that was traced."""
+    """Yields how many tablespaces these traced starts opened, modified and read, if there are any."""
     opened = mean(run.opened_files.tablespaces_opened for run in runs)
     if opened is None:
         return
@@ -636,7 +636,7 @@ def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]
 def _growth(session: Session, curve: Curve) -> str:
     tables, runs = curve.points[-1]
     largest = summary_of(curve.version, curve.variant, STARTUP_METRIC, runs, sample_of(session, runs, STARTUP_METRIC))
-    traced = ", traced" if session.design.is_traced else ""
+    traced = ", traced" if session.has_traced_times else ""
     text = f"{curve.version} needs {_time(session, largest)} with {tables:,} tables{traced}"
     found, requested = curve.fit, session.design.predict
     if found is None:

@@ -170,7 +170,7 @@ def _read_charts(session: Session) -> Iterator[Part]:
 
 
 def _touched(session: Session) -> Iterator[Table]:
-    if any(run.opened_files.tablespaces_opened is not None for run in session.runs):
+    if any(run.is_traced for run in session.runs):
         from recovery.report.startup_tables import touched_table
 
         yield from _present(touched_table(session))

@@ -145,7 +145,6 @@ class DatadirPool:
             foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
-            trace=requested.method.trace,
             samplers=self.samplers,
             programs=self.programs,
             session=self.store.folder.name.partition("-")[0],

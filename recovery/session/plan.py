@@ -1,13 +1,15 @@
 """Plans the trials of a session: which trials run, over which data directories, in which order.
 
-The same request always gives the same plan. The plan is stored with the session, so that an interrupted session can be
+The same request always gives the same plan: the random order within a block follows from its seed. The plan is stored with the session, so that an interrupted session can be
 compared with the current request and resumed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TypeVar
 
 from pydantic import TypeAdapter
 
@@ -15,9 +17,13 @@ from recovery.errors import UsageError
 from recovery.linux.files import STORED_FORMAT
 from recovery.linux.storage import NO_SPACE, DiskSpace
 from recovery.model import (
+    ALTERNATE,
+    ONE_AFTER_THE_OTHER,
+    ONE_DIRECTORY,
     QUESTION_AXIS,
     SETTINGS_AXIS,
     Build,
+    Cache,
     ExtraRun,
     Layout,
     NamedSettings,
@@ -215,6 +221,8 @@ class Plan:
     """Whether blocks over several data directories take turns, so that a drift of the host affects all alike."""
     versions: tuple[Version, ...] = ()
     """The requested versions in the requested order; one of them may have no trial."""
+    variants: tuple[Variant, ...] = ()
+    """The variants in the order of the report."""
     names: Mapping[Version, str] = field(default_factory=dict)
     """Versions that stand for one whose release is determined at the start, and what the user wrote."""
     unavailable: tuple[str, ...] = ()
@@ -236,6 +244,19 @@ class Plan:
     def known_versions(self) -> tuple[Version, ...]:
         return tuple(version for version in self.versions if version not in self.names)
 
+    @property
+    def measured_versions(self) -> tuple[Version, ...]:
+        """Returns the versions that have trials, in the requested order."""
+        found = {trial.version for trial in self.trials}
+        return tuple(version for version in self.versions if version in found)
+
+    @property
+    def cells(self) -> tuple[tuple[str, str], ...]:
+        """Returns the versions with the names of their variants that have trials, in the order of the report."""
+        found = {(trial.version, trial.variant.name) for trial in self.trials}
+        every = ((version, variant.name) for version in self.versions for variant in self.variants)
+        return tuple((str(version), name) for version, name in every if (version, name) in found)
+
     def name(self, version: Version) -> str:
         """Returns the version, or what the user wrote for it."""
         return self.names.get(version, str(version))
@@ -250,8 +271,8 @@ class Plan:
         """Returns a description of the order for the report."""
         what = "versions" if len({trial.version for trial in self.trials}) > 1 else "data directories"
         if len(self.specs) < 2:
-            return "one version"
-        return f"{what} alternate, block by block" if self.alternating else f"{what} run one after the other"
+            return ONE_DIRECTORY
+        return f"{what} {ALTERNATE if self.alternating else ONE_AFTER_THE_OTHER}"
 
     def is_last(self, trial: Trial) -> bool:
         """Returns whether no later trial uses the same data directory."""
@@ -263,7 +284,8 @@ class Plan:
         return tuple(trial for trial in self.trials if datadir_spec(trial.version, trial.variant) == spec)
 
     def variants_over(self, spec: DatadirSpec) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(trial.variant.name for trial in self.over(spec)))
+        found = {trial.variant.name for trial in self.over(spec)}
+        return tuple(variant.name for variant in self.variants if variant.name in found)
 
     @property
     def needed(self) -> tuple[PlannedDatadir, ...]:
@@ -376,6 +398,11 @@ def is_supported_by(variant: Variant, version: Version) -> bool:
     return variant.needs is None or can(version, variant.needs)
 
 
+_Item = TypeVar("_Item")
+_Turn = tuple[int, ExtraRun | None]
+"""Number of a block, and the purpose of its runs if they are extra."""
+
+
 def plan_trials(
     versions: Sequence[Version],
     variants: Sequence[Variant],
@@ -384,33 +411,84 @@ def plan_trials(
     alternating: bool,
     extras: Sequence[ExtraRun] = (),
     first: int = 1,
+    first_reads: Collection[DatadirSpec] = (),
+    seed: int | None = None,
 ) -> tuple[Trial, ...]:
     """Returns the trials in their order. Raises UsageError if a report could not show that many.
 
-    A block is one trial of each variant over one data directory, for example cold, then warm. In an alternating plan,
-    block n of every directory comes before block n + 1 of any; otherwise all blocks of a directory come one after the
-    other. Extra blocks follow the counted ones. `first` is the number of the first block: random choices in its trials
-    depend on this number."""
+    A block is one trial of each variant over one data directory. In an alternating plan, block n of every directory
+    comes before block n + 1 of any; otherwise all blocks of a directory come one after the other. Blocks of extra runs
+    follow the counted ones, and the first reads of `first_reads` come before them. `first` is the number of the first
+    block: random choices in its trials depend on this number.
+
+    `seed` determines the order within a block: that of the directories, if they alternate, and that of the variants
+    over a directory. None: the given order. Warm starts follow the cold ones, which leave them the files in the
+    cache."""
     specs = datadir_specs(versions, variants)
-    beyond = first + repeats
-    turns = range(first, beyond + len(extras))
-    extra = dict(enumerate(extras, start=beyond))
-    if alternating:
-        blocks = [(spec, repeat) for repeat in turns for spec in specs]
-    else:
-        blocks = [(spec, repeat) for spec in specs for repeat in turns]
-    steps = [
-        (spec.version, variant, repeat)
-        for spec, repeat in blocks
-        for variant in variants
-        if is_measured_over(variant, spec)
+    counted, beyond = range(first, first + repeats), first + repeats
+    turns: list[_Turn] = [
+        *([(_FIRST_READ_BLOCK, ExtraRun.FIRST_READ)] if first_reads else ()),
+        *((repeat, None) for repeat in counted),
+        *enumerate(extras, start=beyond),
     ]
+    shuffled = _shuffle_by(seed)
+    if alternating:
+        blocks: Iterator[tuple[DatadirSpec, _Turn]] = ((spec, turn) for turn in turns for spec in shuffled(specs))
+    else:
+        blocks = ((spec, turn) for spec in specs for turn in turns)
+    steps: list[tuple[Version, Variant, _Turn]] = []
+    for spec, turn in blocks:
+        here = [variant for variant in variants if is_measured_over(variant, spec)]
+        if turn[1] is ExtraRun.FIRST_READ:
+            ordered = [variant for variant in here if _is_start(variant, Cache.COLD)][:1] if spec in first_reads else []
+        elif seed is None:
+            ordered = here
+        else:
+            ordered = sorted(shuffled(here), key=lambda variant: _is_start(variant, Cache.WARM))
+        steps += [(spec.version, variant, turn) for variant in ordered]
     if many := exceeded_limit(runs=len(steps), versions=len(versions), variants=len(variants)):
         raise UsageError(f"a session of {many} is too large", "measure fewer, or divide them among several sessions")
     return tuple(
-        Trial(number, version, variant, repeat, extra.get(repeat))
-        for number, (version, variant, repeat) in enumerate(steps, start=1)
+        Trial(number, version, variant, repeat, extra)
+        for number, (version, variant, (repeat, extra)) in enumerate(steps, start=1)
     )
+
+
+_FIRST_READ_BLOCK = 0
+MIN_FIRST_READ_TABLES = 1000
+"""A start over fewer tables reads so little that a first read of it shows nothing."""
+
+
+def needs_first_read(schema: Schema) -> bool:
+    """Returns whether a data directory gets a first read: an uncounted cold start before the counted ones.
+
+    One of the user's own always gets one: what its start reads does not follow from its number of tables."""
+    return schema.own is not None or schema.all_tables >= MIN_FIRST_READ_TABLES
+
+
+def _is_start(variant: Variant, cache: Cache) -> bool:
+    return variant.task is None and variant.cache is cache
+
+
+def are_warm_starts_only(variants: Iterable[Variant]) -> bool:
+    return all(_is_start(variant, Cache.WARM) for variant in variants)
+
+
+def _shuffle_by(seed: int | None) -> Callable[[Sequence[_Item]], list[_Item]]:
+    """Returns a function that puts things in a random order, the same for the same seed; the given one without."""
+    random = None if seed is None else Random(seed)  # noqa: S311 - no secret
+
+    def shuffled(items: Sequence[_Item]) -> list[_Item]:
+        # `random()` gives the same numbers in all versions of Python, unlike `shuffle()`.
+        return list(items) if random is None else sorted(items, key=lambda _: random.random())
+
+    return shuffled
+
+
+def variants_by_datadir(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[Variant, ...]:
+    """Returns the variants that are measured, those over the same data directory together: the order of reports."""
+    specs = datadir_specs(versions, variants)
+    return tuple(dict.fromkeys(variant for spec in specs for variant in variants if is_measured_over(variant, spec)))
 
 
 # --- Questions that not every server supports

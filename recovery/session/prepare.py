@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from recovery.builds.catalog import DEFAULT_VERSION
 from recovery.builds.resolve import Sources, parse_release, parse_version_option, resolve_server
 from recovery.errors import HostUnfitError, UsageError
-from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, free_space
+from recovery.linux.procfs import memory_bytes
+from recovery.linux.storage import MAX_USED_SHARE, NO_SPACE, SPACE_HINT, DiskSpace, free_space
 from recovery.model import Build, Version
 from recovery.mysqld.datadir import DataDirInfo, DataDirs, folders_with_copy
 from recovery.mysqld.options import base_name, datadir_settings, merge
@@ -24,12 +25,15 @@ from recovery.session.plan import (
     DatadirSpec,
     Plan,
     PlannedDatadir,
+    are_warm_starts_only,
     combined_need,
     datadir_spec,
     datadir_specs,
     is_supported_by,
+    needs_first_read,
     plan_trials,
     unsupported_questions,
+    variants_by_datadir,
 )
 from recovery.session.request import Request
 from recovery.workload.schema import disk_need, script_size, template_text
@@ -105,12 +109,7 @@ def plan_session(
         _plan_datadir(request, spec, servers.get(spec.version), kept) for spec in datadir_specs(versions, variants)
     )
     room = free_space(request.output.data)
-    if resumed is None:
-        # Growing directories cannot alternate: each number of tables replaces the smaller one.
-        need = sum((datadir.need for datadir in datadirs), NO_SPACE)
-        alternating = not request.sizes.points and need.fits(room, share=MAX_USED_SHARE)
-    else:
-        alternating = resumed.planned.alternating
+    alternating = _can_alternate(request, datadirs, room) if resumed is None else resumed.planned.alternating
     settings, read_iops = request.lasting_settings, request.servers.limits.read_iops
     trial_s = {
         (str(version), variant.name): trial_seconds(
@@ -131,11 +130,14 @@ def plan_session(
         alternating=alternating,
         extras=request.method.extras,
         first=request.experiment_options.first_run,
+        first_reads={datadir.spec for datadir in datadirs if needs_first_read(datadir.schema)},
+        seed=request.experiment_options.seed,
     )
     return Plan(
         trials,
         alternating,
         tuple(versions),
+        variants_by_datadir(versions, variants),
         names=names,
         unavailable=(*request.unavailable, *unsupported_questions(known, variants)),
         datadirs=datadirs,
@@ -145,6 +147,21 @@ def plan_session(
         done=resumed.store.session.done if resumed else frozenset(),
         built=frozenset(resumed.planned.built if resumed else ()),
     )
+
+
+def _can_alternate(request: Request, datadirs: Sequence[PlannedDatadir], room: DiskSpace) -> bool:
+    """Returns whether the data directories can alternate: they must fit on the disk together.
+
+    Those of `scale` cannot, because each number of tables grows out of the smaller one. If all starts are warm, they
+    must also fit into the memory together: otherwise each start would need its files to be read again first. Beside
+    cold starts this costs nothing, because a cold start leaves the files of its directory in the cache."""
+    need = sum((datadir.need for datadir in datadirs), NO_SPACE)
+    if request.sizes.points or not need.fits(room, share=MAX_USED_SHARE):
+        return False
+    if len(datadirs) < 2 or not are_warm_starts_only(request.all_variants):
+        return True
+    memory = min(memory_bytes(), request.servers.limits.memory_bytes or memory_bytes())
+    return sum(datadir.size.bytes for datadir in datadirs) <= memory
 
 
 def _plan_datadir(

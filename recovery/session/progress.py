@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from recovery.analysis.summary import metric_value
 from recovery.linux.files import open_descriptor, parse_json, read_untrusted
-from recovery.model import STARTUP_METRIC, Run, Status, Trial, Verdict
+from recovery.model import STARTUP_METRIC, ExtraRun, Run, Status, Trial, Verdict
 from recovery.mysqld.phases import CurrentPhase
 from recovery.session.plan import Plan
 
@@ -70,6 +70,8 @@ class TrialProgress:
     variant: str
     repeat: int
     elapsed_s: float
+    extra: str | None = None
+    """The purpose of an extra run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,7 @@ class Progress(SessionProgress):
     # -- events
 
     def planned(self, _: float, plan: Plan) -> Progress:
-        versions = tuple(dict.fromkeys(str(trial.version) for trial in plan.trials))
+        versions = tuple(map(str, plan.measured_versions))
         builds = tuple((datadir.title, seconds) for datadir, seconds in plan.builds)
         return replace(self, plan=plan, builds=builds, versions=versions, step=None)._with_later_s(0)
 
@@ -256,8 +258,10 @@ class Progress(SessionProgress):
 
     def _expected_s(self, trial: Trial) -> float:
         cell = (str(trial.version), trial.variant.name)
-        alike = [run.number for run in self.ended if (run.version, run.variant) == cell and run.verdict.as_asked]
-        took = [self.took_s[number] for number in alike if number in self.took_s]
+        alike = [run for run in self.ended if (run.version, run.variant) == cell and run.verdict.as_asked]
+        # A first read may take twice as long as all later starts.
+        alike = [run for run in alike if run.extra is not ExtraRun.FIRST_READ] or alike
+        took = [self.took_s[run.number] for run in alike if run.number in self.took_s]
         if took:
             return fmean(took)
         return self.plan.trial_s.get(cell, 0.0) if self.plan else 0.0
@@ -265,7 +269,7 @@ class Progress(SessionProgress):
     def _with_cells(self) -> Progress:
         names = [(str(trial.version), trial.variant.name) for trial in self.plan.trials] if self.plan else []
         cells = []
-        for version, variant in dict.fromkeys(names):
+        for version, variant in self.plan.cells if self.plan else ():
             ended = [run for run in self.ended if (run.version, run.variant) == (version, variant)]
             figure = self._own_figure(variant)
             measured = (metric_value(run, figure or self.figure) for run in ended if run.verdict is Verdict.MEASURED)
@@ -314,6 +318,7 @@ class Progress(SessionProgress):
                 trial.variant.name,
                 trial.repeat,
                 _elapsed_s(self.trial_began_s, now_s),
+                None if trial.extra is None else trial.extra.value,
             ),
             step_s=_elapsed_s(self.step_began_s, now_s) if self.step else None,
             phase=phase.phase if phase else None,

@@ -107,7 +107,7 @@ class Method:
     as_published: bool = False
     """Do not empty the cache after the inserts."""
     trace: bool = False
-    """Record which files each timed start opens."""
+    """Record which files a start opens, in one extra run of every variant."""
     stacks: str | None = None
     """Program that takes stacks in one extra run of every variant, or `auto`. None: no stacks."""
     waits: bool = False
@@ -123,8 +123,8 @@ class Method:
 
     @property
     def extras(self) -> tuple[ExtraRun, ...]:
-        """Returns the kinds of extra runs, which every variant gets in addition to the counted ones."""
-        wished = {ExtraRun.STACKS: self.stacks is not None, ExtraRun.WAITS: self.waits}
+        """Returns the kinds of extra runs that every variant gets after the counted ones."""
+        wished = {ExtraRun.TRACE: self.trace, ExtraRun.STACKS: self.stacks is not None, ExtraRun.WAITS: self.waits}
         return tuple(extra for extra, is_wished in wished.items() if is_wished)
 
 

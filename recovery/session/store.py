@@ -271,6 +271,7 @@ def empty_run(trial: Trial) -> Run:
         variant=trial.variant.name,
         repeat=trial.repeat,
         verdict=Verdict.VOID,
+        extra=trial.extra,
     )
 
 
@@ -346,11 +347,8 @@ def session_from_request(
             "points": " ".join(map(str, request.sizes.points)) or None,
             **_reserved_cpus(request, plan),
         },
-        versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
-        variants=tuple(
-            VariantInfo(variant.name, variant.values, variant.metric)
-            for variant in {trial.variant.name: trial.variant for trial in plan.trials}.values()
-        ),
+        versions=tuple(map(str, plan.measured_versions)),
+        variants=tuple(VariantInfo(variant.name, variant.values, variant.metric) for variant in plan.variants),
         planned_runs=len(plan.trials),
         notes=_notes(request, plan, environment),
         metric=experiment.metric,
@@ -370,10 +368,10 @@ def _reserved_cpus(request: Request, plan: Plan) -> dict[str, str | None]:
 
 
 def _axes(experiment: Experiment, plan: Plan) -> tuple[Axis, ...]:
-    """Returns the axes in the order in which the trials name them, with the values that occur in the plan."""
+    """Returns the axes in the order in which the variants name them, with the values that occur in the plan."""
     values: dict[str, dict[str, None]] = {}
-    for trial in plan.trials:
-        for name, value in trial.variant.axes:
+    for variant in plan.variants:
+        for name, value in variant.axes:
             values.setdefault(name, {})[value] = None
     bases = {**experiment.bases, SETTINGS_AXIS: next(iter(values.get(SETTINGS_AXIS, ())), None)}
     return tuple(

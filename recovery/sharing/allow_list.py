@@ -218,7 +218,7 @@ SETTING_NUMBERS = names(
     """
     as_is as_published columns cpus depth dump_schemas every_s fail_over floor inserts max_runs max_startup
     memory_bytes memory_ratio no_drop_caches open_files pollers precision predict published_build read_bps read_iops
-    rows runs schemas seconds statistics tables trace unprivileged waits warmup_s
+    rows runs schemas seconds seed statistics tables trace unprivileged waits warmup_s
     """
 )
 """Settings that are numbers or flags."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recovery.analysis.opened_files import FAILS, OPENS_ONLY, claim_verdict
+from recovery.analysis.opened_files import FAILS, OPENS_ONLY, claim_verdict, traced_runs
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import Summary, measured_runs_by_cell, summarise, variant_ratios
 from recovery.errors import UsageError
@@ -38,15 +38,13 @@ def find(session: Session, slow: Summary | None) -> Finding:
     if (comparison := _compared_builds(session, slow) or _compared_settings(session, slow)) is not None:
         return comparison
     run = slowest_run(session, slow)
-    touched = None if run is None else touched_files(session, slow)
-    if run is not None and touched is not None:
-        verb, count = touched
-        files = f"all {count:,} files" if count == run.contents.tables_found else f"{count:,} files"
-        version = without_build(slow.version)
-        text = (
-            f"Crash recovery of {version} {verb} {files}, {run.opened_files.tablespaces_modified or 0:,} were modified"
-        )
-        return Finding(text, verb)
+    if (touched := touched_files(session, slow)) is not None:
+        files = f"{touched.count:,} files"
+        if touched.count == touched.run.contents.tables_found:
+            files = f"all {files}"
+        modified = touched.run.opened_files.tablespaces_modified or 0
+        text = f"Crash recovery of {without_build(slow.version)} {touched.verb} {files}, {modified:,} were modified"
+        return Finding(text, touched.verb)
     if (alike := _alike_versions(session, slow)) is not None:
         return alike
     # A variant of the experiment `scale` is named after its tables, too.
@@ -63,16 +61,27 @@ def slowest_run(session: Session, slow: Summary | None) -> Run | None:
     return max(runs, key=lambda run: run.metrics.get("startup_s") or 0.0, default=None)
 
 
-def touched_files(session: Session, cell: Summary) -> tuple[str, int] | None:
-    """Returns the verb and the number of the files that a traced crash start touches against the documentation; None if
-    it touches none so, was not traced, or is of a version that promises nothing."""
-    runs = measured_runs_by_cell(session)[cell.version, cell.variant]
-    touched = {
-        FAILS: ("reads", runs[0].opened_files.tablespaces_read),
-        OPENS_ONLY: ("opens", runs[0].opened_files.tablespaces_opened),
-    }
+@dataclass(frozen=True)
+class TouchedFiles:
+    """The files that a crash start touches against the documentation."""
+
+    verb: str
+    """`reads` or `opens`."""
+    count: int
+    run: Run
+    """The traced run in which they were counted."""
+
+
+def touched_files(session: Session, cell: Summary) -> TouchedFiles | None:
+    """Returns what a traced crash start touches against the documentation; None if it touches nothing so, was not
+    traced, or is of a version that promises nothing."""
+    runs = traced_runs(session).get((cell.version, cell.variant), ())
+    if not runs or not _promises_modified_files_only(cell.version):
+        return None
+    first = runs[0].opened_files
+    touched = {FAILS: ("reads", first.tablespaces_read), OPENS_ONLY: ("opens", first.tablespaces_opened)}
     verb, count = touched.get(claim_verdict(runs), ("", None))
-    return (verb, count) if count and _promises_modified_files_only(cell.version) else None
+    return TouchedFiles(verb, count, runs[0]) if count else None
 
 
 def _promises_modified_files_only(version: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from recovery.analysis.opened_files import CLAIM, MANUAL
+from recovery.analysis.opened_files import CLAIM, MANUAL, traced_runs
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.analysis.summary import (
     Summary,
@@ -227,8 +227,11 @@ def _startup_table(session: Session, cells: Sequence[Summary], *, files: bool) -
     files were opened and modified.
 
     The version and the number of runs are left out if they are the same everywhere: the text above states them."""
-    measured = measured_runs_by_cell(session)
-    rows = [_startup_row(session, cell, measured[cell.version, cell.variant]) for cell in cells]
+    measured, traced = measured_runs_by_cell(session), traced_runs(session)
+    keys = [(cell.version, cell.variant) for cell in cells]
+    rows = [
+        _startup_row(session, cell, measured[key], traced.get(key, ())) for cell, key in zip(cells, keys, strict=True)
+    ]
     columns = {header: tuple(row[header] for row in rows) for header in rows[0]}
     shown = {
         header: values
@@ -260,12 +263,13 @@ def _load_table(session: Session, cells: Sequence[Summary]) -> Table:
     )
 
 
-def _startup_row(session: Session, cell: Summary, runs: Sequence[Run]) -> dict[str, str]:
-    """Returns the values of a row, by the header of their column."""
+def _startup_row(session: Session, cell: Summary, runs: Sequence[Run], traced: Sequence[Run]) -> dict[str, str]:
+    """Returns the values of a row, by the header of their column; numbers of files are those of the traced runs."""
     size = mean(per_table(run, "read_bytes") for run in runs)
     reads = own_read_requests(session, runs, for_each_table=True)
     opened, modified = (
-        mean(getattr(run.opened_files, name) for run in runs) for name in ("tablespaces_opened", "tablespaces_modified")
+        mean(getattr(run.opened_files, name) for run in traced)
+        for name in ("tablespaces_opened", "tablespaces_modified")
     )
     return {
         "version": cell.version,
@@ -286,19 +290,20 @@ def _rounded(value: float | None) -> int | None:
 def _expected(session: Session, product: Flavor, slow: Summary, finding: Finding) -> Iterator[str]:
     """Yields what can be expected: by the manual if the report is about files, else by a faster version; nothing if
     neither says it."""
-    runs = measured_runs_by_cell(session)[slow.version, slow.variant]
+    key = (slow.version, slow.variant)
     if finding.verb:
         done = {"reads": ("read", "tablespaces_read"), "opens": ("opened", "tablespaces_opened")}
         word, name = done[finding.verb]
         touched, modified = (
-            mean(getattr(run.opened_files, field) for run in runs) or 0.0 for field in (name, "tablespaces_modified")
+            mean(getattr(run.opened_files, field) for run in traced_runs(session)[key]) or 0.0
+            for field in (name, "tablespaces_modified")
         )
         rule = f"{_NEEDED} See {_FIXED_IN_MARIADB}." if product is Flavor.MARIADB else _PROMISED
         yield f"{rule} Here {touched:,.0f} are {word}, and {modified:,.0f} were modified."
         return
     others = [cell for cell in summarise(session) if cell.count and cell.variant == slow.variant]
     ends = compare_ends(session, others)
-    if any(run.startup.crash_proof for run in runs) and ends.slow == slow and ends.differ:
+    if any(run.startup.crash_proof for run in measured_runs_by_cell(session)[key]) and ends.slow == slow and ends.differ:
         fast = seconds_with_digits(ends.fast.mean or 0.0)
         yield f"{slow.version} takes no longer than {ends.fast.version}, which needs {fast}."
 
@@ -326,7 +331,7 @@ def _stack_section(chain: CallChain, run: Run) -> Section:
 def _limits(session: Session) -> Iterator[str]:
     """Yields how exact the figures are, and the most important warnings about them."""
     parts = ["means with 95 % intervals by Student's t, from 3 runs on"]
-    if session.design.is_traced:
+    if session.has_traced_times:
         parts.append("opens and reads were traced, which makes starts longer")
     if (machine := session.environment.get("virtualisation")) is not None:
         parts.append(f"virtual machine ({machine})")

@@ -413,6 +413,7 @@ class _Reduction:
             "flavor": lambda flavor: allow_list.FLAVOR(flavor) or Flavor.MYSQL.value,
             "variant": self.name,
             "verdict": Verdict,
+            "extra": lambda extra: extra,
             "started_at": partial(_text, allow_list.TIME),
             "metrics": lambda metrics: {
                 name: _number(value) for name, value in metrics.items() if allow_list.metric_name(name)

@@ -22,7 +22,7 @@ from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.summary import is_compared
 from recovery.analysis.warnings import CHECKS, findings_of_each_cell, not_checked
 from recovery.linux.files import template_dir
-from recovery.model import Finding, Session, Table, Verdict
+from recovery.model import EXTRA_RUN_WORDS, Finding, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.claims import ClaimVerdict
 from recovery.report.html.advice import Advice, advice
@@ -268,7 +268,7 @@ PAGE = "report.html"
 """File name of the page, in the folder of the reports."""
 _BADGES = {
     Verdict.MEASURED.value: "good",
-    Verdict.SAMPLED.value: "plain",
+    **dict.fromkeys(EXTRA_RUN_WORDS, "plain"),
     Verdict.VOID.value: "doubtful",
     Verdict.FAILED.value: "bad",
     HOLDS: "good",
