@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from at_work import interference, metadata
-from runs import plain_variants, variants_with, with_axis_values
+from runs import plain_variants, variants_with, with_axis_values, with_parts
 
 from recovery.analysis.compare import (
     Difference,
@@ -394,10 +394,15 @@ def test_without_arguments_the_two_newest_finished_sessions_are_compared(
 def test_a_traced_and_an_untraced_session_are_not_comparable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Older versions traced the starts that count. Since then they are not observed, whatever TRACE= says."""
     one = stored_in(tmp_path, "a", {"8.0.31": STEADY})
     other = stored_in(tmp_path, "b", {"8.0.31": STEADY}, settings={"trace": True})
-    assert run(["compare", str(one), str(other)]) == 2
-    assert "not comparable: only one of them was traced" in capsys.readouterr().err
+    assert run(["compare", str(one), str(other)]) == 0
+    runs = tuple(with_parts(each, tablespaces_opened=9) for each in session({"8.0.31": STEADY}).runs)
+    traced = stored_in(tmp_path, "c", {"8.0.31": STEADY}, settings={"trace": True}, runs=runs)
+    capsys.readouterr()
+    assert run(["compare", str(one), str(traced)]) == 2
+    assert "not comparable: the starts of only one were traced" in capsys.readouterr().err
 
 
 def stored_on(folder: Path, name: str, factor: float, number: int, *, server: str = "a", host: str = "a") -> None:

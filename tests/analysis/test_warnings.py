@@ -21,6 +21,7 @@ from recovery.experiments import find_experiment
 from recovery.experiments.experiment import HostCapacity
 from recovery.linux.procfs import CoreSplit
 from recovery.model import (
+    ExtraRun,
     Finding,
     HostActivity,
     Phase,
@@ -255,10 +256,40 @@ def test_inodes_stay_warm_without_root_and_the_hint_names_the_cause(
     assert absent not in found.hint
 
 
-@pytest.mark.parametrize("trace", [True, False])
-def test_the_hint_of_a_busy_tool_names_the_trace(trace: bool) -> None:
-    busy = with_run(0, host_activity=HostActivity(seconds=10.0, tool_cpu_s=8.0))
-    assert ("--trace" in one(session(busy, trace=trace), "busy-client").hint) is trace
+@pytest.mark.parametrize("traced", [True, False])
+def test_the_hint_of_a_busy_tool_names_the_trace_of_older_versions(traced: bool) -> None:
+    activity = HostActivity(seconds=10.0, tool_cpu_s=8.0)
+    busy = with_run(0, host_activity=activity, tablespaces_opened=1000 if traced else None)
+    assert ("its starts were traced" in one(session(busy, trace=True), "busy-client").hint) is traced
+
+
+def test_a_slow_first_run_after_a_first_read_is_no_first_read() -> None:
+    slow = runs_of((20.0, 10.0, 10.1, 9.9, 10.2))
+    first = replace(slow[0], repeat=0, verdict=Verdict.SAMPLED, extra=ExtraRun.FIRST_READ)
+    assert "read for the first time" in one(session(slow), "slow-first-run").hint
+    assert "had been read before" in one(session([first, *slow]), "slow-first-run").hint
+    assert "slow-first-run" not in kinds(session([first, *slow[1:]]))
+
+
+@pytest.mark.parametrize(
+    ("order", "settings", "versions", "what"),
+    [
+        ("versions run one after the other", {}, ("5.7.22", "8.0.31"), "The versions were"),
+        ("versions run one after the other", {}, ("5.7.22", "5.7.22"), None),
+        ("versions alternate, block by block", {}, ("5.7.22", "8.0.31"), None),
+        ("data directories run one after the other", {"points": "10 20"}, ("5.7.22", "5.7.22"), "The data directories"),
+        ("one version", {}, ("5.7.22", "5.7.22"), None),
+    ],
+)
+def test_what_was_measured_one_after_the_other_is_compared_with_a_warning(
+    order: str, settings: dict[str, str], versions: tuple[str, str], what: str | None
+) -> None:
+    first, second = versions
+    runs = [*runs_of(STEADY, version=first), *runs_of(STEADY, version=second, variant="warm", first=6)]
+    found = [each for each in findings(session(runs, order=order, **settings)) if each.kind == "one-after-the-other"]
+    assert [each.text.startswith(what or "") for each in found] == ([] if what is None else [True])
+    if settings:
+        assert "cannot alternate" in found[0].hint
 
 
 def test_a_program_on_another_device() -> None:

@@ -25,7 +25,7 @@ from recovery.experiments.crash_recovery import end_after_inserts
 from recovery.linux import docker_engine
 from recovery.linux.page_cache import direct_cache_dropper
 from recovery.linux.procfs import process_id
-from recovery.model import Build, Cache, Schema, Trial, Variant
+from recovery.model import Build, Cache, ExtraRun, Schema, Trial, Variant
 from recovery.mysqld import client
 from recovery.mysqld.container import ContainerLauncher
 from recovery.mysqld.datadir import DataDir
@@ -91,9 +91,11 @@ def _bench(site: Site, build: Build, stage: DataDir, way: str) -> Iterator[Bench
             image = resolve_image(str(build.version), Sources(mysqld=str(build.mysqld)), quiet, docker)
         assert image.fingerprint == build.fingerprint, "the same executable"
         build, launcher = image, ContainerLauncher(docker_engine.endpoint().url)
-    conditions = Conditions(insert_statements(schema), dropper=direct_cache_dropper(), trace=way == TRACED)
+    conditions = Conditions(insert_statements(schema), dropper=direct_cache_dropper())
     with site.server(build, stage.mysql, launcher=launcher) as server:
-        yield Bench(server, stage, schema, conditions=conditions)
+        bench = Bench(server, stage, schema, conditions=conditions)
+        bench.configure(Variant("", Cache.WARM), extra=ExtraRun.TRACE if way == TRACED else None, repeat=1)
+        yield bench
 
 
 def _watched(bench: Bench, start: partial[Start], terminal: TextIO) -> Start:

@@ -116,19 +116,21 @@ def test_the_users_own_data_directory_is_measured_in_a_container(client: docker.
     assert run(["cold-recovery", "--datadir", str(user), "--runs", "1", "--no-probe", *IN_CONTAINERS, *folders]) == 0
     report = stored(tmp_path)
     assert report["settings"]["engine"] == "docker"
-    check_recovery(report["runs"][0])
+    first_read, one = report["runs"]
+    assert (first_read["extra"], first_read["verdict"]) == ("first read", "sampled")
+    check_recovery(one)
 
 
 @needs_root
 def test_files_that_a_server_in_a_container_opens_are_traced(measured: Measured) -> None:
-    one = measured.report["runs"][0]
-    assert one["traced_by"] == "fanotify"
+    (one,) = (run for run in measured.report["runs"] if run["traced_by"])
+    assert (one["traced_by"], one["extra"], one["verdict"]) == ("fanotify", "trace", "sampled")
     assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, INSERTS)
     assert one["read_unmodified"] == TABLES - INSERTS
 
 
 def check_stacks(folder: Path, programs: set[str]) -> None:
-    _, sampled = stored(folder)["runs"]
+    *_, sampled = stored(folder)["runs"]
     assert sampled["verdict"] == "sampled", sampled["reason"]
     assert sampled["sampled_by"] in programs
     folded = parse_folded((folder / "results" / "latest" / sampled["stacks"]).read_text())
@@ -329,8 +331,8 @@ def test_every_version_recovers_in_a_container(version: str, data: Path, tmp_pat
 @needs_root
 def test_mariadb_in_a_container_opens_modified_tables_alone(data: Path, tmp_path: Path) -> None:
     assert run(["cold-recovery", "--version", "mariadb-10.11.5", "--trace", *asked(data, tmp_path)]) == 0
-    (one,) = stored(tmp_path)["runs"]
-    check_recovery(one)
+    counted, one = stored(tmp_path)["runs"]
+    check_recovery(counted)
     assert one["traced_by"] == "fanotify"
     assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, INSERTS)
     assert one["read_unmodified"] == 0

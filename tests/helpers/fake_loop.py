@@ -29,7 +29,7 @@ from recovery.model import (
 )
 from recovery.mysqld.read_floor import FloorTimes
 from recovery.session.datadirs import DatadirPool
-from recovery.session.plan import build_variants
+from recovery.session.plan import build_variants, datadir_specs
 from recovery.session.progress import ProgressReporter
 from recovery.session.resume import ResumedSession, stored_plan
 from recovery.session.run import TrialLoop, open_store
@@ -68,7 +68,13 @@ class FakeBench:
 
 
 def session_of(
-    tmp_path: Path, script: list[Any], *, resumed: ResumedSession | None = None, **wished: Any
+    tmp_path: Path,
+    script: list[Any],
+    *,
+    resumed: ResumedSession | None = None,
+    first_read: bool = False,
+    extras: tuple[ExtraRun, ...] = (),
+    **wished: Any,
 ) -> tuple[TrialLoop, FakeBench, Mock]:
     """Returns a loop with its bench and its pool. Each trial raises its entry of the script, or measures well; a number
     is the duration of its start. `wished` are fields of the request."""
@@ -96,8 +102,13 @@ def session_of(
     name, specs = "cold-recovery", startup_specs((Cache.COLD,))
     how = cast(Any, measure)
     scenario = Experiment(name, "How long?", "Startup after SIGKILL", how, judge_recovery, lambda *_: specs)
-    runs = len(script) if resumed is None else wished.get("max_runs") or resumed.store.session.planned_runs
-    plan = make_plan([VERSION], build_variants(specs), repeats=runs, alternating=False)
+    runs = len(script) if resumed is None else resumed.store.session.planned_runs
+    runs = wished.get("max_runs") or runs - first_read - len(extras)
+    variants = build_variants(specs)
+    plan = make_plan(
+        [VERSION], variants, repeats=runs, alternating=False, extras=extras,
+        first_reads=datadir_specs([VERSION], variants) if first_read else (),
+    )  # fmt: skip
     if resumed is not None:
         plan = replace(plan, done=resumed.store.session.done, built=frozenset(resumed.planned.built))
     request = new_request(name, specs, ("5.7.22",), Schema(9), runs, tmp_path / "d", tmp_path / "results")

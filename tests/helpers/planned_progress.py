@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from request_parts import make_plan
 from sessions import seconds
 
@@ -40,10 +42,12 @@ NEW = Progress(
 )
 
 
+def plan(runs: int = 2) -> Plan:
+    return make_plan(VERSIONS, build_variants(startup_specs((Cache.COLD, Cache.WARM))), repeats=runs, alternating=True)
+
+
 def trials(runs: int = 2) -> tuple[Trial, ...]:
-    return make_plan(
-        VERSIONS, build_variants(startup_specs((Cache.COLD, Cache.WARM))), repeats=runs, alternating=True
-    ).trials
+    return plan(runs).trials
 
 
 BUILDS = (("5.7.22: 9 tables", 100.0), ("8.0.31: 9 tables", 300.0))
@@ -55,7 +59,7 @@ DATADIRS = tuple(
 )
 
 
-PLANNED = NEW.planned(0.0, Plan(trials(), alternating=True, datadirs=DATADIRS, trial_s=GUESS))
+PLANNED = NEW.planned(0.0, replace(plan(), datadirs=DATADIRS, trial_s=GUESS))
 
 
 def run_of(trial: Trial, startup_s: float | None = 40.0, verdict: Verdict = Verdict.MEASURED) -> Run:

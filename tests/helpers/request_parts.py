@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recovery.model import Schema, Variant, VariantSpec, Version
-from recovery.session.plan import Plan, plan_trials
+from recovery.session.plan import Plan, plan_trials, variants_by_datadir
 from recovery.session.request import Method, Output, Request, Servers, SessionSizes
 
 _PARTS = {"servers": Servers, "sizes": SessionSizes, "method": Method, "output": Output}
@@ -39,4 +39,5 @@ def changed_request(request: Request, **given: Any) -> Request:
 
 def make_plan(versions: Sequence[Version], variants: Sequence[Variant], *, alternating: bool, **given: Any) -> Plan:
     """Returns a plan with nothing but its trials."""
-    return Plan(plan_trials(versions, variants, alternating=alternating, **given), alternating, tuple(versions))
+    trials = plan_trials(versions, variants, alternating=alternating, **given)
+    return Plan(trials, alternating, tuple(versions), variants_by_datadir(versions, variants))

@@ -115,7 +115,7 @@ def check_cold_and_warm(version: str, folder: Path) -> None:
 def test_versions_alternate(measured: Path) -> None:
     report = stored(measured)
     assert report["versions"] == [FAST, USUAL]
-    assert [one["version"] for one in report["runs"]] == [FAST, FAST, USUAL, USUAL]
+    assert [one["version"] for one in report["runs"]] in ([FAST, FAST, USUAL, USUAL], [USUAL, USUAL, FAST, FAST])
     assert report["settings"]["order"] == "versions alternate, block by block"
 
 

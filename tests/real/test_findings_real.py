@@ -198,7 +198,7 @@ def test_little_memory(at: list[str], tmp_path: Path, meddle: Callable[[Meddle],
 
     meddle(disturb)
     assert run(["crash-recovery", "--version", VERSION, "--runs", "1", "--memory", "160m", *at]) == 0
-    assert [one["variant"] for one in stored(tmp_path)["runs"]] == ["cold", "second start"]
+    assert [one["variant"] for one in stored(tmp_path)["runs"]] == ["cold", "cold", "second start"]
     assert "raise MEMORY=" in " ".join((tmp_path / "results" / "latest" / "report.txt").read_text().split())
     assert "late-log" in {one["kind"] for one in stored(tmp_path)["findings"]}
 

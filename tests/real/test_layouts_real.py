@@ -23,13 +23,13 @@ FAST = "mariadb-10.11.5"
 
 
 def measured(tmp_path: Path, *arguments: str) -> dict[str, dict[str, object]]:
-    """Returns the runs of a traced session by variant; each has found every row."""
+    """Returns the traced runs of a session by variant; each run has found every row."""
     assert run([*arguments, "--trace", "--runs", "1", "--inserts", str(INSERTS)]) == 0
     runs = stored(tmp_path)["runs"]
     for one in runs:
-        assert one["verdict"] == "measured", one["reason"]
+        assert one["verdict"] == ("sampled" if one["extra"] else "measured"), one["reason"]
         assert one["rows_found"] == one["rows_expected"] >= INSERTS
-    return {one["variant"]: one for one in runs}
+    return {one["variant"]: one for one in runs if one["extra"]}
 
 
 def touched(one: dict[str, object]) -> tuple[object, object, object]:
@@ -89,7 +89,7 @@ def test_encrypted_tables_and_many_schemas(at: list[str], data: Path, tmp_path: 
     encrypted = f"secret:layout=encrypted,plugin_dir={plugin.parent}"
     variants = ["--variant", encrypted, "--variant", "many:schemas=4"]
     runs = measured(tmp_path, "cold-recovery", "--version", FAST, *variants, *at)
-    assert list(runs) == ["cold-secret", "cold-many"]
+    assert set(runs) == {"cold-secret", "cold-many"}
     for one in runs.values():
         assert one["tables"] == TABLES
         assert (one["tablespaces_opened"], one["tablespaces_modified"]) == (TABLES, INSERTS)

@@ -81,9 +81,13 @@ def test_a_crash_of_the_tools_own_over_a_copy(tmp_path: Path) -> None:
     assert run(["crash-recovery", *words]) == 0
     report = stored(tmp_path)
     assert report["settings"]["tables"] == 2 * TABLES + 100
-    assert [one["verdict"] for one in report["runs"]] == ["measured"] * 2
-    assert [one["rows_expected"] for one in report["runs"]] == [100, 200]
-    assert {one["tablespaces_modified"] for one in report["runs"]} == {100}
+    assert [(one["variant"], one["extra"]) for one in report["runs"][:3]] == [
+        ("cold", "first read"), ("cold", None), ("warm", None),
+    ]  # fmt: skip
+    assert {(one["variant"], one["extra"]) for one in report["runs"][3:]} == {("cold", "trace"), ("warm", "trace")}
+    assert [one["verdict"] for one in report["runs"]] == ["sampled", "measured", "measured", "sampled", "sampled"]
+    assert [one["rows_expected"] for one in report["runs"]] == [100, 200, 300, 400, 500]
+    assert {one["tablespaces_modified"] for one in report["runs"][3:]} == {100}
     assert contents(data) | contents(log) == before
     assert names_in(tmp_path / "results") == []
     options = next(iter(report["servers"].values()))["options"]
@@ -91,7 +95,9 @@ def test_a_crash_of_the_tools_own_over_a_copy(tmp_path: Path) -> None:
         options.split()
     )
     assert run(["clean-start", *words]) == 0
-    assert [one["verdict"] for one in stored(tmp_path)["runs"]] == ["measured"] * 2
+    assert [one["verdict"] for one in stored(tmp_path)["runs"]] == [
+        "sampled", "measured", "measured", "sampled", "sampled",
+    ]  # fmt: skip
 
 
 def test_the_recovery_that_is_ahead_is_timed_again_and_again(tmp_path: Path) -> None:
@@ -101,8 +107,8 @@ def test_the_recovery_that_is_ahead_is_timed_again_and_again(tmp_path: Path) -> 
     assert run(["crash-recovery", "--datadir", str(data), "--as-is", "--runs", "2", "--trace", *at]) == 0
     report = stored(tmp_path)
     assert report["title"] == "Recovery of a data directory as it is"
-    assert [one["verdict"] for one in report["runs"]] == ["measured"] * 4
-    assert {one["tablespaces_modified"] for one in report["runs"]} == {2 * TABLES}
+    assert [one["verdict"] for one in report["runs"]] == ["sampled", *["measured"] * 4, "sampled", "sampled"]
+    assert {one["tablespaces_modified"] for one in report["runs"] if one["extra"] == "trace"} == {2 * TABLES}
     assert {one["tables"] for one in report["runs"]} == {2 * TABLES}
     assert contents(data) == before
     assert names_in(tmp_path / "results") == []

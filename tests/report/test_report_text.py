@@ -31,7 +31,7 @@ from recovery.analysis.summary import (
 )
 from recovery.analysis.warnings import findings
 from recovery.metrics import metric
-from recovery.model import Axis, Phase, ReadFloor, Run, Session, Table, Verdict
+from recovery.model import Axis, ExtraRun, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
 from recovery.report.console import print_answer
@@ -107,6 +107,8 @@ def test_runs_whose_interval_passes_zero_are_given_as_a_range() -> None:
 
 
 TITLE = "Startup after SIGKILL, 200,000 tables; mean of 1 traced run:\n"
+"""Of sessions of older versions, in which every start was traced."""
+PLAIN_TITLE = TITLE.replace(" traced", "")
 READS = "61.5 kB in 1.8 reads for each table"
 
 
@@ -119,9 +121,17 @@ READS = "61.5 kB in 1.8 reads for each table"
             f"Why 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}; 200,000 tablespaces opened, "
             "100 of them modified.",
         ),
-        ((UNTRACED,), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
-        ((with_parts(UNTRACED, phases=()),), f"{TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}."),
-        ((with_metrics(with_parts(UNTRACED, phases=()), read_bytes=None),), f"{TITLE}5.7.22: cold 41.0 s"),
+        (
+            (UNTRACED, replace(COLD, number=2, verdict=Verdict.SAMPLED, extra=ExtraRun.TRACE)),
+            f"{PLAIN_TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}; "
+            "200,000 tablespaces opened, 100 of them modified.",
+        ),
+        ((UNTRACED,), f"{PLAIN_TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: 36.5 s validation; {READS}."),
+        (
+            (with_parts(UNTRACED, phases=()),),
+            f"{PLAIN_TITLE}5.7.22: cold 41.0 s\nWhy 5.7.22 takes 41.0 s cold: {READS}.",
+        ),
+        ((with_metrics(with_parts(UNTRACED, phases=()), read_bytes=None),), f"{PLAIN_TITLE}5.7.22: cold 41.0 s"),
         ((VOID,), "5.7.22: nothing was measured (1 void run): somebody else killed it."),
         ((), "5.7.22: nothing was measured."),
     ],
@@ -136,7 +146,7 @@ def test_the_answer_has_what_was_measured_and_no_more(runs: tuple[Run, ...], ans
         ((a_run(1, ("mariadb-10.11.5", "cold"), 4.0),), "200,000 tablespaces opened, 100 of them modified, 100 read"),
         ((VOID, FAILED), "(1 failed run, 1 void run)"),
         ((COLD, FAILED), "(not counted: 1 failed run)"),
-        ((replace(COLD, verdict=Verdict.SAMPLED),), "5.7.22: only sampled runs"),
+        ((replace(COLD, verdict=Verdict.SAMPLED),), "5.7.22: only runs that are not averaged"),
         (
             tuple(a_run(number, ("5.7.22", f"cold-{number}"), 10.0 * number) for number in range(1, 9)),
             "30.0 s; and 5 more in the tables",

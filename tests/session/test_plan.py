@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from request_parts import make_plan, new_request
@@ -17,15 +18,26 @@ from recovery.model import (
     ExtraRun,
     Flavor,
     Layout,
+    Limits,
     NamedSettings,
     Schema,
+    Task,
     Trial,
     Variant,
     Version,
+    design_of,
     startup_specs,
 )
 from recovery.mysqld.table_size import estimate_space
-from recovery.session.plan import UNNAMED, DatadirSpec, Plan, PlannedDatadir, build_variants, datadir_specs
+from recovery.session.plan import (
+    UNNAMED,
+    DatadirSpec,
+    Plan,
+    PlannedDatadir,
+    build_variants,
+    datadir_specs,
+    needs_first_read,
+)
 from recovery.session.prepare import check_space, plan_session
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
@@ -57,6 +69,112 @@ def test_extra_runs_follow_the_counted_ones(alternating: bool) -> None:
     for version in (OLD, NEW):
         mine = [(trial.repeat, trial.extra) for trial in plan.trials if trial.version == version]
         assert mine == [(1, None), (2, None), (3, extras[0]), (4, extras[1])]
+
+
+def blocks_of(plan: Plan) -> dict[int, list[str]]:
+    """The trials of each block, in their order."""
+    blocks: dict[int, list[str]] = {}
+    for trial in plan.trials:
+        blocks.setdefault(trial.repeat, []).append(f"{trial.version} {trial.variant.name}")
+    return blocks
+
+
+def test_the_order_within_a_block_is_random_and_the_same_for_the_same_seed() -> None:
+    named = (NamedSettings("few", (("innodb_open_files", "3"),)), NamedSettings("many"))
+    variants = build_variants(startup_specs((Cache.COLD, Cache.WARM)), named)
+    given: dict[str, Any] = {"repeats": 30, "alternating": True, "extras": (ExtraRun.TRACE,)}
+    plan = make_plan([OLD, NEW], variants, seed=1, **given)
+    assert make_plan([OLD, NEW], variants, seed=1, **given) == plan
+    assert make_plan([OLD, NEW], variants, seed=2, **given) != plan
+    found = blocks_of(plan)
+    assert list(found) == list(range(1, 32)), "block after block"
+    every = {f"{version} {variant.name}" for version in (OLD, NEW) for variant in variants}
+    for block in found.values():
+        assert set(block) == every
+        assert len({name.split()[0] for name in block[:4]}) == 1, "a directory's trials stay together"
+        caches = [name.split()[1].partition("-")[0] for name in block]
+        assert caches == ["cold", "cold", "warm", "warm"] * 2, "a cold start fills the cache for the warm ones"
+    for position in (0, 2, 4):
+        assert len({block[position] for block in found.values()}) >= 2, "what comes first differs from block to block"
+    assert (plan.versions, [variant.name for variant in plan.variants]) == (
+        (OLD, NEW), ["cold-few", "warm-few", "cold-many", "warm-many"],
+    ), "the order of the report stays"  # fmt: skip
+
+
+def test_directories_that_do_not_alternate_keep_the_given_order() -> None:
+    plan = make_plan([OLD, NEW], [COLD, WARM], repeats=9, alternating=False, seed=3)
+    assert [trial.version for trial in plan.trials] == [OLD] * 18 + [NEW] * 18
+
+
+@pytest.mark.parametrize("alternating", [True, False])
+def test_each_directory_is_read_once_before_its_first_cold_start(alternating: bool) -> None:
+    variants = build_variants(startup_specs((Cache.COLD, Cache.WARM)), (NamedSettings("few"), NamedSettings("many")))
+    specs = datadir_specs([OLD, NEW], variants)
+    plan = make_plan([OLD, NEW], variants, repeats=2, alternating=alternating, first_reads=specs, seed=5)
+    for version in (OLD, NEW):
+        first, *others = [trial for trial in plan.trials if trial.version == version]
+        assert (first.extra, first.repeat, first.variant.name) == (ExtraRun.FIRST_READ, 0, "cold-few")
+        assert [trial.repeat for trial in others] == [1] * 4 + [2] * 4
+        assert {trial.extra for trial in others} == {None}
+    only_new = make_plan([OLD, NEW], [COLD], repeats=1, alternating=alternating, first_reads=specs[1:], seed=5)
+    assert [trial.version for trial in only_new.trials if trial.extra] == [NEW]
+
+
+def test_warm_starts_loads_and_small_directories_have_no_first_read() -> None:
+    task = Variant("load", Cache.COLD, task=Task())
+    for variants in ([WARM], [task]):
+        specs = datadir_specs([NEW], variants)
+        assert all(trial.extra is None for trial in make_plan(
+            [NEW], variants, repeats=2, alternating=True, first_reads=specs).trials)  # fmt: skip
+    assert [needs_first_read(Schema(tables)) for tables in (999, 1000)] == [False, True]
+    assert needs_first_read(Schema(500, databases=2)), "as many in all"
+
+
+@pytest.mark.parametrize(
+    ("caches", "memory_bytes", "alternating"),
+    [
+        ((Cache.WARM,), 1 << 20, False),
+        ((Cache.WARM,), None, True),
+        ((Cache.COLD, Cache.WARM), 1 << 20, True),
+        ((Cache.COLD,), 1 << 20, True),
+    ],
+)
+def test_warm_starts_alone_stay_in_groups_where_their_directories_exceed_the_memory(
+    caches: tuple[Cache, ...], memory_bytes: int | None, alternating: bool, tmp_path: Path
+) -> None:
+    request = new_request(
+        "crash-recovery", startup_specs(caches), (str(OLD), str(NEW)), Schema(10), 2, tmp_path, tmp_path,
+        limits=Limits(memory_bytes=memory_bytes),
+    )  # fmt: skip
+    plan = plan_session(request, [OLD, NEW])
+    assert plan.alternating is alternating
+    assert plan.order == f"versions {'alternate, block by block' if alternating else 'run one after the other'}"
+
+
+def test_a_session_knows_whether_its_cells_alternated() -> None:
+    plans = [
+        make_plan(versions, [COLD], repeats=2, alternating=alternating)
+        for versions, alternating in (([OLD, NEW], True), ([NEW], False), ([OLD, NEW], False))
+    ]
+    assert [design_of({"order": plan.order}).alternates for plan in plans] == [True, True, False]
+    assert not design_of({}).alternates, "it is not known"
+
+
+def test_the_plan_has_first_reads_and_extra_runs_in_its_time(tmp_path: Path) -> None:
+    def planned_for(tables: int, **given: Any) -> Plan:
+        request = new_request(
+            "cold-recovery", startup_specs((Cache.COLD,)), (str(NEW),), Schema(tables), 3, tmp_path, tmp_path, **given
+        )
+        return plan_session(request, [NEW])
+
+    traced = planned_for(1000, trace=True, stacks="auto")
+    assert [trial.extra for trial in traced.trials] == [
+        ExtraRun.FIRST_READ, None, None, None, ExtraRun.TRACE, ExtraRun.STACKS,
+    ]  # fmt: skip
+    plain = planned_for(1000)
+    each_s = plain.trial_s[str(NEW), "cold"]
+    assert traced.seconds - plain.seconds == pytest.approx(2 * each_s)
+    assert len(planned_for(999).trials) == 3
 
 
 def test_trials_are_numbered_and_their_order_has_a_name() -> None:

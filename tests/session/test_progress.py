@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planned_progress import BUILDS, GUESS, NEW, PLANNED, VERSIONS, after, at, run_of, trials
+from planned_progress import BUILDS, GUESS, NEW, PLANNED, VERSIONS, after, at, plan, run_of, trials
 from request_parts import make_plan
 from waiting import DEADLINE_S
 
@@ -46,7 +46,7 @@ def test_there_is_no_estimate_before_the_plan() -> None:
     assert NEW.left_s(1001.0) is None
     fetching = NEW.doing(1000.0, "getting the servers")
     assert at(fetching, 1020.0).step == "getting the servers"
-    assert fetching.planned(0.0, Plan(trials(), alternating=True, trial_s=GUESS)).step is None
+    assert fetching.planned(0.0, replace(plan(), trial_s=GUESS)).step is None
     assert PLANNED.versions == ("5.7.22", "8.0.31")
     assert PLANNED.left_s(1001.0) == 400 + 2 * 160
 

@@ -226,6 +226,24 @@ def test_shell_completion_of_commands(typed: str, found: list[str]) -> None:
     assert [item.value for item in group.shell_complete(click.Context(group), typed)] == found
 
 
+# --- The seed
+
+
+def seed_of(name: str, *words: str) -> object:
+    request = request_from_arguments(name, words)
+    seed = request.experiment_options.seed
+    assert dict(request.stored_settings)["seed"] == seed
+    assert ("--seed" in request.command) is bool(words), "the command repeats what was asked"
+    return seed
+
+
+def test_a_session_has_a_random_seed_unless_one_is_given() -> None:
+    assert len({seed_of("cold-recovery") for _ in range(5)}) > 1
+    assert seed_of("cold-recovery", "--seed", "42") == seed_of("table-cache", "--seed", "42") == 42
+    assert seed_of("crash-matrix") == seed_of("damage") == 1, "the same kills in all sessions"
+    assert seed_of("crash-matrix", "--seed", "9") == 9
+
+
 # --- What a new option takes
 
 
@@ -245,8 +263,8 @@ def test_a_new_option_of_an_experiment_is_a_row_and_a_field(monkeypatch: pytest.
     for module in (options, parse):
         monkeypatch.setattr(module, "OPTIONS", (*OPTIONS, row))
     monkeypatch.setattr(crash_recovery, "COLD", replace(crash_recovery.COLD, options=RetryOptions))
-    request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22"])
-    assert request.experiment_options == RetryOptions(retries=4)
+    request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22", "--seed", "7"])
+    assert request.experiment_options == RetryOptions(seed=7, retries=4)
     assert dict(request.stored_settings)["retries"] == 4
     assert "--retries 4" in request.command
     _, name, *words = shlex.split(request.command)

@@ -17,6 +17,7 @@ from fake_loop import GOOD, VERSION, session_of
 from request_parts import make_plan, new_request
 from runs import plain_variants
 
+from recovery.analysis.summary import summarise
 from recovery.cli import measure
 from recovery.cli.main import run
 from recovery.cli.measure import request_to_resume
@@ -31,7 +32,7 @@ from recovery.errors import (
 from recovery.experiments import EXPERIMENTS
 from recovery.linux.privileges import EVERY_STEP
 from recovery.linux.signals import record_server_stop
-from recovery.model import Cache, Schema, Session, Verdict, startup_specs
+from recovery.model import Cache, ExtraRun, Schema, Session, Verdict, startup_specs
 from recovery.session.plan import (
     PLAN_FILE,
     StoredPlan,
@@ -114,6 +115,33 @@ def test_a_precision_that_a_resumed_run_misses_again_needs_the_later_runs(tmp_pa
     assert unfinished.session.planned_runs == 5
     session = resume(unfinished, tmp_path, [8.0, GOOD, GOOD, GOOD], **wished)
     assert (session.planned_runs, len(session.runs)) == (8, 8)
+
+
+def test_a_first_read_is_kept_and_extra_runs_are_measured(tmp_path: Path) -> None:
+    wished: dict[str, Any] = {"first_read": True, "extras": (ExtraRun.TRACE,)}
+    loop, _, _ = session_of(tmp_path, [9.0, GOOD, KeyboardInterrupt(), GOOD], **wished)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    unfinished = find_unfinished(tmp_path / "results", None)
+    assert (verdicts(unfinished.session), unfinished.missing) == ("1 sampled 2 measured", 2)
+    session = resume(unfinished, tmp_path, [GOOD, 5.0], **wished)
+    assert verdicts(session) == "1 sampled 2 measured 3 measured 4 sampled"
+    assert [(run.extra, run.repeat) for run in session.runs] == [
+        (ExtraRun.FIRST_READ, 0), (None, 1), (None, 2), (ExtraRun.TRACE, 3),
+    ]  # fmt: skip
+    (cell,) = summarise(session)
+    assert (cell.count, cell.mean) == (2, 4.0)
+
+
+def test_a_resumed_session_has_its_own_order(tmp_path: Path) -> None:
+    unfinished = interrupted(tmp_path, [GOOD, KeyboardInterrupt()])
+    command = f"recovery cold-recovery --version 5.7.22 --tables 20 --data {tmp_path}"
+    change_json(unfinished.folder / PLAN_FILE, command=command, folder=str(tmp_path))
+    settings = json.loads((unfinished.folder / REPORT_FILE).read_text())["settings"]
+    change_json(unfinished.folder / REPORT_FILE, settings={**settings, "seed": 77})
+    request = request_to_resume(find_unfinished(tmp_path / "results", None))
+    assert request.experiment_options.seed == dict(request.stored_settings)["seed"] == 77
+    assert request.command == command
 
 
 def test_a_reboot_in_between_is_noted(tmp_path: Path) -> None:

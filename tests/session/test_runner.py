@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ from recovery.model import (
     WarmProof,
 )
 from recovery.report.summary_text import answers
+from recovery.report.text import render
 from recovery.session.plan import DatadirSpec
 from recovery.session.run import store_artifacts
 from recovery.session.store import empty_run, run_from_measurement
@@ -116,6 +118,22 @@ def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -
     assert cell.interval == pytest.approx(1.1 * half_interval_95([4.0, 4.4, 4.0, 4.4, 4.2, 4.2]))
     assert "precision-missed" not in {one.kind for one in findings(session)}
     assert not any("was missed" in line for line in answers(session))
+    assert exit_code(loop.request, session) == 0
+
+
+def test_a_first_read_counts_for_no_precision(tmp_path: Path) -> None:
+    script = [90.0, 4.0, 4.1, 4.0, 4.1, 4.0, *[GONE] * 3]
+    loop, _, _ = session_of(tmp_path, script, first_read=True, precision=0.05, max_runs=8)
+    loop.run()
+    session = stored(tmp_path)
+    assert verdicts(tmp_path) == "sampled measured measured measured measured measured"
+    assert session.planned_runs == 6
+    (cell,) = summarise(session)
+    assert cell.max == 4.1
+    assert [run.log for run in session.runs][:2] == ["logs/001-5.7.22-cold-0.err", "logs/002-5.7.22-cold-1.err"]
+    text = " ".join(render(session).split())
+    assert "before the others and not averaged: 5.7.22 90.0 s." in text
+    assert re.search(r"1 5\.7\.22 cold 90\.0\S* .*? first read", text)
     assert exit_code(loop.request, session) == 0
 
 
