@@ -55,6 +55,8 @@ class Conditions:
     view of theirs could otherwise run a function as root."""
     timed_settings: tuple[tuple[str, str], ...] = ()
     """Options of the timed start only: a server accepts no inserts with them, so other starts do not use them."""
+    labels: tuple[str, ...] = ()
+    """Labels of all variants, in the order of the report."""
     samplers: tuple[str, ...] = ()
     """Programs that can take stack traces, best first."""
     programs: Mapping[str, Tool] = field(default_factory=dict)
@@ -168,7 +170,7 @@ class ServerStarts:
             raise
         if self._variant.task is not None and self._variant.settings:
             self.describe()
-            check_differs(self._variant.label, self._described)
+            check_differs(self._variant.label, self._described, self.conditions.labels)
 
     def timed_start(self, log_name: str) -> Measurement:
         sampling = self.stack_sampler()

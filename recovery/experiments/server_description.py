@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from recovery.analysis.effective_options import same_effective_options
@@ -75,13 +76,12 @@ def describe_options(server: Server, given: Mapping[str, str]) -> dict[str, str]
     return {"options": command_line, **effective}
 
 
-def check_differs(label: str, described: Mapping[str, Mapping[str, str]]) -> None:
-    """Raises TrialVoidError if the values in effect equal those of an earlier variant: it has been measured already."""
+def check_differs(label: str, described: Mapping[str, Mapping[str, str]], labels: Iterable[str]) -> None:
+    """Raises TrialVoidError if the values in effect equal those of a variant that is measured and comes before this one
+    in the order of the report, whichever was measured first. `labels` has this order."""
     mine = described[label]
-    for other, known in described.items():
-        if other == label:
-            return
-        if same := same_effective_options(mine, known):
+    for other in takewhile(lambda name: name != label, labels):
+        if other in described and (same := same_effective_options(mine, described[other])):
             raise TrialVoidError(
                 f"{' and '.join(map(str, same))}, as in {other or 'the variant without options'}, which is measured "
                 "already",

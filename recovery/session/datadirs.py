@@ -145,6 +145,7 @@ class DatadirPool:
             foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,
             timed_settings=requested.timed_settings,
+            labels=tuple(variant.label for variant in requested.all_variants),
             samplers=self.samplers,
             programs=self.programs,
             session=self.store.folder.name.partition("-")[0],
