@@ -22,7 +22,19 @@ VOLATILE_HOST_FACTS = frozenset(
 """Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
 PROBE_PREFIX = "probe_"
 _IGNORED_SETTINGS = frozenset(
-    {"version", "data", "runs", "precision", "max_runs", "order", "seed", "baseline", "fail_over", "max_startup", "note"}
+    {
+        "version",
+        "data",
+        "runs",
+        "precision",
+        "max_runs",
+        "order",
+        "seed",
+        "baseline",
+        "fail_over",
+        "max_startup",
+        "note",
+    }
     | {"mysqld", "image", "archive", "registry"}
 )
 """Settings that may differ between compared sessions, because the servers are what is compared."""

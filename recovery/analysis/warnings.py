@@ -662,7 +662,9 @@ def _first_is_slow(cell: MeasuredCell) -> bool:
 def slow_first_run(session: Session) -> Iterator[Facts]:
     """Finds a slow first run, for which conditions differed from those of the other runs."""
     if any(run.extra is ExtraRun.FIRST_READ for run in session.runs):
-        why = "The files had been read before, by a start that is not in the mean: see what else ran, and measure again."
+        why = (
+            "The files had been read before, by a start that is not in the mean: see what else ran, and measure again."
+        )
     else:
         why = (
             "Measure again over the same data directory: a volume that is read for the first time is slow once, and "

@@ -1,7 +1,7 @@
 """Plans the trials of a session: which trials run, over which data directories, in which order.
 
-The same request always gives the same plan: the random order within a block follows from its seed. The plan is stored with the session, so that an interrupted session can be
-compared with the current request and resumed."""
+The same request always gives the same plan: the random order within a block follows from its seed. The plan is stored
+with the session, so that an interrupted session can be compared with the current request and resumed."""
 
 from __future__ import annotations
 

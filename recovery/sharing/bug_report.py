@@ -303,7 +303,11 @@ def _expected(session: Session, product: Flavor, slow: Summary, finding: Finding
         return
     others = [cell for cell in summarise(session) if cell.count and cell.variant == slow.variant]
     ends = compare_ends(session, others)
-    if any(run.startup.crash_proof for run in measured_runs_by_cell(session)[key]) and ends.slow == slow and ends.differ:
+    if (
+        any(run.startup.crash_proof for run in measured_runs_by_cell(session)[key])
+        and ends.slow == slow
+        and ends.differ
+    ):
         fast = seconds_with_digits(ends.fast.mean or 0.0)
         yield f"{slow.version} takes no longer than {ends.fast.version}, which needs {fast}."
 

@@ -30,7 +30,7 @@ from recovery.model import (
     Verdict,
 )
 from recovery.mysqld.phases import CurrentPhase
-from recovery.session.plan import Plan, build_variants
+from recovery.session.plan import build_variants
 from recovery.session.progress import (
     ProgressSnapshot,
     Stage,

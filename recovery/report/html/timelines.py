@@ -219,7 +219,8 @@ def _run_label(session: Session, over: Axis | None, run: Run) -> str:
     named = f"{value_words(over, value)}, " if over and value else ""
     main = main_value(session, run)
     measured = "" if main is None else f": {fmt.with_unit(metric(session.metric_of(run.variant)), main)}"
-    return f"{named}run {run.number}{measured}"
+    extra = f" ({run.extra})" if run.extra else ""
+    return f"{named}run {run.number}{extra}{measured}"
 
 
 # --- Charts
