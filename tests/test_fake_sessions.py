@@ -4,6 +4,7 @@ It is started, killed and read like a real one. The tests with real servers show
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -26,6 +27,7 @@ from recovery.experiments.bench import Bench
 from recovery.model import Build, Measurement
 from recovery.mysqld.datadir import load_state, save_state
 from recovery.mysqld.local import LocalLauncher
+from recovery.session import plan
 from recovery.session.datadirs import DatadirPool
 from recovery.session.engine import LOCAL, Engine
 from recovery.session.prepare import plan_ahead
@@ -281,6 +283,32 @@ def test_first_queries_that_cannot_be_used_are_refused(
     assert run(["cold-recovery", f"--first-queries={own}", *at]) == 2
     assert text in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+def test_the_first_read_of_a_directory_is_shown_and_not_averaged(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plan, "MIN_FIRST_READ_TABLES", 3)
+    words = ["crash-recovery", "--tables", "3", "--runs", "2", "--seed", "5", *at]
+    assert run([*words, "--dry-run"]) == 0
+    assert "1  5.7.22  cold, first read, not averaged" in capsys.readouterr().out
+    assert run(words) == 0
+    report, printed = stored(tmp_path), capsys.readouterr()
+    assert [(one["variant"], one["verdict"], one["extra"], one["repeat"]) for one in report["runs"]] == [
+        ("cold", "sampled", "first read", 0),
+        ("cold", "measured", None, 1), ("warm", "measured", None, 1),
+        ("cold", "measured", None, 2), ("warm", "measured", None, 2),
+    ]  # fmt: skip
+    assert (report["planned_runs"], report["settings"]["seed"]) == (5, 5)
+    starts = [one for one in report["summaries"] if one["name"] == "startup_s"]
+    assert {one["variant"]: one["count"] for one in starts} == {"cold": 2, "warm": 2}
+    assert "[1/5] 5.7.22 cold run 1 (first read): " in printed.err
+    assert "mean of 2 runs" in printed.out
+    text = " ".join((tmp_path / "results" / "latest" / "report.txt").read_text().split())
+    assert re.search(r"First cold start over each data directory, before the others and not averaged: 5\.7\.22 [\d.]+ s\.", text)
+    assert run(["report", "--results", str(tmp_path / "results"), "--format", "csv"]) == 0
+    first, *others = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert (first["extra"], {one["extra"] for one in others}) == ("first read", {""})
 
 
 # --- Sessions that end early

@@ -10,8 +10,21 @@ from typing import Any
 from runs import plain_variants, with_axis_values, with_parts
 
 from recovery.analysis import phase_names
+from recovery.analysis.summary import measured_runs_by_cell
 from recovery.metrics import METRICS
-from recovery.model import CallChain, HostActivity, HotFunction, Phase, ReadFloor, Run, Session, Timeline, Verdict
+from recovery.model import (
+    CallChain,
+    ExtraRun,
+    HostActivity,
+    HotFunction,
+    OpenedFiles,
+    Phase,
+    ReadFloor,
+    Run,
+    Session,
+    Timeline,
+    Verdict,
+)
 
 HOSTILE = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>]]>--></style>"
 VERSIONS = ("5.7.22", "8.0.31", "mariadb-10.11.5")
@@ -55,6 +68,15 @@ def everything() -> Session:
     floors = tuple(ReadFloor(version, ("cold", "warm"), TABLES, 20.6, 6.9, 16, 2.5, 3) for version in VERSIONS)
     notes = ("io2, 5000 IOPS, as its owner says",)
     return a_session(tuple(runs), floors=floors, notes=notes, planned_runs=33)
+
+
+def traced_apart(session: Session) -> Session:
+    """The session as it is measured since a trace has a run of its own: only an extra run of each cell has counts."""
+    runs = [replace(run, opened_files=OpenedFiles()) for run in session.runs]
+    for cell in measured_runs_by_cell(session).values():
+        traced = replace(cell[0], number=100 + len(runs), repeat=cell[-1].repeat + 1, verdict=Verdict.SAMPLED)
+        runs.append(replace(traced, extra=ExtraRun.TRACE))
+    return replace(session, runs=tuple(runs), planned_runs=len(runs))
 
 
 def a_run(number: int, what: tuple[str, str], seconds: float | None, *, repeat: int = 1) -> Run:

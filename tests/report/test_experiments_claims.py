@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from at_work import NEW, OLD, interference, metadata, table_cache
-from everything import HOSTILE, everything
+from everything import HOSTILE, everything, traced_apart
 from html_page import check_page
 from pydantic import TypeAdapter, ValidationError
 from runs import values_of_all, with_parts
@@ -236,6 +236,8 @@ def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
         cell={"version": OLD, "variant": session.variant_names[0]}, needs=needs, why="few",
     )  # fmt: skip
     answer = answer_of(claim, replace(session, runs=tuple(runs)))
+    apart = answer_of(claim, traced_apart(replace(session, runs=tuple(runs))))
+    assert (apart.verdict, apart.ours, apart.note) == (answer.verdict, answer.ours, answer.note)
     assert answer.verdict is verdict
     assert note in answer.note
     assert not answer.is_ratio

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 from at_work import NEW, OLD, interference, write_scaling
-from everything import a_run, a_session, everything, growing
+from everything import a_run, a_session, everything, growing, traced_apart
 from runs import with_parts
 from sessions import FIXTURES, with_metrics
 
 from recovery.analysis.growth import growth_curves, stored_fits
 from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.stacks import Folded, folded_text, hottest_functions
+from recovery.analysis.summary import summarise
 from recovery.model import NO_LIMITS, CallChain, HotFunction, Limits, Phase, Session, Table, Verdict
 from recovery.report import fmt, markdown, tables, text
 from recovery.report.crash_tables import crash_tables
@@ -32,10 +33,12 @@ from recovery.report.load_tables import clients_table
 from recovery.report.settings_tables import settings_and_host_tables
 from recovery.report.stack_tables import chain_tables, hottest_tables
 from recovery.report.startup_tables import floor_table, phase_table, scale_tables, touched_table
-from recovery.report.summary_text import answers
+from recovery.report.summary_text import answers, slowest_start
 from recovery.report.tables import all_tables
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
+from recovery.sharing.bug_finding import find
+from recovery.sharing.bundle import keep_versions
 from recovery.storage.sessions import load_session
 
 SESSION = load_session(FIXTURES / "sessions" / "three-versions")
@@ -151,6 +154,28 @@ def test_the_claim_that_only_modified_files_are_opened(
     assert row["claim"] == claim
     if opened == (100, 101):
         assert (row["opened"], row["read only"]) == ("100-101", "0-1")
+
+
+def test_the_files_of_an_extra_run_are_reported_as_those_of_traced_runs() -> None:
+    """Since a trace has a run of its own, no other figure changes with it."""
+    old = everything()
+    new = traced_apart(old)
+    assert (old.has_traced_times, new.has_traced_times) == (True, False)
+    assert answers(new) == tuple(line.replace("traced ", "") for line in answers(old))
+    before, after = (rows(touched_table(session)) for session in (old, new))
+    counts = ("version", "variant", "modified", "opened", "opens", "opened only", "read", "read only", "claim")
+    assert [[row[name] for name in counts] for row in after] == [[row[name] for name in counts] for row in before]
+    notes = [(touched_table(session) or floor_table(session)).notes[-1] for session in (old, new)]  # type: ignore[union-attr]
+    assert notes == [
+        "Traced by fanotify, which made every start of this session slower.", "Traced by fanotify, in one run of each.",
+    ]  # fmt: skip
+    assert rows(floor_table(new)) == rows(floor_table(old))
+    slow = slowest_start(new, summarise(new))
+    assert find(new, slow) == find(old, slowest_start(old, summarise(old)))
+    assert find(new, slow).synopsis == "Startup after SIGKILL takes 80.6 s cold with 200,000 tables (8.0.31)"
+    assert find(keep_versions(new, ("5.7.22",)), slowest_start(new, summarise(keep_versions(new, ("5.7.22",))))).verb
+    assert [row["verdict"] for row in rows(titled(new, "Every run"))][-6:] == ["traced"] * 6
+    assert "makes starts longer" not in " ".join(text.render(new).split())
 
 
 # --- Kills
