@@ -132,7 +132,7 @@ def test_a_first_read_counts_for_no_precision(tmp_path: Path) -> None:
     assert cell.max == 4.1
     assert [run.log for run in session.runs][:2] == ["logs/001-5.7.22-cold-0.err", "logs/002-5.7.22-cold-1.err"]
     text = " ".join(render(session).split())
-    assert "before the others and not averaged: 5.7.22 90.0 s." in text
+    assert "before the others and not averaged: 5.7.22 90.00 s." in text
     assert re.search(r"1 5\.7\.22 cold 90\.0\S* .*? first read", text)
     assert exit_code(loop.request, session) == 0
 
