@@ -688,6 +688,7 @@ def one_after_the_other(session: Session) -> Iterator[Facts]:
     if f"run {how}" != ONE_AFTER_THE_OTHER or not is_compared(session) or len(compared) < 2:
         return
     if session.design.points:
+        what = "numbers of tables" if len(session.versions) < 2 else "versions, and their numbers of tables,"
         remedy = "Each number of tables grows out of the smaller one, so they cannot alternate: repeat the session."
     else:
         remedy = (

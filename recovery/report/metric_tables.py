@@ -347,9 +347,10 @@ def _summary_notes(session: Session) -> Iterator[str]:
 
 def _first_read_note(session: Session) -> Iterator[str]:
     """Yields how long the first read of each data directory took."""
-    found = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ and run.verdict.as_asked]
-    if not found:
+    read = [run for run in session.runs if run.extra is ExtraRun.FIRST_READ and run.verdict.as_asked]
+    if not read:
         return
+    found = [run for version in session.versions for run in read if run.version == version]
     is_one_each = len({run.version for run in found}) == len(found)
     names = [run.version if is_one_each else f"{run.version} {cell_words(session, run.variant)}" for run in found]
     each = (f"{name} {fmt.seconds(main_value(session, run))} s" for name, run in zip(names, found, strict=True))

@@ -572,7 +572,7 @@ def touched_table(session: Session) -> Table | None:
     if not rows:
         return None
     means = sorted({run.opened_files.traced_by for runs in rows.values() for run in runs if run.opened_files.traced_by})
-    slower = "which made every start of this session slower" if session.has_traced_times else "in one run of each"
+    slower = "which made every start of this session slower" if session.has_traced_times else "in an extra run of each"
     return Table(
         title="Tables' files that the start opened and read",
         headers=_HEADERS,

@@ -1,7 +1,8 @@
 """The format of stored sessions and runs: JSON, with the names of the types in `model.py`.
 
-A run has its parts as they were measured, and one map of metrics. A part that was not measured is left out. Files of
-format 1 are read, too (`format_1.py`); files are written in format 2 only."""
+A run has its parts as they were measured, and one map of metrics. A part that was not measured is left out, and so is
+the purpose of a run that is not extra. Files of format 1 are read, too (`format_1.py`); files are written in format 2
+only."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ def run_fields(run: Run) -> dict[str, Any]:
     for name, empty in _PARTS.items():
         if getattr(run, name) == empty:
             del stored[name]
+    if run.extra is None:
+        del stored["extra"]
     return stored
 
 

@@ -277,7 +277,12 @@ def test_a_slow_first_run_after_a_first_read_is_no_first_read() -> None:
         ("versions run one after the other", {}, ("5.7.22", "8.0.31"), "The versions were"),
         ("versions run one after the other", {}, ("5.7.22", "5.7.22"), None),
         ("versions alternate, block by block", {}, ("5.7.22", "8.0.31"), None),
-        ("data directories run one after the other", {"points": "10 20"}, ("5.7.22", "5.7.22"), "The data directories"),
+        (
+            "data directories run one after the other",
+            {"points": "10 20"},
+            ("5.7.22", "5.7.22"),
+            "The numbers of tables",
+        ),
         ("one version", {}, ("5.7.22", "5.7.22"), None),
     ],
 )

@@ -152,7 +152,8 @@ def growing(predict: int | None = None) -> Session:
             for repeat in (1, 2, 3):
                 seconds = (1.2 + each * tables) * (1 + 0.01 * repeat)
                 run = a_run(len(runs) + 1, (version, f"cold-{tables}"), seconds, repeat=repeat)
-                runs.append(with_parts(run, tables_found=tables, scan_threads=1 + tables // 8000, timeline=None))
+                untraced = replace(run, opened_files=OpenedFiles())
+                runs.append(with_parts(untraced, tables_found=tables, scan_threads=1 + tables // 8000, timeline=None))
     settings = {"points": "1000 10000 50000", "predict": predict}
     return a_session(tuple(runs), experiment="scale", settings=settings)
 

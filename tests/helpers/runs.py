@@ -63,6 +63,7 @@ def flat_run(run: dict[str, Any]) -> dict[str, Any]:
     stacks, metrics, samples = parts["stacks"], run["metrics"], run["timeline"]
     is_start = samples is not None and not any(name.endswith("_per_s") for name in samples["columns"])
     return {
+        "extra": None,
         **{name: value for name, value in run.items() if name not in parts},
         **{name: value for part in parts.values() for name, value in part.items()},
         **{name: metrics.get(name) for name in (*FLAT_METRICS, "cache_grown_bytes")},

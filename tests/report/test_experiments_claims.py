@@ -228,15 +228,13 @@ def test_a_claim_about_a_level_is_compared_with_the_figure_itself(
     opened: int | None, needs: dict[str, int], verdict: ClaimVerdict, note: str
 ) -> None:
     session = everything()
-    runs = (
-        with_parts(run, verdict=Verdict.MEASURED, tablespaces_opened=opened, tables_found=200) for run in session.runs
-    )
+    changes = {"verdict": Verdict.MEASURED, "tablespaces_opened": opened, "tables_found": 200}
+    session = replace(session, runs=tuple(with_parts(run, **changes) for run in session.runs))
     claim = LevelClaim(
         what="opened", figure="tablespaces_opened", each_table=True, level=1.0, within=0.02, unit="of all",
         cell={"version": OLD, "variant": session.variant_names[0]}, needs=needs, why="few",
     )  # fmt: skip
-    answer = answer_of(claim, replace(session, runs=tuple(runs)))
-    apart = answer_of(claim, traced_apart(replace(session, runs=tuple(runs))))
+    answer, apart = answer_of(claim, session), answer_of(claim, traced_apart(session))
     assert (apart.verdict, apart.ours, apart.note) == (answer.verdict, answer.ours, answer.note)
     assert answer.verdict is verdict
     assert note in answer.note
