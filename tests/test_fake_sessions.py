@@ -223,6 +223,20 @@ def test_a_command_that_cannot_be_run_is_refused(
     assert not (tmp_path / "results").exists()
 
 
+def test_each_session_has_a_random_seed_of_its_own(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = iter((6, 7, 8))
+    monkeypatch.setattr(measure.secrets, "randbelow", lambda _: next(chosen))
+    seeds = []
+    for given in ([], [], ["--seed", "42"]):
+        assert run(["cold-recovery", "--tables", "2", "--runs", "1", *given, *at]) == 0
+        report = stored(tmp_path)
+        seeds.append(report["settings"]["seed"])
+        assert ("--seed" in report["command"]) is bool(given), "the command repeats what was asked"
+    assert seeds == [7, 8, 42]
+
+
 def phases_after_the_start(one: dict[str, Any]) -> list[str]:
     names = [phase["name"] for phase in one["phases"]]
     assert all(phase["start_s"] >= one["first_query_s"] for phase in one["phases"][names.index("first query") + 1 :])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 import sys
 import time
@@ -39,7 +40,7 @@ from recovery.report.console import ReportConsole, program_name
 from recovery.session import progress as session_progress
 from recovery.session.engine import choose_engine
 from recovery.session.progress import Progress
-from recovery.session.request import Request
+from recovery.session.request import Request, with_seed
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
 from recovery.storage.sessions import REPORT_FILE, load_session
 
@@ -116,12 +117,17 @@ class Ended:
         return self.session
 
 
+_MAX_RANDOM_SEED = 999_999
+
+
 def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Ended:
-    """Runs the session and shows its results.
+    """Runs the session and shows its results. A new session without a seed gets a random one.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
     from recovery.session.run import run_session
 
+    if unfinished is None:
+        request = with_seed(request, secrets.randbelow(_MAX_RANDOM_SEED) + 1)
     reporter = _make_display(request, quiet=shown.quiet)
     try:
         reporter.say(f"$ {request.command}", FAINT)
@@ -261,9 +267,10 @@ def request_to_resume(unfinished: Unfinished) -> Request:
     Raises UsageError if this version of the tool does not accept the stored command."""
     planned = unfinished.plan()
     folder, seed = Path(planned.folder), unfinished.session.settings.get("seed")
-    command = f"{planned.command} --seed {seed}" if isinstance(seed, int) else planned.command
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
-        request = request_from_command(command, unfinished.folder.name)
+        request = request_from_command(planned.command, unfinished.folder.name)
+    if isinstance(seed, int):
+        request = with_seed(request, seed)
     output = replace(request.output, results=unfinished.folder.parent)
     return replace(request, output=output, command=planned.command)
 

@@ -5,7 +5,6 @@ recovery.toml. A warm measurement that names no server takes its options from th
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,7 +46,6 @@ from recovery.storage.sessions import REPORT_FILE, find_session, load_session
 GivenOptions = Mapping[str, Any]
 """Values of the options, by the names of click's parameters. None or empty: the option was not given."""
 _DEFAULT_MAX_RUNS = 30
-_MAX_RANDOM_SEED = 999_999
 _OF_LOADS = {"seconds": "seconds", "warmup": "warmup_s"}
 """Options of loads whose default is that of a field, and the field."""
 
@@ -97,8 +95,6 @@ def _request_of(experiment: Experiment, complete: _CompleteOptions) -> Request:
     servers = Servers(**field_values("servers", texts), limits=limits)
     servers = replace(servers, baseline=_checked_baseline(servers))
     options = experiment.options(**_experiment_values(experiment, texts))
-    if options.seed is None:
-        options = replace(options, seed=secrets.randbelow(_MAX_RANDOM_SEED) + 1)
     if own_data is not None:
         schema = Schema(OWN_TABLES, database=OWN_SCHEMA, own=own_data)
     else:

@@ -120,7 +120,7 @@ def _trial_lines(plan: Plan) -> Iterator[str]:
         yield f"  {trial.number:3d}  {plan.name(trial.version)}  {trial.variant.name}{extra}"
     if rest := plan.trials[len(shown) :]:
         notes = Counter(_EXTRA_RUN_NOTES[trial.extra] for trial in rest if trial.extra)
-        yield ", ".join((f"  and {len(rest):,} more", *(f"in {number:,} {note}" for note, number in notes.items())))
+        yield "; ".join((f"  and {len(rest):,} more", *(f"{note} in {number:,}" for note, number in notes.items())))
 
 
 def _existing_lines(request: Request, plan: Plan) -> Iterator[str]:

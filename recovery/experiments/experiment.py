@@ -48,7 +48,8 @@ class ExperimentOptions:
     options: OptionValues = ()
     """Server options, each with the values to measure at (OPTION=)."""
     seed: int | None = None
-    """Seed of all random choices: of the order of the trials within a block, and those of an experiment."""
+    """Seed of all random choices: of the order of the trials within a block, and those of an experiment. A session
+    that begins without one gets a random one."""
 
     @property
     def named_queries(self) -> NamedStatements:

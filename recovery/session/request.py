@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from recovery.experiments.experiment import ExperimentOptions
@@ -185,3 +185,12 @@ class Request:
     def timed_settings(self) -> tuple[tuple[str, str], ...]:
         """Returns the server options that all variants have in common, for the timed start only."""
         return tuple(timed_only_settings(dict(self.servers.options)).items())
+
+
+def with_seed(request: Request, seed: int) -> Request:
+    """Returns the request with this seed, which is stored with its session, unless it has one."""
+    if request.experiment_options.seed is not None:
+        return request
+    stored = {**dict(request.stored_settings), "seed": seed}
+    options = replace(request.experiment_options, seed=seed)
+    return replace(request, experiment_options=options, stored_settings=tuple(stored.items()))

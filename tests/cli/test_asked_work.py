@@ -92,10 +92,9 @@ def test_given_options_take_precedence_over_the_scale() -> None:
 
 def test_a_stored_command_of_an_older_version_keeps_its_sizes() -> None:
     """It names no scale."""
-    seed = ["--seed", "7"]
-    assert request_from_arguments("table-cache", seed).experiment_options == work_of(asked("table-cache", seed="7"))
-    standard = request_from_arguments("table-cache", ["--scale", "standard", *seed]).experiment_options
-    assert standard == work_of(asked("table-cache", scale=None, seed="7"))
+    assert request_from_arguments("table-cache", []).experiment_options == work_of(asked("table-cache"))
+    standard = request_from_arguments("table-cache", ["--scale", "standard"]).experiment_options
+    assert standard == work_of(asked("table-cache", scale=None))
 
 
 def test_a_dry_run_prints_the_sizes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -110,7 +109,7 @@ def test_the_command_repeats_the_sizes(scenario: str, scale: str | None) -> None
     of_starts = dict.fromkeys(("columns", "database", "layout", "template", "insert_template", "inserts", "fail_over"))
     flags = dict.fromkeys(("trace", "floor", "as_published"), False) | {"stacks": None}
     starts = of_starts | flags if "trace" in EXPERIMENTS[scenario].options else {}
-    request = asked(scenario, scale=scale, versions=("8.0.31",), seed="7", **starts)
+    request = asked(scenario, scale=scale, versions=("8.0.31",), **starts)
     name, *words = shlex.split(request.command)[1:]
     assert request_from_arguments(name, words) == replace(request, command=request.command)
     assert plan_ahead(request).seconds < 1800 or scale == "published"

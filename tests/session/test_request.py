@@ -35,6 +35,7 @@ from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import Layout, NamedSettings
 from recovery.mysqld import startup
 from recovery.profiling import samplers
+from recovery.session.request import with_seed
 
 MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
 
@@ -237,11 +238,14 @@ def seed_of(name: str, *words: str) -> object:
     return seed
 
 
-def test_a_session_has_a_random_seed_unless_one_is_given() -> None:
-    assert len({seed_of("cold-recovery") for _ in range(5)}) > 1
+def test_a_given_seed_is_stored_and_repeated() -> None:
+    assert seed_of("cold-recovery") is None, "the session gets a random one when it begins"
     assert seed_of("cold-recovery", "--seed", "42") == seed_of("table-cache", "--seed", "42") == 42
     assert seed_of("crash-matrix") == seed_of("damage") == 1, "the same kills in all sessions"
     assert seed_of("crash-matrix", "--seed", "9") == 9
+    for words, seed in (([], 7), (["--seed", "42"], 42)):
+        request = with_seed(request_from_arguments("cold-recovery", words), 7)
+        assert request.experiment_options.seed == dict(request.stored_settings)["seed"] == seed
 
 
 # --- What a new option takes
@@ -263,8 +267,8 @@ def test_a_new_option_of_an_experiment_is_a_row_and_a_field(monkeypatch: pytest.
     for module in (options, parse):
         monkeypatch.setattr(module, "OPTIONS", (*OPTIONS, row))
     monkeypatch.setattr(crash_recovery, "COLD", replace(crash_recovery.COLD, options=RetryOptions))
-    request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22", "--seed", "7"])
-    assert request.experiment_options == RetryOptions(seed=7, retries=4)
+    request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22"])
+    assert request.experiment_options == RetryOptions(retries=4)
     assert dict(request.stored_settings)["retries"] == 4
     assert "--retries 4" in request.command
     _, name, *words = shlex.split(request.command)
