@@ -227,7 +227,7 @@ def test_each_session_has_a_random_seed_of_its_own(
     at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = iter((6, 7, 8))
-    monkeypatch.setattr(measure.secrets, "randbelow", lambda _: next(chosen))
+    monkeypatch.setattr("recovery.cli.measure.secrets.randbelow", lambda _: next(chosen))
     seeds = []
     for given in ([], [], ["--seed", "42"]):
         assert run(["cold-recovery", "--tables", "2", "--runs", "1", *given, *at]) == 0
