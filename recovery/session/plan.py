@@ -5,10 +5,10 @@ with the session, so that an interrupted session can be compared with the curren
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from random import Random
 from typing import TypeVar
 
 from pydantic import TypeAdapter
@@ -431,11 +431,10 @@ def plan_trials(
         *((repeat, None) for repeat in counted),
         *enumerate(extras, start=beyond),
     ]
-    shuffled = _shuffle_by(seed)
     if alternating:
-        blocks: Iterator[tuple[DatadirSpec, _Turn]] = ((spec, turn) for turn in turns for spec in shuffled(specs))
+        blocks = [(spec, turn) for turn in turns for spec in _in_random_order(specs, seed, turn[0])]
     else:
-        blocks = ((spec, turn) for spec in specs for turn in turns)
+        blocks = [(spec, turn) for spec in specs for turn in turns]
     steps: list[tuple[Version, Variant, _Turn]] = []
     for spec, turn in blocks:
         here = [variant for variant in variants if is_measured_over(variant, spec)]
@@ -444,7 +443,8 @@ def plan_trials(
         elif seed is None:
             ordered = here
         else:
-            ordered = sorted(shuffled(here), key=lambda variant: _is_start(variant, Cache.WARM))
+            ordered = _in_random_order(here, seed, turn[0], specs.index(spec))
+            ordered.sort(key=lambda variant: _is_start(variant, Cache.WARM))
         steps += [(spec.version, variant, turn) for variant in ordered]
     if many := exceeded_limit(runs=len(steps), versions=len(versions), variants=len(variants)):
         raise UsageError(f"a session of {many} is too large", "measure fewer, or divide them among several sessions")
@@ -474,15 +474,13 @@ def are_warm_starts_only(variants: Iterable[Variant]) -> bool:
     return all(_is_start(variant, Cache.WARM) for variant in variants)
 
 
-def _shuffle_by(seed: int | None) -> Callable[[Sequence[_Item]], list[_Item]]:
-    """Returns a function that puts things in a random order, the same for the same seed; the given one without."""
-    random = None if seed is None else Random(seed)  # noqa: S311 - no secret
-
-    def shuffled(items: Sequence[_Item]) -> list[_Item]:
-        # `random()` gives the same numbers in all versions of Python, unlike `shuffle()`.
-        return list(items) if random is None else sorted(items, key=lambda _: random.random())
-
-    return shuffled
+def _in_random_order(items: Sequence[_Item], seed: int | None, *place: int) -> list[_Item]:
+    """Returns the items in an order that only depends on the seed and the place in the plan, on every host and with
+    every version of Python; in the given order without a seed."""
+    if seed is None:
+        return list(items)
+    numbers = (hashlib.sha256(f"{seed} {place} {number}".encode()).digest() for number in range(len(items)))
+    return [item for _, item in sorted(zip(numbers, items, strict=True), key=lambda pair: pair[0])]
 
 
 def variants_by_datadir(versions: Sequence[Version], variants: Sequence[Variant]) -> tuple[Variant, ...]:
