@@ -48,7 +48,7 @@ def check(one: dict[str, object], version: str, tmp_path: Path, *, tables: int, 
     text = " ".join((tmp_path / "results" / "latest" / "report.txt").read_text().split())
     assert [claim for claim in (FAILS, OPENS_ONLY, HOLDS) if claim in text] == [answer]
     assert f"Traced by {one['traced_by']}, in an extra run of each." in text
-    assert "Opened files recorded, not averaged: 2." in text
+    assert "Opened files recorded, not averaged: run 2." in text
     assert "mean of 1 run:" in text
 
 
