@@ -1070,12 +1070,6 @@ class Design:
     client_cpus: float | None = None
     """Number of CPUs reserved for the clients."""
 
-    @property
-    def alternates(self) -> bool:
-        """Whether all cells of the session were measured in the same blocks: run n of each of them lies near run n of
-        all others. Otherwise this is true only of the cells over the same data directory."""
-        return self.order is not None and (self.order == ONE_DIRECTORY or self.order.endswith(ALTERNATE))
-
 
 def design_of(settings: Settings) -> Design:
     """Returns the typed view of a session's settings."""

@@ -110,7 +110,7 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
             alternates="alternate" in str(session.settings.get("order")),
             host=str(host.get("host_id") or host.get("kernel") or "") or None,
             engine=str(session.settings.get("engine") or "local"),
-            traced=session.design.is_traced,
+            traced=session.has_traced_times,
             directory=server_of_cell(session, version, variant).get("build_s"),
             reads_1_per_s=_mean(runs, "host_reads_per_s") or stored_number(host.get("probe_4k_1_iops")),
             reads_16_per_s=_mean(runs, "host_reads_16_per_s") or stored_number(host.get("probe_4k_16_iops")),
