@@ -40,8 +40,8 @@ OTHER_SETTINGS = frozenset(
         # Whether the counted runs were traced is read from the runs.
         "trace",
         # How often and in which order, what is measured beside the counted runs, and what is said about them.
-        "runs", "precision", "max_runs", "order", "seed", "stacks", "waits", "floor", "baseline", "predict", "fail_over",
-        "max_startup", "note",
+        "runs", "precision", "max_runs", "order", "seed", "stacks", "waits", "floor", "baseline", "predict",
+        "fail_over", "max_startup", "note",
         # Names and places; the device of the data is part of the host's id.
         "data", "database",
         # An older name of two settings that are compared.

@@ -156,22 +156,6 @@ def test_the_claim_that_only_modified_files_are_opened(
         assert (row["opened"], row["read only"]) == ("100-101", "0-1")
 
 
-# --- Kills
-
-
-@pytest.mark.parametrize(("count", "of", "words"), [(111, 120, "86-97 %"), (20, 20, "83-100 %"), (0, 1, "0-98 %")])
-def test_the_interval_of_a_share_is_rounded_to_be_no_narrower(count: int, of: int, words: str) -> None:
-    assert fmt.share_interval(count, of) == words
-
-
-def test_kills_of_a_cell_and_of_a_version_have_an_interval(kept_sessions: Path) -> None:
-    session = load_session(kept_sessions / "2026-11-22-crash-matrix-definitions-5.6.24")
-    assert answers(session)[0].startswith("5.6.24 recovered without a loss from 111 of 120 crashes (86-97 %) within")
-    (table,) = crash_tables(session)
-    survived = [row[table.headers.index("survived")] for row in table.rows]
-    assert survived[:3] == ["18 of 20 (68-99 %)", "19 of 20 (75-100 %)", "20 of 20 (83-100 %)"]
-
-
 def test_the_files_of_an_extra_run_are_reported_as_those_of_traced_runs() -> None:
     """Since a trace has a run of its own, no other figure changes with it."""
     old = everything()
@@ -191,6 +175,22 @@ def test_the_files_of_an_extra_run_are_reported_as_those_of_traced_runs() -> Non
     assert find(keep_versions(new, ("5.7.22",)), slowest_start(new, summarise(keep_versions(new, ("5.7.22",))))).verb
     assert [row["verdict"] for row in rows(titled(new, "Every run"))][-6:] == ["traced"] * 6
     assert "makes starts longer" not in " ".join(text.render(new).split())
+
+
+# --- Kills
+
+
+@pytest.mark.parametrize(("count", "of", "words"), [(111, 120, "86-97 %"), (20, 20, "83-100 %"), (0, 1, "0-98 %")])
+def test_the_interval_of_a_share_is_rounded_to_be_no_narrower(count: int, of: int, words: str) -> None:
+    assert fmt.share_interval(count, of) == words
+
+
+def test_kills_of_a_cell_and_of_a_version_have_an_interval(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-22-crash-matrix-definitions-5.6.24")
+    assert answers(session)[0].startswith("5.6.24 recovered without a loss from 111 of 120 crashes (86-97 %) within")
+    (table,) = crash_tables(session)
+    survived = [row[table.headers.index("survived")] for row in table.rows]
+    assert survived[:3] == ["18 of 20 (68-99 %)", "19 of 20 (75-100 %)", "20 of 20 (83-100 %)"]
 
 
 # --- Growth with the number of tables

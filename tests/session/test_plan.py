@@ -21,11 +21,12 @@ from recovery.model import (
     Limits,
     NamedSettings,
     Schema,
+    Session,
     Task,
     Trial,
     Variant,
+    VariantInfo,
     Version,
-    design_of,
     startup_specs,
 )
 from recovery.mysqld.table_size import estimate_space
@@ -39,6 +40,7 @@ from recovery.session.plan import (
     needs_first_read,
 )
 from recovery.session.prepare import check_space, plan_session
+from recovery.session.store import empty_run
 
 OLD = Version(Flavor.MYSQL, (5, 6, 24))
 NEW = Version(Flavor.MYSQL, (5, 7, 22))
@@ -151,13 +153,18 @@ def test_warm_starts_alone_stay_in_groups_where_their_directories_exceed_the_mem
     assert plan.order == f"versions {'alternate, block by block' if alternating else 'run one after the other'}"
 
 
-def test_a_session_knows_whether_its_cells_alternated() -> None:
-    plans = [
-        make_plan(versions, [COLD], repeats=2, alternating=alternating)
-        for versions, alternating in (([OLD, NEW], True), ([NEW], False), ([OLD, NEW], False))
-    ]
-    assert [design_of({"order": plan.order}).alternates for plan in plans] == [True, True, False]
-    assert not design_of({}).alternates, "it is not known"
+@pytest.mark.parametrize("alternating", [True, False])
+def test_runs_of_directories_that_alternated_have_blocks_in_common(alternating: bool) -> None:
+    variants, specs = [COLD, WARM], datadir_specs([OLD, NEW], [COLD, WARM])
+    plan = make_plan(
+        [OLD, NEW], variants, repeats=3, alternating=alternating, first_reads=specs, extras=(ExtraRun.TRACE,), seed=4
+    )
+    runs = tuple(map(empty_run, plan.trials))
+    infos = tuple(VariantInfo(variant.name) for variant in variants)
+    session = Session("crash-recovery", "", "", "", {}, {}, (str(OLD), str(NEW)), infos, len(runs), runs=runs)
+    old, new = ({session.block_of(run) for run in runs if run.version == version} for version in session.versions)
+    assert len(old) == len(new) == 5
+    assert (old == new) if alternating else old.isdisjoint(new)
 
 
 def test_the_plan_has_first_reads_and_extra_runs_in_its_time(tmp_path: Path) -> None:
