@@ -866,6 +866,8 @@ class Measurement:
 
 STARTUP_METRIC = "startup_s"
 """The main metric of a session that times starts."""
+REPEAT_OF = "repeat_of"
+"""The setting of a session that repeats another one: the name of the first."""
 
 
 class Verdict(StrEnum):

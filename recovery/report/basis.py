@@ -5,6 +5,7 @@ from __future__ import annotations
 from recovery.analysis.basis import Basis, basis_of
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.summary import is_compared
 from recovery.report import fmt
 
 
@@ -27,9 +28,10 @@ def stronger_words(basis: Basis) -> str:
 
 
 def over_sessions_line(session: CombinedSession) -> str:
-    """Returns what the means and intervals of several sessions stand on, in a sentence."""
-    # Its own sessions only: the means are of these.
+    """Returns what the figures of several sessions stand on, in a sentence."""
     basis = basis_of(part.session for part in session.parts)
+    if not is_compared(session):
+        return f"{basis_words(basis)}: what is counted is of all of them.".capitalize()
     if basis.sessions < MIN_RUNS:
         means = f"no interval over sessions, which needs {MIN_RUNS}"
     else:

@@ -41,6 +41,7 @@ from recovery.linux.files import (
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.linux.procfs import format_cpu_list, reserved_cpus
 from recovery.model import (
+    REPEAT_OF,
     SETTINGS_AXIS,
     Axis,
     Cache,
@@ -345,6 +346,7 @@ def session_from_request(
             "order": plan.order,
             "points": " ".join(map(str, request.sizes.points)) or None,
             **_reserved_cpus(request, plan),
+            **({} if request.output.repeat_of is None else {REPEAT_OF: request.output.repeat_of}),
         },
         versions=tuple(dict.fromkeys(str(trial.version) for trial in plan.trials)),
         variants=tuple(
