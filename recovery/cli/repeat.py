@@ -122,7 +122,11 @@ def _own_option(flag: str, name: str, text: str) -> Callable[[Any], Any]:
 @click.command("repeat")
 @click.argument("session", required=False, shell_complete=complete_session)
 @_own_option("--times", "repeat", "Number of sessions in all, with those that are stored. [default: one more]")
-@_own_option("--every", "repeat_every", "Time from the start of a session to that of the next, like 6h, 30m or 1d.")
+@_own_option(
+    "--every",
+    "repeat_every",
+    "Time from the start of a session to that of the next, like 6h or 1d; a time that was missed is not made up for.",
+)
 @table_option("results")
 @table_option("yes")
 @table_option("quiet")

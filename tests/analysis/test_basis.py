@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from runs import make_run, plain_variants
 
 from recovery.analysis.basis import Basis, basis_of
-from recovery.model import HostActivity, Session, Verdict
+from recovery.model import EarlierSession, HostActivity, Session, Verdict
 from recovery.report.basis import basis_words, stronger_words
 
 
@@ -62,16 +61,12 @@ def test_a_time_that_is_damaged_is_left_out() -> None:
 
 
 def test_earlier_sessions_count_where_they_are_asked_for() -> None:
-    def earlier(started_at: str, version: str = "5.7.22") -> SimpleNamespace:
-        return SimpleNamespace(started_at=started_at, version=version)
+    def earlier(started_at: str, version: str = "5.7.22", variant: str = "cold") -> EarlierSession:
+        return EarlierSession("name", started_at, version, variant, 5, 4.0)
 
-    stored = SimpleNamespace(
-        **{name: getattr(MORNING, name) for name in ("started_at", "environment", "versions", "runs")},
-        # Two cells of one session, and one of a server that this session does not have.
-        earlier=(
-            earlier("2026-11-27T04:00:00+00:00"), earlier("2026-11-27T04:00:00+00:00"),
-            earlier("2026-11-20T04:00:00+00:00", "8.0.31"),
-        ),
-    )  # fmt: skip
-    assert basis_of([stored], earlier=True) == Basis(2, 49 * 3600, 2, 1)  # type: ignore[list-item]
-    assert basis_of([stored]) == Basis(1, 3600, 1, 1)  # type: ignore[list-item]
+    # Two cells of one session, and one of a server that this session does not have.
+    before, long_before = "2026-11-27T04:00:00+00:00", "2026-11-20T04:00:00+00:00"
+    found = (earlier(before), earlier(before, variant="warm"), earlier(long_before, "8.0.31"))
+    stored = replace(MORNING, earlier=found)
+    assert basis_of([stored], earlier=True) == Basis(2, 49 * 3600, 2, 1)
+    assert basis_of([stored]) == Basis(1, 3600, 1, 1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.summary import summarise
-from recovery.model import STARTUP_METRIC, Flavor, Run, Session, Verdict
+from recovery.model import STARTUP_METRIC, EarlierSession, Flavor, Run, Session, Verdict
 from recovery.report.summary_text import slowest_start
 from recovery.sharing.bug_report import LogLines, _limits, render_bug_report
 from recovery.sharing.bundle import keep_versions, products
@@ -61,10 +60,10 @@ def test_the_text_says_what_it_stands_on_and_what_would_make_it_stronger(four: S
     limits = " ".join(section(rendered(four), "Limits of this measurement"))
     assert "It stands on one session of " in limits
     assert " on one host; three sessions of several days would show how much sessions differ." in limits
-    with_earlier = replace(four)
-    vars(with_earlier)["earlier"] = tuple(
-        SimpleNamespace(started_at=f"2026-11-{day}T10:00:00+00:00", version="5.7.22") for day in (18, 19)
+    earlier = tuple(
+        EarlierSession("name", f"2026-11-{day}T10:00:00+00:00", "5.7.22", "cold", 5, 64.0) for day in (18, 19)
     )
+    with_earlier = replace(four, earlier=earlier)
     (found,) = (line for line in _limits(with_earlier) if "earlier" in line)
     assert found == (
         "The figures are of one session; with the earlier ones there are 3 sessions over 66.6 hours on one host; "
