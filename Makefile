@@ -17,7 +17,7 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS CPU_SET \
     UNPRIVILEGED
 # Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
-GIVEN_TO_MAKE := PRECISION MAX_RUNS ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS AS_PUBLISHED \
+GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES CHARSET MEMORY_RATIO OPTION QUERIES \
     POLL_QUERY POLLERS EVERY OPEN_FILES QUESTION SEED DEPTH ONLY DUMP_SCHEMAS PUBLISHED_BUILD PROFILE WAITS SCALE
 # For those who test the tool itself.
@@ -57,9 +57,9 @@ endif
 ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
-TARGETS := $(MAIN) overview help intervals crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
-    damage experiments resume versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint audit \
-    bench fuzz fuzz-corpora lock clean
+TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
+    damage experiments resume repeat versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
+    audit bench intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
@@ -90,7 +90,8 @@ help: ## all commands and variables
 	@echo "Variables of cold-recovery, warm-recovery, recovery and clean-start"
 	@echo "(all of them: $(RECOVERY) cold-recovery --help):"
 	@echo "  what    VERSION=\"5.7.22 mariadb-10.11.5\" (default 5.7.22), TABLES=200k,"
-	@echo "          SCHEMAS=1, LAYOUT=files, RUNS=5, PRECISION=5% (runs as it takes)"
+	@echo "          SCHEMAS=1, LAYOUT=files, RUNS=5, PRECISION=5% (runs as it takes),"
+	@echo "          REPEAT=5 REPEAT_EVERY=6h (sessions, from start to start)"
 	@echo "  yours   MYSQLD=/usr/sbin/mysqld (several: base=/a/mysqld new=/b/mysqld),"
 	@echo "          IMAGE=my/mysql, DEFAULTS_FILE=my.cnf, RESULTS=results,"
 	@echo "          DATA=/mnt/ebs (the volume under test), DATADIR=/var/lib/mysql (a"
@@ -145,6 +146,9 @@ experiments: env ## all five published experiments: SCALE=quick, standard
 
 resume: env ## resume a session that ended early: newest, or ARGS=NAME
 	@$(RECOVERY) resume $(ARGS)
+
+repeat: env ## measure a session again: ARGS=NAME REPEAT=5 (in all)
+	@$(RECOVERY) repeat $(ARGS)
 
 status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)

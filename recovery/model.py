@@ -873,6 +873,8 @@ class Measurement:
 
 STARTUP_METRIC = "startup_s"
 """The main metric of a session that times starts."""
+REPEAT_OF = "repeat_of"
+"""The setting of a session that repeats another one: the name of the first."""
 
 
 class Verdict(StrEnum):
@@ -1069,12 +1071,6 @@ class Design:
     """Size of the data divided by the size of the buffer pool."""
     client_cpus: float | None = None
     """Number of CPUs reserved for the clients."""
-
-    @property
-    def alternates(self) -> bool:
-        """Whether all cells of the session were measured in the same blocks: run n of each of them lies near run n of
-        all others. Otherwise this is true only of the cells over the same data directory."""
-        return self.order is not None and (self.order == ONE_DIRECTORY or self.order.endswith(ALTERNATE))
 
 
 def design_of(settings: Settings) -> Design:

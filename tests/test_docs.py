@@ -9,7 +9,6 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -19,7 +18,7 @@ from sessions import as_a_user, left_out, need_limits
 from recovery import errors
 from recovery.analysis import phase_names, warnings
 from recovery.cli.main import cli, run
-from recovery.cli.measure import Shown
+from recovery.cli.measure import NOT_OF_REQUEST
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, OPTIONS, PREFIX, SETTING_NAMES, refuse_unused_variables
 from recovery.cli.parse import make_request
@@ -240,7 +239,7 @@ def parse(words: list[str] | None, settings: list[str]) -> None:
         with suppress(click.exceptions.Exit):  # of --help and --version
             given = command.make_context(str(command.name), words).params
             if isinstance(command, MeasuringCommand):
-                for beside in ("dry_run", *(field.name for field in fields(Shown))):
+                for beside in NOT_OF_REQUEST:
                     given.pop(beside)
                 make_request(str(command.name), given)
 
@@ -356,7 +355,9 @@ class Reader:
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         words = [self._own(word) for word in shlex.split(command)]
-        words = [word for word in words if not word.startswith(("TABLES=", "RUNS=", "SCALE="))]
+        words = [word for word in words if not word.startswith(("TABLES=", "RUNS=", "SCALE=", "REPEAT_EVERY="))]
+        if "--every" in words:  # nobody waits for hours
+            del words[(place := words.index("--every")) : place + 2]
         if words[1] in QUICK_EXPERIMENTS:
             words = [word.split()[0] for word in words]  # the first of several versions, questions or numbers
         if self.volume is None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 import sys
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,13 @@ from fakes import fake_build, shell_script
 from sessions import FIXTURES, stored
 
 from recovery.builds import packages
-from recovery.cli import measure
+from recovery.cli import measure, repeat
 from recovery.cli.main import run
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.plan_text import announce
 from recovery.experiments import EXPERIMENTS, Entry
 from recovery.experiments.bench import Bench
+from recovery.linux.locks import host_lock
 from recovery.model import Build, Measurement
 from recovery.mysqld.datadir import load_state, save_state
 from recovery.mysqld.local import LocalLauncher
@@ -31,6 +34,8 @@ from recovery.session import plan
 from recovery.session.datadirs import DatadirPool
 from recovery.session.engine import LOCAL, Engine
 from recovery.session.prepare import plan_ahead
+from recovery.session.request import Request
+from recovery.session.resume import Unfinished
 
 SYSBENCH_OUTPUT = FIXTURES / "sysbench" / "read-only-after-a-warm-up.txt"
 FAKE_SYSBENCH = f"""
@@ -361,6 +366,190 @@ def test_a_session_without_a_trial_leaves_no_folder(
     assert run(["cold-recovery", "--tables", "3", "--runs", "1", *at]) == 130
     assert list((tmp_path / "results").iterdir()) == []
     assert "resumes it" not in capsys.readouterr().err
+
+
+# --- Several sessions of one measurement
+
+COLD = ("cold-recovery", "--tables", "3", "--runs", "2")
+
+
+def sessions(tmp_path: Path) -> list[dict[str, Any]]:
+    """Returns the stored sessions, each with its name and the plan, in the order in which they began."""
+    folders = sorted(path.parent for path in (tmp_path / "results").glob("2*/report.json"))
+    return [
+        {
+            **json.loads((folder / "report.json").read_text()),
+            "name": folder.name,
+            "plan": json.loads((folder / "plan.json").read_text()),
+        }
+        for folder in folders
+    ]
+
+
+class Clock(repeat.WallClock):
+    """A clock on which hours pass at once. The lock of the host must be free meanwhile."""
+
+    ahead_s = 0.0
+    interrupts = False
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=Clock.ahead_s)
+
+    def sleep(self, seconds: float) -> None:
+        with host_lock():
+            Clock.ahead_s += seconds
+        if Clock.interrupts:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> type[Clock]:
+    monkeypatch.setattr(repeat, "WallClock", Clock)
+    monkeypatch.setattr(Clock, "ahead_s", 0.0)
+    monkeypatch.setattr(Clock, "interrupts", False)
+    return Clock
+
+
+def test_repeat_measures_several_sessions_and_reports_over_them(
+    at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = ["--results", str(tmp_path / "results")]
+    assert run([*COLD, "--repeat", "3", *at]) == 0
+    printed = capsys.readouterr()
+    first, *others = found = sessions(tmp_path)
+    assert [one["status"] for one in found] == ["finished"] * 3
+    assert "repeat_of" not in first["settings"]
+    assert [one["settings"]["repeat_of"] for one in others] == [first["name"]] * 2
+    assert [len(one["plan"]["built"]) for one in found] == [1, 0, 0]
+    assert not [one["command"] for one in found if "--repeat" in one["command"]]
+    assert "the sessions follow each other: those of one hour do not show how much days differ" in printed.err
+    names = ",".join(one["name"] for one in found)
+    answer = " ".join(printed.out.rpartition("cold-recovery: 5.7.22, 3 sessions")[2].split())
+    assert "3 sessions over " in answer
+    assert "means and intervals are those of the sessions' means" in answer
+    assert re.search(rf"next: \S*recovery report -v --results \S+ {names} ", answer)
+    assert run(["repeat", "--times", "3", *results]) == 0
+    assert len(sessions(tmp_path)) == 3
+    assert run(["repeat", *results, "--quiet"]) == 0
+    assert sessions(tmp_path)[-1]["settings"]["repeat_of"] == first["name"]
+    assert "cold-recovery: 5.7.22, 4 sessions" in capsys.readouterr().out
+
+
+def test_each_session_has_a_request_of_its_own(at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which has its random choices, such as the order of the runs."""
+    made, measured = list[Request](), list[Request]()
+    request_to_repeat, run_and_show = (vars(repeat)[name] for name in ("request_to_repeat", "run_and_show"))
+
+    def requested(first: Unfinished) -> Request:
+        made.append(request_to_repeat(first))
+        return made[-1]
+
+    def shown(request: Request, *given: Any, **named: Any) -> Any:
+        measured.append(request)
+        return run_and_show(request, *given, **named)
+
+    monkeypatch.setattr(repeat, "request_to_repeat", requested)
+    monkeypatch.setattr(repeat, "run_and_show", shown)
+    assert run([*COLD, "--repeat", "3", *at]) == 0
+    assert len({id(request) for request in measured}) == 3
+    assert {id(request) for request in measured[1:]} <= {id(request) for request in made}
+
+
+def test_the_next_session_waits_for_its_time_without_the_lock_of_the_host(
+    at: list[str], tmp_path: Path, clock: type[Clock], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*COLD, "--repeat", "2", "--repeat-every", "6h", *at]) == 0
+    assert 5.9 < clock.ahead_s / 3600 <= 6
+    assert re.search(
+        r"session 2 of 2 begins at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, in 6.0 hours", capsys.readouterr().err
+    )
+    assert len(sessions(tmp_path)) == 2
+
+
+def test_ctrl_c_while_waiting_says_what_goes_on(
+    at: list[str], tmp_path: Path, clock: type[Clock], capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock.interrupts = True
+    assert run([*COLD, "--repeat", "2", "--repeat-every", "6h", *at]) == 130
+    (first,) = sessions(tmp_path)
+    hint = re.search(r"1 of 2 sessions are stored; `\S*recovery (repeat [^`]*)` goes on", capsys.readouterr().err)
+    assert hint is not None
+    words = shlex.split(hint[1])
+    assert words == ["repeat", "--results", str(tmp_path / "results"), "--times", "2", "--every", "6h", first["name"]]
+    clock.interrupts = False
+    assert run(words) == 0
+    assert len(sessions(tmp_path)) == 2
+
+
+def test_a_session_that_ended_early_is_resumed_before_the_next(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    timed_start, starts = Bench.timed_start, iter((True, True, True, False))
+
+    def interrupted(bench: Bench, *given: Any, **named: Any) -> Measurement:
+        if not next(starts):
+            raise KeyboardInterrupt
+        return timed_start(bench, *given, **named)
+
+    monkeypatch.setattr(Bench, "timed_start", interrupted)
+    assert run([*COLD, "--repeat", "3", *at]) == 130
+    assert "1 of 3 sessions are stored; `" in capsys.readouterr().err
+    assert [one["status"] for one in sessions(tmp_path)] == ["finished", "interrupted"]
+    monkeypatch.setattr(Bench, "timed_start", timed_start)
+    assert run(["repeat", "--times", "3", "--results", str(tmp_path / "results")]) == 0
+    found = sessions(tmp_path)
+    assert f"{found[1]['name']} is resumed: 1 of 2 runs have ended" in capsys.readouterr().err
+    assert [(one["status"], len(one["runs"])) for one in found] == [("finished", 2)] * 3
+
+
+def test_failed_runs_do_not_stop_the_next_session(at: list[str], tmp_path: Path) -> None:
+    words = ["cold-recovery", "--tables", "3", "--runs", "1", "--set", "fake_loses_rows=1", "--repeat", "2"]
+    assert run([*words, *at]) == 1
+    assert [[one["verdict"] for one in each["runs"]] for each in sessions(tmp_path)] == [["failed"]] * 2
+
+
+def test_another_build_of_the_server_is_no_repetition(
+    at: list[str], release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*COLD, *at]) == 0
+    engine: Engine = vars(measure)["choose_engine"]()
+
+    def resolve(*given: Any) -> Build:
+        return replace(engine.resolve(*given), fingerprint="e" * 64)
+
+    monkeypatch.setattr(measure, "choose_engine", lambda *_: replace(engine, resolve=resolve))
+    assert run(["repeat", "--results", str(tmp_path / "results")]) == 3
+    error = capsys.readouterr().err
+    assert (
+        f"cannot be repeated: the server {release} is another build (SHA-256 eeeeeeeeeeee, and was ffffffffffff)"
+        in error
+    )
+    assert len(sessions(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cold-recovery", "--repeat", "0"], "--repeat 0 is not valid"),
+        (["cold-recovery", "--repeat", "2", "--repeat-every", "5x"], "--repeat-every 5x is not valid"),
+        (["cold-recovery", "--repeat-every", "5h"], "--repeat-every has no effect without --repeat"),
+        (["cold-recovery", "--repeat", "2", "--json", "-"], "--json and --repeat cannot be combined"),
+        (["repeat", "--times", "0"], "--times=0 is not valid"),
+        (["repeat", "--every", "0h"], "--every 0h is not valid"),
+        (["repeat", "nowhere"], "there is no session 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_repeated(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, "--results", str(tmp_path / "results")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_says_how_many_sessions_it_would_be(at: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COLD, "--repeat", "3", "--repeat-every", "1d", "--dry-run", *at]) == 0
+    assert "REPEAT=3 measures 3 sessions, 24.0 hours from start to start" in capsys.readouterr().out
 
 
 def test_an_experiment_with_a_new_kind_of_task_is_one_file_and_one_line(

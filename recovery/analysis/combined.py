@@ -1,4 +1,5 @@
-"""Combines sessions of several hosts into one that the reports of a session can show: the host is an axis."""
+"""Combines sessions into one that the reports of a session can show. Where they are those of several hosts, the host is
+an axis."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import cast
 
-from recovery.model import Axis, Run, Session, VariantInfo, Verdict
+from recovery.model import Axis, Run, Session, Status, VariantInfo, Verdict
 
 HOST_AXIS = "host"
 
@@ -30,6 +31,8 @@ class Part:
     """As it was stored."""
     runs: tuple[PartRun, ...]
     """Its runs, with the variants of the combined session."""
+    name: str = ""
+    """Name of the session, where the host does not tell it from the others."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,14 @@ class CombinedSession(Session):
 
 
 def host_variant(host: str, variant: str) -> str:
-    """Returns the name of a host's variant in a combined session. It ends like that of the variant, which may have its
-    number of tables at the end."""
-    return f"{host} {variant}"
+    """Returns the name of a host's variant in a combined session, which is that of the variant if the host is not
+    named. It ends like that of the variant, which may have its number of tables at the end."""
+    return f"{host} {variant}" if host else variant
 
 
 def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
-    """Returns one session of these, each with the name of its host. The first has the title and the settings."""
+    """Returns one session of these, each with the name of its host. The first has the title and the settings. Without
+    any name there is no axis of hosts."""
     hosts = tuple(dict.fromkeys(host for host, _ in sessions))
     first = sessions[0][1]
     # Variants of all hosts beside each other.
@@ -98,7 +102,9 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         if variant in session.variant_names
     }
     variants = tuple(
-        VariantInfo(name, {**session.values_of(variant), HOST_AXIS: host}, session.own_metric_of(variant))
+        VariantInfo(
+            name, {**session.values_of(variant), **({HOST_AXIS: host} if host else {})}, session.own_metric_of(variant)
+        )
         for name, (host, variant, session) in named.items()
     )
     parts = tuple(
@@ -118,7 +124,7 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         "servers": {
             _host_server(host, name): facts for host, session in sessions for name, facts in session.servers.items()
         },
-        "notes": tuple(f"{host}: {note}" for host, session in sessions for note in session.notes),
+        "notes": tuple(f"{host}: {note}" if host else note for host, session in sessions for note in session.notes),
         "runs": tuple(run for part in parts for run in part.runs),
         "floors": tuple(
             replace(floor, variants=tuple(host_variant(host, variant) for variant in floor.variants))
@@ -128,15 +134,26 @@ def combine(sessions: Sequence[tuple[str, Session]]) -> CombinedSession:
         "earlier": (),
         "axes": (*_axes(first, [variant.values for variant in variants]), Axis(HOST_AXIS, hosts, hosts[0])),
     }
+    if not any(hosts):
+        changed["axes"] = first.axes
     kept = {field.name: getattr(first, field.name) for field in fields(Session)}
     return CombinedSession(**{**kept, **changed}, parts=parts)
+
+
+def combine_sessions(sessions: Mapping[str, Session]) -> CombinedSession:
+    """Returns one session of these sessions of the same measurement, by name. Each is one value of every cell."""
+    whole = combine([("", session) for session in sessions.values()])
+    parts = tuple(replace(part, name=name) for name, part in zip(sessions, whole.parts, strict=True))
+    is_finished = all(session.status == Status.FINISHED for session in sessions.values())
+    status = whole.status if is_finished else Status.ABORTED.value
+    return replace(whole, parts=parts, notes=tuple(dict.fromkeys(whole.notes)), floors=(), status=status)
 
 
 def _host_server(host: str, name: str) -> str:
     """Returns the name of a host's server in a combined session: its version, the host, and the variant if there is
     one."""
     version, _, variant = name.partition(" ")
-    return f"{version} {host_variant(host, variant).rstrip()}"
+    return f"{version} {host_variant(host, variant)}".rstrip()
 
 
 def _run_of_part(run: Run, host: str, place: int) -> PartRun:

@@ -14,7 +14,7 @@ from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fiel
 from recovery.analysis.history import MIN_SESSIONS, CellDesign, SessionCell, session_cells
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
-from recovery.model import STARTUP_METRIC, EarlierSession, Session, Verdict
+from recovery.model import REPEAT_OF, STARTUP_METRIC, EarlierSession, Session, Verdict
 
 VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -22,20 +22,8 @@ VOLATILE_HOST_FACTS = frozenset(
 """Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
 PROBE_PREFIX = "probe_"
 _IGNORED_SETTINGS = frozenset(
-    {
-        "version",
-        "data",
-        "runs",
-        "precision",
-        "max_runs",
-        "order",
-        "seed",
-        "baseline",
-        "fail_over",
-        "max_startup",
-        "note",
-    }
-    | {"mysqld", "image", "archive", "registry"}
+    {"version", "data", "runs", "precision", "max_runs", "order", "seed", "baseline", "fail_over", "max_startup"}
+    | {"note", "mysqld", "image", "archive", "registry", REPEAT_OF}
 )
 """Settings that may differ between compared sessions, because the servers are what is compared."""
 _BUILD_FACTS = frozenset(
@@ -270,6 +258,28 @@ def differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
         values = [settings.get(name, _UNSET_TEXT) for settings in sides]
         if values[0] != values[1]:
             yield Difference(words(name), *values)
+
+
+def not_alike(one: Session, other: Session) -> str | None:
+    """Returns in words why two sessions are not the same measurement, repeated; None if they are. They may be of
+    different hosts."""
+    for what, values in (
+        ("experiment", (one.experiment, other.experiment)),
+        ("metric", (one.metric, other.metric)),
+        ("versions", (" ".join(one.versions), " ".join(other.versions))),
+    ):
+        if values[0] != values[1]:
+            return f"the {what} {_is_or_are(what)} {values[0]} and {values[1]}"
+    for name, facts in one.servers.items():
+        checksums = [found.get("sha256") for found in (facts, other.servers.get(name, {}))]
+        if None not in checksums and checksums[0] != checksums[1]:
+            return f"{name} is another build (SHA-256 {' and '.join(str(found)[:12] for found in checksums)})"
+    found = next(differing_settings(one.settings, other.settings), None)
+    return None if found is None else f"{found.what} is {found.one} and {found.other}"
+
+
+def _is_or_are(what: str) -> str:
+    return "are" if what.endswith("s") else "is"
 
 
 def _differing_facts(prefix: str, one: Facts, other: Facts, *, ignored: Collection[str] = ()) -> Iterator[Difference]:

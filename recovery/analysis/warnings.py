@@ -941,12 +941,18 @@ def findings_of_each_cell(session: Session) -> tuple[Finding, ...]:
     """Returns the findings before similar ones are merged, so that each can be shown beside the figure it is about.
     Those of a combined session are what the checks find in each of its parts."""
     if isinstance(session, CombinedSession):
-        return tuple(finding for part in session.parts for finding in _of_part(session, part))
+        parts = enumerate(session.parts, 1)
+        return tuple(finding for number, part in parts for finding in _of_part(session, part, number))
     return tuple(finding for check in CHECKS for finding in check.findings(session))
 
 
-def _of_part(session: CombinedSession, part: Part) -> Iterator[Finding]:
-    """Yields the findings in a part of a combined session, with the names that its cells have there."""
+def _of_part(session: CombinedSession, part: Part, number: int) -> Iterator[Finding]:
+    """Yields the findings in a part of a combined session, with the names that its cells have there, or with the number
+    of the session if no host is named."""
+    if not part.host:
+        found = findings_of_each_cell(part.session)
+        yield from (replace(finding, about=f"{finding.about}, session {number}") for finding in found)
+        return
     names = {
         _cell_name(part.session, (version, variant)): _cell_name(session, (version, host_variant(part.host, variant)))
         for version, variant in measured_runs_by_cell(part.session)

@@ -18,6 +18,7 @@ MEASURE, INSPECT, MANAGE = "Measure", "Inspect", "Manage"
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "experiments": (MEASURE, "suite:experiments", "Run all five published experiments, one after the other."),
     "resume": (MEASURE, "measure:resume", "Resume a session that ended early."),
+    "repeat": (MEASURE, "repeat:repeat", "Measure a stored session again, and report over its sessions."),
     "fleet": (MEASURE, "fleet:fleet", "Measure on many hosts with Ansible, and compare them."),
     "sessions": (INSPECT, "report:sessions", "List the stored sessions."),
     "report": (INSPECT, "report:report", "Print a stored session."),
@@ -34,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "completion": (MANAGE, "report:completion", "Print the completion script of your shell."),
 }
 """Commands by name: the group in the help, `module:attribute`, and one line of help."""
-SESSION_COMMANDS = ("resume", "report", "compare", "bundle")
+SESSION_COMMANDS = ("resume", "repeat", "report", "compare", "bundle")
 """Commands with sessions as arguments."""
 HIDDEN_COMMANDS = {"run": "measure:run_command"}
 """Earlier names of commands, which still work."""
@@ -43,7 +44,7 @@ MEASURING_COMMANDS = (*EXPERIMENTS, "experiments")
 
 def _measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
     """Runs a measuring command. Its code is imported only now: to import it takes a second."""
-    code: int = import_module("recovery.cli.measure").measure(command, given)
+    code: int = import_module("recovery.cli.repeat").measure_sessions(command, given)
     return code
 
 

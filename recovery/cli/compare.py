@@ -23,7 +23,7 @@ from recovery.report import fmt
 from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.storage.earlier import other_sessions
-from recovery.storage.sessions import find_session, load_session, session_names
+from recovery.storage.sessions import find_sessions, load_session, session_names
 
 FORMAT = 2
 
@@ -45,7 +45,7 @@ def compare_command(
         if first is not None:
             raise UsageError(f"{first} is one session, and two are compared", "name both, or none: the newest two")
         first, second = _newest_two(results)
-    folders = [_session_folders(results, names) for names in (first, second)]
+    folders = [find_sessions(results, names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
     traced = {session.has_traced_times for session in (*one, *other)}
     if len(traced) > 1:
@@ -86,14 +86,6 @@ def _newest_two(results: Path) -> tuple[str, str]:
         if len(found) == 2:
             return found[1], found[0]
     raise UsageError(f"{results} has fewer than two finished sessions", "measure again, or name two folders")
-
-
-def _session_folders(results: Path, names: str) -> list[Path]:
-    whole = names in session_names(results) or Path(names).is_dir()
-    found = [find_session(results, name) for name in ([names] if whole else names.split(","))]
-    if len(set(found)) < len(found):
-        raise UsageError(f"{names} names a session twice", "name each session once")
-    return found
 
 
 def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:

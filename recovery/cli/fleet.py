@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from recovery.cli.measure import Shown
+from recovery.cli.measure import NOT_OF_REQUEST
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import table_option
 from recovery.cli.output import escaped_text, print_line, write_json
 from recovery.cli.parse import make_request
 from recovery.cli.plan_text import cost_text, raise_if_missing
+from recovery.cli.repeat import series_of
 from recovery.cli.settings import read_toml, refuse_address_with_user
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.fleet.job import collect_results, pack_tool, run_job
@@ -122,7 +123,8 @@ def _request(session: FleetSession) -> Request:
     try:
         context = command.make_context(session.name, [*session.words, *FLEET_OPTIONS, *nowhere])
         given: dict[str, Any] = dict(context.params)
-        for option in ("dry_run", *(field.name for field in fields(Shown))):
+        series_of(given)
+        for option in NOT_OF_REQUEST:
             given.pop(option, None)
         if session.has_own_data:
             if not given["versions"] and not given["mysqld"]:
@@ -153,7 +155,7 @@ def _need_text(session: PlannedSession) -> str:
         planned = plan_ahead(session.request)
     except RecoveryError as error:
         return f"time and disk unknown here: {error.message}"
-    return cost_text([session.request], [planned])
+    return cost_text([session.request], [planned], times=session.times)
 
 
 def _show(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> int:

@@ -12,6 +12,7 @@ from contextlib import chdir, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from recovery.model import Session, Status
 from recovery.report.console import ReportConsole, program_name
 from recovery.session import progress as session_progress
 from recovery.session.engine import choose_engine
+from recovery.session.plan import StoredPlan
 from recovery.session.progress import Progress
 from recovery.session.request import Request, with_seed
 from recovery.session.resume import Unfinished, check_not_running, find_unfinished, sweep_results
@@ -62,9 +64,21 @@ class Shown:
     """File for report.json, or `-`."""
 
 
-def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
+NOT_OF_REQUEST = ("dry_run", "repeat", "repeat_every", *(field.name for field in fields(Shown)))
+"""Options of every measuring command that are not part of the request for a session."""
+
+
+def measure_once(request: Request, shown: Shown) -> int:
+    return exit_code(request, run_and_show(request, shown).result())
+
+
+def measure(
+    command: MeasuringCommand, given: dict[str, Any], how: Callable[[Request, Shown], int] = measure_once
+) -> int:
+    """Makes the request of a command, and measures it in this way, unless only the plan is asked for."""
     refuse_unused_variables(os.environ, command)
     scenario = str(command.name)
+    given = {name: value for name, value in given.items() if name not in ("repeat", "repeat_every")}
     dry_run, shown = given.pop("dry_run"), Shown(**{field.name: given.pop(field.name) for field in fields(Shown)})
     if scenario == "warm-recovery":
         given = dict(complete_from_newest_session(given))
@@ -76,7 +90,7 @@ def measure(command: MeasuringCommand, given: dict[str, Any]) -> int:
         with refuse_steps(request.method.refused):
             print_plan(request, ReportConsole())
         return 0
-    return exit_code(request, run_and_show(request, shown).result())
+    return how(request, shown)
 
 
 def exit_code(request: Request, session: Session) -> int:
@@ -120,8 +134,11 @@ class Ended:
 _MAX_RANDOM_SEED = 999_999
 
 
-def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None = None) -> Ended:
-    """Runs the session and shows its results. A new session without a seed gets a random one.
+def run_and_show(
+    request: Request, shown: Shown, unfinished: Unfinished | None = None, first: Unfinished | None = None
+) -> Ended:
+    """Runs the session and shows its results. It may be one to resume, or one that repeats `first`, whose time and disk
+    space were announced with that of the others. A new session without a seed gets a random one.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
     from recovery.session.run import run_session
@@ -132,11 +149,11 @@ def run_and_show(request: Request, shown: Shown, unfinished: Unfinished | None =
     try:
         reporter.say(f"$ {request.command}", FAINT)
         with refuse_steps(request.method.refused):
-            if unfinished is None:
+            if unfinished is None and first is None:
                 announce([request], reporter.say, yes=shown.yes)
             engine = choose_engine(request, reporter.say)
             folder = run_session(
-                request, engine=engine, reporter=reporter, unfinished=unfinished, wait=shown.wait
+                request, engine=engine, reporter=reporter, unfinished=unfinished, first=first, wait=shown.wait
             ).folder
     except BaseException as error:
         if reporter.progress.results == str(request.output.results):  # nothing is stored yet
@@ -217,7 +234,7 @@ _MAX_SHOWN = 100
 _MEASURE_AGAIN = "use the version that began it, or measure again; its runs stay stored"
 
 
-def split_stored_command(stored: str, session: str) -> tuple[str, list[str]]:
+def split_stored_command(stored: str, session: str, purpose: str = "resumed") -> tuple[str, list[str]]:
     """Returns the name and the other words of a stored command of this session, such as
     `recovery cold-recovery --version 5.7.22`. Raises UsageError if it is none of a command that measures."""
     try:
@@ -228,33 +245,32 @@ def split_stored_command(stored: str, session: str) -> tuple[str, list[str]]:
     if program != "recovery" or name not in EXPERIMENTS:
         shown = stored if len(stored) <= _MAX_SHOWN else f"{stored[:_MAX_SHOWN]}…"
         raise UsageError(
-            f"{session} cannot be resumed: its stored command `{shown}` is not one of this tool's", _MEASURE_AGAIN
+            f"{session} cannot be {purpose}: its stored command `{shown}` is not one of this tool's", _MEASURE_AGAIN
         )
     return name, [REPLACED_FLAGS.get(word.partition("=")[0], word) for word in words]
 
 
-def _unknown_command(session: str, error: Exception) -> UsageError:
-    return UsageError(f"{session} cannot be resumed: this version does not know its command: {error}", _MEASURE_AGAIN)
+def _unknown_command(session: str, purpose: str, error: Exception) -> UsageError:
+    return UsageError(f"{session} cannot be {purpose}: this version does not know its command: {error}", _MEASURE_AGAIN)
 
 
-def request_from_command(stored: str, session: str) -> Request:
+def request_from_command(stored: str, session: str, purpose: str = "resumed") -> Request:
     """Returns the request of a stored command of this session.
 
     The arguments are parsed by the command itself. Its environment variables are ignored: they are not meant for this
     session. A stored command without a scale is of an older version, which had the published sizes only. Raises
     UsageError if this version of the tool does not accept the command."""
-    name, words = split_stored_command(stored, session)
+    name, words = split_stored_command(stored, session, purpose)
     try:
         return request_from_arguments(name, words)
     except (click.ClickException, ValueError) as error:
-        raise _unknown_command(session, error) from error
+        raise _unknown_command(session, purpose, error) from error
 
 
 def request_from_arguments(name: str, words: Sequence[str]) -> Request:
     command = MeasuringCommand(name, environment=False)
     given: dict[str, Any] = dict(command.make_context(name, list(words)).params)
-    for not_measured in ("dry_run", *(field.name for field in fields(Shown))):
-        given.pop(not_measured, None)
+    given = {option: value for option, value in given.items() if option not in NOT_OF_REQUEST}
     if find_experiment(name).scale is not None:
         given["scale"] = given.get("scale") or PUBLISHED
     return make_request(name, given)
@@ -265,46 +281,71 @@ def request_to_resume(unfinished: Unfinished) -> Request:
     folder.
 
     Raises UsageError if this version of the tool does not accept the stored command."""
-    planned = unfinished.plan()
-    folder, seed = Path(planned.folder), unfinished.session.settings.get("seed")
+    planned, seed = unfinished.plan(), unfinished.session.settings.get("seed")
+    request = replace(_stored_request(unfinished, planned, planned.command), command=planned.command)
+    return with_seed(request, seed) if isinstance(seed, int) else request
+
+
+def request_to_repeat(first: Unfinished) -> Request:
+    """Returns the request of a session that repeats this one: the same but for its seed, so that the order of its
+    trials is its own.
+
+    Raises UsageError if this version of the tool does not accept the stored command."""
+    planned = first.plan("repeated")
+    name, words = split_stored_command(planned.command, first.folder.name, "repeated")
+    request = _stored_request(first, planned, shlex.join(["recovery", name, *_without_seed(name, words)]), "repeated")
+    return replace(request, output=replace(request.output, repeat_of=first.folder.name))
+
+
+def _without_seed(name: str, words: Sequence[str]) -> Iterator[str]:
+    """Yields the words of a command without the seed of its order. That of a crash test is part of what is measured."""
+    flag = BY_NAME["seed"].flag
+    if "CrashOptions" in EXPERIMENTS[name].options:
+        yield from words
+        return
+    for before, word in pairwise(("", *words)):
+        if before != flag and word.partition("=")[0] != flag:
+            yield word
+
+
+def _stored_request(stored: Unfinished, planned: StoredPlan, command: str, purpose: str = "resumed") -> Request:
+    folder = Path(planned.folder)
     with chdir(folder) if folder.is_dir() else nullcontext():  # its paths may be relative to that folder
-        request = request_from_command(planned.command, unfinished.folder.name)
-    if isinstance(seed, int):
-        request = with_seed(request, seed)
-    output = replace(request.output, results=unfinished.folder.parent)
-    return replace(request, output=output, command=planned.command)
+        request = request_from_command(command, stored.folder.name, purpose)
+    return replace(request, output=replace(request.output, results=stored.folder.parent))
 
 
 # --- recovery resume
 
 
-def confirm_commands(commands: Iterable[tuple[str, str]], *, yes: bool) -> None:
+def confirm_commands(commands: Iterable[tuple[str, str]], *, yes: bool, verb: str = "resume") -> None:
     """Asks on a terminal whether to run stored commands whose options can name a program, a file, an address or a
     server option, because the sessions may come from somebody else. A command comes with the name of its session.
 
     Nothing that the options name is read before. Raises UsageError if the answer is no, or if nobody can be asked."""
-    risky = dict.fromkeys(text for stored, session in commands for text in risky_options(stored, session))
+    purpose = f"{verb.removesuffix('e')}ed"
+    risky = dict.fromkeys(text for stored, session in commands for text in risky_options(stored, session, purpose))
     if not risky or yes:
         return
     what = f"the stored command has {', '.join(risky)}, which may run code of somebody else"
-    if not (is_asked := can_ask()) or not confirm(f"{what}. Resume?"):
+    if not (is_asked := can_ask()) or not confirm(f"{what}. {verb.capitalize()}?"):
         raise UsageError(
-            "nothing was resumed" if is_asked else what,
+            f"nothing was {purpose}" if is_asked else what,
             "if you know that the session is yours, or have checked these options, add --yes",
         )
 
 
-def risky_options(stored: str, session: str) -> Iterator[str]:
+def risky_options(stored: str, session: str, purpose: str = "resumed") -> Iterator[str]:
     """Yields the options of a stored command that need consent, as they are stored.
 
     The folders of DATA and RESULTS need none: every command has them, the session is resumed where it is, and in DATA
     the tool changes its own data directories only, and uses no folder that somebody else can change."""
-    name, words = split_stored_command(stored, session)
+    name, words = split_stored_command(stored, session, purpose)
     command = MeasuringCommand(name, environment=False)
     try:
         given = command.make_context(name, words)
     except click.ClickException as error:
-        raise _unknown_command(session, error) from error
+        raise _unknown_command(session, purpose, error) from error
     for option in command.options:
         if given.get_parameter_source(option.key) is click.core.ParameterSource.COMMANDLINE:
             value = given.params[option.key]

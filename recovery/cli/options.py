@@ -229,6 +229,16 @@ OPTIONS = (
         field="sizes.max_runs", convert=values.run_count, stored="max_runs",
     ),
     Option(
+        "repeat", "Measure so many sessions over the same data directories, and report over all of them.", "N",
+        Kind.WHOLE,
+        convert=values.count(values.MAX_SESSIONS),
+    ),
+    Option(
+        "repeat_every", "With --repeat, the time from the start of a session to that of the next, like 6h, 30m or 1d. "
+        "[default: no wait]", "TIME",
+        convert=values.parse_period, text=values.period_text, plain=_PLAIN,
+    ),
+    Option(
         "data", "Where data directories live: a folder on the volume under test.", kind=Kind.PATH,
         from_environment=True,
         field="output.data", convert=_value_only(values.absolute_path), stored="data", lasting=True, plain=_ANY,

@@ -154,16 +154,17 @@ LONG_S, LARGE_BYTES = 600.0, 10_000_000_000
 """A session that is expected to take longer, or more of the disk, asks before it begins."""
 
 
-def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bool) -> None:
-    """Prints the expected time and disk space. On a terminal, asks whether to begin if it is over 10 minutes or 10 GB.
+def announce(requests: Sequence[Request], say: Callable[[str], None], *, yes: bool, times: int = 1) -> None:
+    """Prints the expected time and disk space, of so many repetitions over the same data directories. On a terminal,
+    asks whether to begin if it is over 10 minutes or 10 GB.
 
     Raises HostUnfitError if the sessions cannot fit on the disk, and UsageError if the answer is no."""
     plans = list(map(plan_ahead, requests))
     check_space_ahead(requests, plans)
     for note in dict.fromkeys(note for request in requests for note in _flavor_notes(request)):
         say(note)
-    say(cost_text(requests, plans))
-    is_large = sum(plan.seconds for plan in plans) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
+    say(cost_text(requests, plans, times=times))
+    is_large = _seconds(plans, times) > LONG_S or combined_need(plans).bytes > LARGE_BYTES
     if is_large and can_ask() and not yes and not confirm("Begin?"):
         less = "SCALE=quick, or " if any(find_experiment(request.scenario).scale for request in requests) else ""
         raise UsageError(
@@ -180,12 +181,17 @@ def confirm(question: str) -> bool:
         raise InterruptedByUserError("interrupted", "nothing was measured") from error
 
 
-def cost_text(requests: Sequence[Request], plans: Sequence[Plan]) -> str:
+def _seconds(plans: Iterable[Plan], times: int) -> float:
+    """Returns what so many repetitions of the sessions take. Only the first builds what is not there."""
+    return sum(times * plan.seconds - (times - 1) * sum(seconds for _, seconds in plan.builds) for plan in plans)
+
+
+def cost_text(requests: Sequence[Request], plans: Sequence[Plan], *, times: int = 1) -> str:
     """Returns in words what the sessions take: their time, and the disk space of what is not built yet."""
     about = "about" if all(request.sizes.precision is None for request in requests) else "at most about"
     need = combined_need(plans).bytes
     disk = f"{size(need)} of disk" if need else "nothing new on the disk"
-    return f"{about} {duration_text(sum(plan.seconds for plan in plans))} and {disk}"
+    return f"{about} {duration_text(_seconds(plans, times))} and {disk}"
 
 
 def _tables_text(schema: Schema) -> str:

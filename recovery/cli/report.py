@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import click
 from click.shell_completion import get_completion_class
 from rich.table import Table as Grid
 
+from recovery.analysis.combined import CombinedSession, combine_sessions
+from recovery.analysis.compare import not_alike
 from recovery.builds.resolve import DEBIAN_NAMES, available_servers
 from recovery.cli.completion import COMPLETE_VARIABLE, complete_session
 from recovery.cli.naming import Layers
@@ -25,12 +28,12 @@ from recovery.model import Status
 from recovery.mysqld.datadir import DataDirs
 from recovery.report import console as console_report
 from recovery.report.console import ReportConsole
-from recovery.report.exports import FORMATS, render_as
+from recovery.report.exports import FORMATS, render_as, render_sessions
 from recovery.report.html.page import PAGE
 from recovery.report.json_report import schema_text, to_json
 from recovery.report.write import write_reports
 from recovery.session.store import SessionStore
-from recovery.storage.sessions import find_session, load_session, session_names
+from recovery.storage.sessions import find_session, find_sessions, load_session, session_names
 from recovery.workload.schema import checked_script_size, render_script
 
 # --- Layout of printed tables, also used by other commands
@@ -185,12 +188,19 @@ def report(
     verbose: bool,
 ) -> int:
     """Print a stored session again: the newest, or SESSION (a name in --results, or a folder). Its folder is changed by
-    --write only."""
+    --write only. Several sessions of the same measurement, separated by commas, are reported together: means and
+    intervals are then those of the sessions' means."""
     chosen = SCHEMA if as_schema else _chosen_format(wanted, json_to, as_path=as_path, opened=opened)
     if chosen == SCHEMA:
         sys.stdout.write(schema_text())
         return 0
-    folder = find_session(results, session)
+    folders = [find_session(results, None)] if session is None else find_sessions(results, session)
+    if len(folders) > 1:
+        if write or chosen == PATH:
+            option = "--write" if write else "--open" if opened else "--format path"
+            raise UsageError(f"{option} is for a single session", "--format html > FILE writes a page of several")
+        return _report_sessions(folders, results, chosen, json_to, verbose=verbose)
+    folder = folders[0]
     if write:
         _rewrite_reports(folder)
     if json_to not in (None, STANDARD_OUTPUT):
@@ -203,6 +213,32 @@ def report(
     else:
         console_report.show(load_session(folder), folder, ReportConsole(), verbose=verbose)
     return 0
+
+
+def _report_sessions(
+    folders: Sequence[Path], results: Path, chosen: str | None, json_to: str | None, *, verbose: bool
+) -> int:
+    """Prints the report of several sessions of the same measurement."""
+    combined = load_sessions(folders)
+    if json_to not in (None, STANDARD_OUTPUT):
+        write_json(json_to, render_sessions(combined, "json"))
+    if chosen is not None:
+        sys.stdout.write(render_sessions(combined, chosen).encode("utf-8", errors="replace").decode("utf-8"))
+    else:
+        console_report.show_sessions(combined, results.absolute(), ReportConsole(), verbose=verbose)
+    return 0
+
+
+def load_sessions(folders: Iterable[Path]) -> CombinedSession:
+    """Returns these sessions of a measurement as one. Raises UsageError if they are not of the same measurement."""
+    found = {folder.name: load_session(folder) for folder in folders}
+    (first, one), *others = found.items()
+    for name, other in others:
+        if (what := not_alike(one, other)) is not None:
+            raise UsageError(
+                f"{first} and {name} are not the same measurement: {what}", "`recovery compare A B` compares them"
+            )
+    return combine_sessions(found)
 
 
 def _chosen_format(wanted: str | None, json_to: str | None, *, as_path: bool, opened: bool) -> str | None:

@@ -33,6 +33,7 @@ MAX_SCHEMAS = 100_000
 MAX_COLUMNS = 1000
 MAX_SECONDS = 86_400
 MAX_CLIENTS = 10_000
+MAX_SESSIONS = 1000
 MIN_OPEN_FILES, MAX_OPEN_FILES = 1024, 10_000_000
 _MANY = 200_000
 """From this limit on, an example of a valid number is a large one."""
@@ -85,6 +86,26 @@ def decimal(least: float, most: float) -> Converter:
         return value
 
     return parse
+
+
+_PERIOD = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MAX_PERIOD_S = 366 * 86_400
+
+
+def parse_period(name: str, text: str) -> float:
+    """Parses a time such as 6h, 90m or 1d, and returns its seconds."""
+    written = _PERIOD.fullmatch(str(text).strip())
+    seconds = float(written[1]) * _UNITS_S[written[2]] if written else 0.0
+    if not 0 < seconds <= _MAX_PERIOD_S:
+        raise UsageError(f"{name}={text} is not valid", "give a number of s, m, h or d, like 6h, and 366d at most")
+    return seconds
+
+
+def period_text(seconds: float) -> str:
+    """Returns the time as `parse_period` takes it, in the largest unit of which it is a whole number."""
+    unit = next((unit for unit in "dhm" if seconds >= _UNITS_S[unit] and not seconds % _UNITS_S[unit]), "s")
+    return f"{seconds / _UNITS_S[unit]:.10g}{unit}"
 
 
 def parse_share(name: str, text: str) -> float:

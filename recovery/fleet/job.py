@@ -9,12 +9,13 @@ import fcntl
 import hashlib
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from recovery.storage.sessions import load_session, session_names
 
 SESSIONS_FILE, OUTCOME_FILE, RESULTS_ARCHIVE = "sessions.json", "outcome.json", "results.tar.gz"
 _LOCK, _ENDED = "job.lock", "ended"
+_CANNOT = re.compile("cannot be (resumed|repeated)")
 _START_S = 60.0
 """A job takes its lock in this time, or it was killed."""
 
@@ -51,12 +53,16 @@ class _Place:
     def log(self) -> Path:
         return self.work / f"{self.session.key}.log"
 
-    def newest(self) -> Unfinished | None:
-        """Returns the newest stored session, which may have ended; None if nothing was measured yet."""
-        for name in reversed(session_names(self.results)):
+    def stored(self) -> list[Unfinished]:
+        """Returns the stored sessions, which may have ended: one, or as many as its line repeats it."""
+        found = []
+        for name in session_names(self.results):
             with suppress(RecoveryError):
-                return Unfinished(self.results / name, load_session(self.results / name))
-        return None
+                found.append(Unfinished(self.results / name, load_session(self.results / name)))
+        return found[-self.session.times :]
+
+    def has_ended(self, stored: Sequence[Unfinished]) -> bool:
+        return len(stored) == self.session.times and all(one.has_ended for one in stored)
 
     def error(self) -> str:
         """Returns the last error in the log, in one line."""
@@ -81,13 +87,14 @@ def run_job(work: Path) -> None:
 def _measure(place: _Place) -> None:
     if place.results.is_dir():
         sweep_results(place.results)
-    stored = place.newest()
-    if stored is not None and stored.has_ended:
+    stored = place.stored()
+    if place.has_ended(stored):
         return
     results = ("--results", str(place.results))
-    if stored is not None and stored.session.runs:
-        _run(place, "resume", stored.folder.name, "--yes", *results)
-        if "cannot be resumed" not in place.error():
+    if stored and (stored[-1].session.runs or len(stored) > 1):
+        repeats = ("repeat", *place.session.repeat_words) if place.session.times > 1 else ("resume",)
+        _run(place, *repeats, stored[-1].folder.name, "--yes", *results)
+        if not _CANNOT.search(place.error()):
             return
     data = ("--data", str(place.work / "data"))
     _run(place, place.session.name, *place.session.words, *FLEET_OPTIONS, *data, *results)
@@ -105,20 +112,22 @@ def collect_results(work: Path) -> str:
     whether these are all (`finished`) or not (`unfinished`)."""
     if _is_running(work):
         return "running"
-    outcomes, finished = [], []
+    outcomes, trees, unfinished = [], [], False
     for place in _places(work):
-        stored = place.newest()
-        ended = stored is not None and stored.has_ended
-        if stored is not None and ended:
-            finished.append((stored.folder, f"{place.session.key}/{stored.folder.name}"))
-        reason = incomplete_reason(stored.session) if stored is not None and ended else place.error()
+        stored = place.stored()
+        ended, is_complete = [one for one in stored if one.has_ended], place.has_ended(stored)
+        unfinished |= not is_complete
+        trees += [(one.folder, f"{place.session.key}/{one.folder.name}") for one in ended]
+        names = [one.folder.name for one in ended]
+        *others, last = names if is_complete else (*names, None)
+        reasons = (incomplete_reason(one.session) for one in ended)
         outcomes.append({
-            "key": place.session.key, "folder": stored.folder.name if stored is not None and ended else None,
-            "reason": reason,
+            "key": place.session.key, "folder": last, "others": others,
+            "reason": next(filter(None, reasons), None) if is_complete else place.error(),
         })  # fmt: skip
     files = [(OUTCOME_FILE, json.dumps(outcomes).encode())]
-    pack_tar(work / RESULTS_ARCHIVE, finished, files)
-    return "finished" if len(finished) == len(outcomes) else "unfinished"
+    pack_tar(work / RESULTS_ARCHIVE, trees, files)
+    return "unfinished" if unfinished else "finished"
 
 
 def _is_running(work: Path) -> bool:

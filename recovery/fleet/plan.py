@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,29 @@ class FleetSession:
     def key(self) -> str:
         """Returns the name of its folder on a host, which is the same in every call."""
         return f"{self.name}-{hashlib.sha256(self.line.encode()).hexdigest()[:8]}"
+
+    @property
+    def times(self) -> int:
+        """Returns how often it is measured."""
+        found = self._value("--repeat")
+        return int(found) if found and found.isdecimal() else 1
+
+    @property
+    def repeat_words(self) -> tuple[str, ...]:
+        """Returns the options of `recovery repeat` that measure what is missing."""
+        every = self._value("--repeat-every")
+        return ("--times", str(self.times), *(("--every", every) if every is not None else ()))
+
+    def _value(self, flag: str) -> str | None:
+        """Returns the value that the line has for an option, or None."""
+        found = None
+        for before, word in pairwise(("", *self.words)):
+            name, equals, value = word.partition("=")
+            if before == flag:
+                found = word
+            elif name == flag and equals:
+                found = value
+        return found
 
     @property
     def has_own_data(self) -> bool:
@@ -113,7 +137,9 @@ def parse_plan(stored: Mapping[str, Any], path: Path, make_request: MakeRequest)
         raise UsageError(f"{path} names no session", 'add them: sessions = ["cold-recovery --version 5.7.22"]')
     for number, session in enumerate(sessions):
         if session in sessions[:number]:
-            raise UsageError(f"session `{session.line}` is in the plan twice", "leave one of them out; --runs repeats")
+            raise UsageError(
+                f"session `{session.line}` is in the plan twice", "leave one of them out; --repeat measures several"
+            )
     poll_s = stored.get("poll_s", _DEFAULT_POLL_S)
     if poll_s < 1:
         raise UsageError(f"poll_s = {poll_s} is not valid", "give the seconds between two looks at a host: 1 or more")

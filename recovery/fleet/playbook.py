@@ -315,18 +315,26 @@ def _unpack_fetched(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:
 
 
 def _keep_session(outcome: Mapping[str, Any], fetched: Path, kept: Path) -> SessionRecord:
-    """Moves the session that a host names in its outcome from what was fetched to the folder of that host. The host is
-    not trusted: it must name a folder of its own that is there."""
+    """Moves the sessions that a host names in its outcome from what was fetched to the folder of that host. The host is
+    not trusted: it must name folders of its own that are there."""
     name = outcome["folder"]
+    others = tuple(_keep_folder(other, fetched, kept) for other in outcome.get("others", ()))
     if name is None:
-        return SessionRecord(state=FAILED, reason=str(outcome["reason"]))
+        return SessionRecord(state=FAILED, reason=str(outcome["reason"]), others=others)
+    folder = _keep_folder(name, fetched, kept)
+    reasons = (incomplete_reason(load_session(kept.parent / one)) for one in (*others, folder))
+    return SessionRecord(folder=folder, others=others, state=FINISHED, reason=next(filter(None, reasons), None))
+
+
+def _keep_folder(name: Any, fetched: Path, kept: Path) -> str:
+    """Moves a session, unless it is there already, and returns HOST/SESSION."""
     if not isinstance(name, str) or not _SESSION_NAME.fullmatch(name) or (fetched / name).resolve() != fetched / name:
         raise ValueError(f"it names the session {name!r}, which is no folder of its own")
-    session = load_session(fetched / name)
+    load_session(fetched / name)
     kept.mkdir(exist_ok=True)
     if not (kept / name).exists():
         (fetched / name).rename(kept / name)
-    return SessionRecord(folder=f"{kept.name}/{name}", state=FINISHED, reason=incomplete_reason(session))
+    return f"{kept.name}/{name}"
 
 
 def _write_outcomes(plan: FleetPlan, folder: Path, outcomes: Outcomes) -> None:

@@ -28,6 +28,8 @@ class SessionRecord:
     """Name of its folder on the host."""
     folder: str | None = None
     """HOST/SESSION, or None if nothing was fetched."""
+    others: tuple[str, ...] = ()
+    """HOST/SESSION of the sessions before it, if the line repeats it. They are there even if not all have ended."""
     state: str = "missing"
     reason: str | None = None
 

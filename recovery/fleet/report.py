@@ -5,7 +5,9 @@ The folder is one of `recovery fleet run`, with its fleet.json, or any with FOLD
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, fields
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
@@ -34,7 +36,7 @@ def read_fleet(folder: Path) -> FleetReport:
     hosts, problems, rows = [], [], []
     for name, about in record.hosts.items():
         sessions = []
-        for stored in about.sessions:
+        for stored in chain.from_iterable(map(_each_session, about.sessions)):
             session, found = _load(folder, name, stored)
             sessions += [session] if session else []
             problems += [f"{name}, {stored.command or stored.folder}: {text}" for text in found]
@@ -61,6 +63,12 @@ def _read_record(folder: Path) -> FleetRecord:
             raise UsageError(f"there is no host in {folder}", f"name the folder of a fleet: {_LAYOUT}")
         return FleetRecord(hosts=hosts)
     return read_record(path)
+
+
+def _each_session(record: SessionRecord) -> Iterator[SessionRecord]:
+    """Yields a record for each session of a line that repeats it."""
+    yield from (replace(record, folder=other, state=Status.FINISHED.value, reason=None) for other in record.others)
+    yield record
 
 
 def _load(folder: Path, host: str, record: SessionRecord) -> tuple[Session | None, list[str]]:

@@ -25,7 +25,7 @@ from recovery.report import fmt, markdown, text
 from recovery.report.html import page
 from recovery.report.html.parts import PageSection
 from recovery.report.settings_tables import warnings_tables
-from recovery.report.tables import SECTIONS, Document, Section
+from recovery.report.tables import OF_ONE_SESSION, SECTIONS, Document, Section
 
 FLEET_QUESTION = "How do the versions compare on each host, and the hosts with each other?"
 _MAX_NAMED = 3
@@ -37,9 +37,8 @@ _MAX_COLUMNS = 6
 _FACTS = ("ec2_instance_type", "cpu_model", "cpus", "memory_bytes", "kernel", "idle_pageout", "filesystem")
 """Facts that are shown even if they do not differ."""
 _PROBES = ("probe_4k_1_iops", "probe_4k_16_iops")
-_OF_ONE_HOST = frozenset({"published", "over-time", "inside", "stacks", "runs", "warnings", "measured-on"})
-"""Sections that each host's own report has, or that are made of all hosts here. Published effects are judged by the
-CPUs and the memory of one host."""
+_OF_ONE_HOST = OF_ONE_SESSION | {"sessions", "warnings", "measured-on"}
+"""Sections that each host's own report has, or that are made of all hosts here."""
 
 
 @dataclass(frozen=True)

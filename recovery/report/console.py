@@ -18,6 +18,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table as Grid
 from rich.text import Text
 
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.summary import is_compared
 from recovery.model import EXTRA_RUN_WORDS, Session, Status, Table, Verdict
 from recovery.report import fmt
@@ -88,6 +89,24 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
         console.print(Text(line, style="bold" if number < len(head) else ""))
     for line in (*links, further):
         console.print(Text(fmt.printable(line)), soft_wrap=not console.record)
+
+
+def show_sessions(session: CombinedSession, results: Path, console: Console, *, verbose: bool) -> None:
+    """Prints the report of several sessions of a measurement, which are in this results folder."""
+    if verbose:
+        render(session, console)
+        return
+    names = ",".join(part.name for part in session.parts)
+    head = wrap(fmt.printable(heading(session)), console.width)
+    paragraphs = [fmt.printable(text) for text in answers(session)]
+    warning = [fmt.printable(text) for text in findings_line(session)]
+    count = _MAX_LINES - len(head) - 1
+    lines = fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
+    for number, line in enumerate((*head, *lines)):
+        console.print(Text(line, style="bold" if number < len(head) else ""))
+    place = "" if results == Path("results").absolute() else f" --results {shlex.quote(short_path(results))}"
+    further = f"next: {program_name()} report -v{place} {shlex.quote(names)} (tables; --format html > FILE: a page)"
+    console.print(Text(fmt.printable(further)), soft_wrap=not console.record)
 
 
 def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
 
+from recovery.analysis.combined import CombinedSession, PartRun
 from recovery.analysis.phase_names import JOIN, ORDER, seconds_by_name, sorted_phases
 from recovery.errors import escape_control
 from recovery.metrics import METRICS, typed_value
@@ -30,16 +31,25 @@ _EMPTY_RUN = Run(0, "", "", "", 0, Verdict.VOID)
 
 def render_csv(session: Session) -> str:
     """Returns the CSV text: a header line, then one line for each run. A figure that was not measured is an empty
-    cell."""
+    cell. Of several sessions, the first column has the name of the run's session."""
     phases = sorted_phases((*ORDER, *(phase.name for run in session.runs for phase in run.startup.phases)))
     measures = tuple(dict.fromkeys(name for run in session.runs for name in _measures(run)))
-    rows = [dict((*_cells(run, phases), *_load_cells(session, run, measures))) for run in session.runs]
-    columns = dict((*_cells(_EMPTY_RUN, phases), *_load_cells(session, _EMPTY_RUN, measures)))
+    rows = [
+        dict((*_session_cell(session, run), *_cells(run, phases), *_load_cells(session, run, measures)))
+        for run in session.runs
+    ]
+    empty = (*_cells(_EMPTY_RUN, phases), *_load_cells(session, _EMPTY_RUN, measures))
+    columns = dict((("session", None), *empty) if isinstance(session, CombinedSession) else empty)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([_safe_cell(name) for name in columns])
     writer.writerows([_safe_cell(cell) for cell in row.values()] for row in rows)
     return text.getvalue()
+
+
+def _session_cell(session: Session, run: Run) -> Iterator[tuple[str, Cell]]:
+    if isinstance(session, CombinedSession) and isinstance(run, PartRun):
+        yield "session", session.parts[run.part].name
 
 
 def _cells(run: Run, phases: tuple[str, ...]) -> Iterator[tuple[str, Cell]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from recovery.analysis.combined import CombinedSession
 from recovery.linux.files import parse_json, read_stored_text
 from recovery.model import Session
 from recovery.report import markdown, text
 from recovery.report.csv_report import render_csv
-from recovery.report.json_report import to_json
+from recovery.report.html import page
+from recovery.report.json_report import sessions_to_json, to_json
 from recovery.report.write import render_page
 from recovery.storage.format import escape_control_characters
 from recovery.storage.sessions import REPORT_FILE, load_session
@@ -20,6 +22,13 @@ RENDERERS: dict[str, Callable[[Session], str]] = {
     "csv": render_csv,
 }
 FORMATS = (*RENDERERS, "json", "html")
+
+
+def render_sessions(session: CombinedSession, name: str) -> str:
+    """Returns the report of several sessions in the given format."""
+    if name == "json":
+        return sessions_to_json(session).decode()
+    return escape_control_characters(page.render(session) if name == "html" else RENDERERS[name](session))
 
 
 def render_as(folder: Path, name: str) -> str:

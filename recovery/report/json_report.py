@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter
 
 from recovery import __version__, model
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.growth import stored_fits
 from recovery.analysis.statistics import LINE, LineFit, Step
 from recovery.analysis.summary import (
@@ -27,7 +28,7 @@ from recovery.analysis.warm import rename_second_starts
 from recovery.analysis.warnings import findings
 from recovery.model import Run, Session
 from recovery.report.summary_text import answers
-from recovery.storage.format import FORMAT, session_to_json
+from recovery.storage.format import FORMAT, json_bytes, session_to_json
 
 
 def computed_parts(session: Session) -> dict[str, Any]:
@@ -46,6 +47,23 @@ def to_json(session: Session) -> bytes:
     """Returns the contents of report.json, with the runs at the end."""
     session = rename_second_starts(session if session.tool_version else replace(session, tool_version=__version__))
     return session_to_json(session, computed_parts(session))
+
+
+def sessions_to_json(session: CombinedSession) -> bytes:
+    """Returns what a report computes from several sessions, as JSON, with the facts about each of them."""
+    parts = [
+        {
+            "name": part.name,
+            "started_at": part.session.started_at,
+            "status": part.session.status,
+            "host_id": part.session.environment.get("host_id"),
+            "runs": len(part.runs),
+            "planned_runs": part.session.planned_runs,
+        }
+        for part in session.parts
+    ]
+    head = {"format": FORMAT, "tool_version": __version__, "experiment": session.experiment}
+    return json_bytes({**head, "sessions": parts, **computed_parts(session)})
 
 
 # --- JSON schema of report.json, generated from the stored dataclasses and their docstrings

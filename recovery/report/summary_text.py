@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from recovery.analysis import phase_names
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.history import CellHistory, cell_histories
@@ -42,6 +43,7 @@ from recovery.analysis.warnings import cells_missing_precision
 from recovery.metrics import Metric, metric
 from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Run, Session, Verdict
 from recovery.report import fmt
+from recovery.report.basis import over_sessions_line
 
 _MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -75,6 +77,7 @@ def answers(session: Session, *, each_version: bool = True, reason: bool = True)
         *_answers(session, each_version=each_version, reason=reason),
         *_missed_precision(session),
         *_history(session),
+        *((over_sessions_line(session),) if isinstance(session, CombinedSession) else ()),
     )
 
 
@@ -305,7 +308,7 @@ def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio])
         clauses += _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
     else:
         clauses = _first_clauses([_value_text(value) + _for(cell_words(session, value.variant)) for value in shown])
-    clauses += _lacking_intervals(shown, effects)
+    clauses += _lacking_intervals(session, shown, effects)
     left_out = _not_counted(context, version)
     return f"{version}: {'; '.join(clauses)}.{left_out and f' Not counted: {left_out}.'}"
 
@@ -369,11 +372,16 @@ def _contrast_text(about: Metric, contrast: Contrast) -> str:
     return f"{fmt.times(contrast.ratio)} ({interval}) times {'as long' if about.unit == 's' else f'the {about.label}'}"
 
 
-def _lacking_intervals(shown: Sequence[Summary], effects: Sequence[VariantRatio]) -> Iterator[str]:
+def _needed(session: Session) -> str:
+    """Returns what an interval needs."""
+    return f"{MIN_RUNS} {'sessions' if isinstance(session, CombinedSession) else 'runs'} of each are needed"
+
+
+def _lacking_intervals(session: Session, shown: Sequence[Summary], effects: Sequence[VariantRatio]) -> Iterator[str]:
     """Yields that values have no interval, and that therefore no effect is claimed."""
     unclaimed = bool(effects) and all(effect.significant is None for effect in effects)
     if unclaimed or any(summary.interval is None for summary in shown[:_MAX_CLAUSES]):
-        yield f"no interval{', so no effect is claimed' if unclaimed else ''}: {MIN_RUNS} runs of each are needed"
+        yield f"no interval{', so no effect is claimed' if unclaimed else ''}: {_needed(session)}"
 
 
 # --- Timed starts: how long they take, the comparison, and what takes the time
@@ -468,7 +476,7 @@ def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iter
     if clauses:
         yield f"Compared with {axis.base}: {'; '.join(clauses)}."
     elif ratios:
-        yield f"Not compared: {MIN_RUNS} runs of each are needed."
+        yield f"Not compared: {_needed(context.session)}."
 
 
 @dataclass(frozen=True)
@@ -500,7 +508,7 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
     ends = compare_ends(context.session, found)
     fast, slow, contrast = ends.fast, ends.slow, ends.contrast
     if ends.differ is None:
-        yield f"Not compared: {MIN_RUNS} runs of each are needed."
+        yield f"Not compared: {_needed(context.session)}."
     elif not ends.differ:
         yield f"{name(fast)} and {_inside(name(slow))} do not differ significantly{where}."
     else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.growth import growth_curves
 from recovery.analysis.summary import is_compared, main_metrics, metric_names
 from recovery.metrics import metric
@@ -229,6 +230,13 @@ def _stacks(session: Session) -> Iterator[Table]:
         yield from chain_tables(session)
 
 
+def _sessions(session: Session) -> Iterator[Table]:
+    if isinstance(session, CombinedSession):
+        from recovery.report.session_tables import session_tables
+
+        yield from session_tables(session)
+
+
 def _runs(session: Session) -> Iterator[Table]:
     yield runs_table(session)
     yield from not_counted(session)
@@ -249,6 +257,7 @@ def _measured_on(session: Session) -> Iterator[Table]:
 
 SECTIONS = (
     Section("figures", "", _figures, _figure_charts),
+    Section("sessions", "Sessions", _sessions),
     Section("device-reads", "Reads of the device", _device_reads, _device_read_charts),
     Section("versions", "Versions compared", _versions),
     Section("axes", "Effects of the settings", _axes, on_page=axis_tables),
@@ -272,9 +281,20 @@ SECTIONS = (
 """The sections in reading order; a report leaves out those with nothing to show."""
 
 
+OF_ONE_SESSION = frozenset({"published", "over-time", "inside", "stacks", "runs"})
+"""Sections that only the report of a single session has: published effects are judged by one host, and in a combined
+session several runs have the same number."""
+
+
+def sections_of(session: Session) -> tuple[Section, ...]:
+    """Returns the sections that the report of a session may have."""
+    several = isinstance(session, CombinedSession)
+    return tuple(section for section in SECTIONS if not (several and section.key in OF_ONE_SESSION))
+
+
 def all_tables(session: Session) -> tuple[Table, ...]:
     """Returns all tables of a session, in reading order."""
-    return tuple(table for section in SECTIONS for table in section.tables(session))
+    return tuple(table for section in sections_of(session) for table in section.tables(session))
 
 
 def page_tables(section: Section, session: Session) -> tuple[Table, ...]:
@@ -289,12 +309,14 @@ def setup_tables(session: Session) -> tuple[Table, ...]:
 
 def terminal_tables(session: Session) -> tuple[Table, ...]:
     """Returns the tables that are shown in a terminal."""
-    return tuple(table for section in SECTIONS for table in (section.in_terminal or section.tables)(session))
+    shown = (section.in_terminal or section.tables for section in sections_of(session))
+    return tuple(table for tables in shown for table in tables(session))
 
 
 def heading(session: Session) -> str:
     """Returns the first line of the report."""
-    return f"{session.experiment}: {', '.join(session.versions)}"
+    several = f", {len(session.parts)} sessions" if isinstance(session, CombinedSession) else ""
+    return f"{session.experiment}: {', '.join(session.versions)}{several}"
 
 
 def status_line(session: Session) -> str:

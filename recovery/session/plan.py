@@ -107,15 +107,16 @@ def stored_trials(trials: Iterable[Trial]) -> tuple[StoredTrial, ...]:
     )
 
 
-def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:
-    """Yields the reasons, in words, why the missing runs would not belong to the same experiment."""
+def differences(before: StoredPlan, now: StoredPlan, *, same_order: bool = True) -> Iterator[str]:
+    """Yields the reasons, in words, why the missing runs would not belong to the same experiment. A session that
+    repeats another one may have its trials in another order."""
     for version, fingerprint in before.servers.items():
         found = now.servers.get(version)
         if found is None:
             yield f"the server is {' '.join(now.servers)} now, and was {version}"
         elif found != fingerprint:
             yield f"the server {version} is another build (SHA-256 {found[:12]}, and was {fingerprint[:12]})"
-    if before.trials != now.trials:
+    if before.trials != now.trials and (same_order or _cells(before) != _cells(now)):
         yield _plan_difference(before, now)
     for variant, options in before.settings.items():
         if variant in now.settings and dict(now.settings[variant]) != dict(options):
@@ -127,6 +128,11 @@ def differences(before: StoredPlan, now: StoredPlan) -> Iterator[str]:
         yield "the insert script has changed"
     if before.servers == now.servers and before.directories != now.directories:
         yield "the schema template, or options that shape the files, have changed"
+
+
+def _cells(planned: StoredPlan) -> list[tuple[str, str]]:
+    """Returns the cell of each trial that counts, whatever their order is."""
+    return sorted((trial.version, trial.variant) for trial in planned.trials if trial.extra is None)
 
 
 def _plan_difference(before: StoredPlan, now: StoredPlan) -> str:

@@ -140,6 +140,8 @@ class Output:
     """The user's description of what the host does not report, such as the type of a cloud disk."""
     fail_over: float | None = None
     """Share of the baseline by which a version may be slower before the session ends with an error."""
+    repeat_of: str | None = None
+    """Name of the first of several sessions of the same measurement, if this is a later one."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ This file also removes the drafts and locks that killed sessions left in the res
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from recovery.linux import locks
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import read_stored, why_not_trusted
 from recovery.linux.procfs import boot_id
-from recovery.model import Session, Status
+from recovery.model import REPEAT_OF, Session, Status
 from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, Plan, StoredPlan, differences, stored_trials
 from recovery.session.request import Request
 from recovery.session.store import DRAFT_NAMES, SessionStore
@@ -53,18 +53,18 @@ class Unfinished:
         Failed runs count as done."""
         return self.session.status == Status.FINISHED and not any(run.measure_again for run in self.session.runs)
 
-    def plan(self) -> StoredPlan:
+    def plan(self, purpose: str = "resumed") -> StoredPlan:
         """Returns the stored plan.
 
         Raises UsageError if an older version of the tool began the session, which stored no plan, or if another user
-        may have written the plan."""
+        may have written the plan: then the session cannot be `resumed`, or whatever the purpose is."""
         path = self.folder / PLAN_FILE
         # The plan names the server to run, so it must be trusted.
         if why := why_not_trusted(path) or why_not_trusted(self.folder / REPORT_FILE):
-            raise UsageError(f"{self.folder} cannot be resumed: {why}", "check who may write there, or measure again")
+            raise UsageError(f"{self.folder} cannot be {purpose}: {why}", "check who may write there, or measure again")
         if not path.is_file():
             raise UsageError(
-                f"{self.folder.name} cannot be resumed: the tool that began it stored no plan",
+                f"{self.folder.name} cannot be {purpose}: the tool that began it stored no plan",
                 "measure again; its runs stay stored",
             )
         return read_stored(path, PLAN_ADAPTER)
@@ -122,7 +122,7 @@ Facts = Mapping[str, str | int | float | bool | None]
 _HOST_FACTS = (
     "cpu_model", "cpus", "cpu_quota", "cpu_governor", "memory_bytes", "architecture", "virtualisation",
     "ec2_instance_type", "kernel", "thp", "swappiness", "filesystem", "mount_options", "device_model",
-    "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means",
+    "device_serial", "scheduler", "read_ahead_kb", "rotational", "cold_means", "host_id",
 )  # fmt: skip
 """Facts about the host: runs are not comparable if one of them has changed."""
 _NONE_IS_VALUE = frozenset({"cpu_quota"})
@@ -222,14 +222,33 @@ def stored_plan(request: Request, plan: Plan) -> StoredPlan:
     )
 
 
-def _setting_differences(before: Session, now: Session) -> Iterator[str]:
+def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan) -> None:
+    """Raises HostUnfitError if a new session would not repeat this one: its servers, settings, data directories or host
+    differ."""
+    found = [
+        *differences(first.plan("repeated"), planned, same_order=False),
+        *_setting_differences(first.session, now, ignored=_OWN_SETTINGS),
+        *_host_differences(first.session, now),
+    ]
+    if found:
+        raise HostUnfitError(
+            f"{first.folder.name} cannot be repeated: {'; '.join(found[:_MAX_DIFFERENCES])}",
+            "this would be another measurement: begin a new session, and compare the two",
+        )
+
+
+_OWN_SETTINGS = frozenset({"seed", REPEAT_OF})
+"""Settings that each of several sessions of one measurement has for itself."""
+
+
+def _setting_differences(before: Session, now: Session, *, ignored: Collection[str] = ()) -> Iterator[str]:
     """Yields the settings that differ.
 
     A setting that is None on one side is no difference: an older tool did not have it, or it was dropped during the
     session."""
     for name, value in before.settings.items():
         other = now.settings.get(name)
-        if value is not None and other is not None and value != other:
+        if name not in ignored and value is not None and other is not None and value != other:
             yield f"{name.replace('_', ' ')} is {other} now, and was {value}"
 
 

@@ -53,7 +53,14 @@ from recovery.session.plan import DatadirSpec, Plan, datadir_spec
 from recovery.session.prepare import check_space, plan_session
 from recovery.session.progress import Progress, ProgressReporter
 from recovery.session.request import Request
-from recovery.session.resume import ResumedSession, Unfinished, open_resumed, stored_plan, sweep_results
+from recovery.session.resume import (
+    ResumedSession,
+    Unfinished,
+    check_same_measurement,
+    open_resumed,
+    stored_plan,
+    sweep_results,
+)
 from recovery.session.store import (
     SAMPLES,
     SessionStore,
@@ -387,9 +394,11 @@ def run_session(
     engine: Engine,
     reporter: ProgressReporter,
     unfinished: Unfinished | None = None,
+    first: Unfinished | None = None,
     wait: bool = False,
 ) -> SessionStore:
-    """Runs a new session, or the missing runs of the session `unfinished`, and returns its store.
+    """Runs a new session, or the missing runs of the session `unfinished`, and returns its store. A new session that
+    repeats `first` must be the same measurement.
 
     An error that ends the session early is raised; the runs that ended before it are stored."""
     with ExitStack() as stack:
@@ -420,6 +429,8 @@ def run_session(
         session = session_from_request(request, experiment, plan, environment=environment, engine=engine.name)
         if resumed is not None:
             session = resumed.session(session, stored_plan(request, plan))
+        elif first is not None:
+            check_same_measurement(first, session, stored_plan(request, plan))
         check_encryption(request, plan, engine, reporter)
         scratch = cleanup.make_temp_folder()
         stack.callback(cleanup.remove_temp_folder, scratch)

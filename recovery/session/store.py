@@ -41,6 +41,7 @@ from recovery.linux.files import (
 from recovery.linux.privileges import EVERY_STEP, RootStep
 from recovery.linux.procfs import format_cpu_list, reserved_cpus
 from recovery.model import (
+    REPEAT_OF,
     SETTINGS_AXIS,
     Axis,
     Cache,
@@ -346,6 +347,7 @@ def session_from_request(
             "order": plan.order,
             "points": " ".join(map(str, request.sizes.points)) or None,
             **_reserved_cpus(request, plan),
+            **({} if request.output.repeat_of is None else {REPEAT_OF: request.output.repeat_of}),
         },
         versions=tuple(map(str, plan.measured_versions)),
         variants=tuple(VariantInfo(variant.name, variant.values, variant.metric) for variant in plan.variants),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from recovery.analysis.basis import basis_of
 from recovery.analysis.opened_files import CLAIM, MANUAL, traced_runs
 from recovery.analysis.stacks import MIN_SAMPLES, share_text
 from recovery.analysis.summary import (
@@ -26,6 +27,7 @@ from recovery.model import CallChain, Flavor, Run, Session, Table
 from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
+from recovery.report.basis import basis_words, stronger_words
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
     answers,
@@ -340,10 +342,21 @@ def _limits(session: Session) -> Iterator[str]:
     if (machine := session.environment.get("virtualisation")) is not None:
         parts.append(f"virtual machine ({machine})")
     yield f"{'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}."
+    if is_compared(session):
+        yield _basis(session)
     found = findings(session)
     yield from (f"Warning, {finding.about}: {finding.text}" for finding in found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS:
         yield f"report.txt has {fmt.count_text(len(found) - _MAX_WARNINGS, 'more warning')}."
+
+
+def _basis(session: Session) -> str:
+    """Returns what the figures stand on, and what would make them stronger, in a sentence."""
+    basis = basis_of([session], earlier=True)
+    stands_on = (
+        "It stands on" if basis.sessions == 1 else "The figures are of one session; with the earlier ones there are"
+    )
+    return f"{'; '.join(filter(None, (f'{stands_on} {basis_words(basis)}', stronger_words(basis))))}."
 
 
 def _frames(chain: CallChain) -> str:

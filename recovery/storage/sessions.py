@@ -125,6 +125,15 @@ def find_session(results: Path, name: str | None) -> Path:
     return (results / names[-1]).resolve()
 
 
+def find_sessions(results: Path, names: str) -> list[Path]:
+    """Returns the folders of a session, or of several whose names are separated by commas."""
+    whole = names in session_names(results) or Path(names).is_dir()
+    found = [find_session(results, name) for name in ([names] if whole else names.split(","))]
+    if len(set(found)) < len(found):
+        raise UsageError(f"{names} names a session twice", "name each session once")
+    return found
+
+
 def session_names(results: Path) -> list[str]:
     """Returns the names of all sessions in the results folder, the newest last."""
     return sorted(path.parent.name for path in results.glob(f"*/{REPORT_FILE}") if path.parent.name != LATEST_LINK)

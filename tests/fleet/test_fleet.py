@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ import pytest
 from recovery.cli.fleet import read_plan
 from recovery.cli.main import run
 from recovery.errors import UsageError
-from recovery.fleet import playbook
-from recovery.fleet.job import OUTCOME_FILE, pack_tar
+from recovery.fleet import job, playbook
+from recovery.fleet.job import OUTCOME_FILE, collect_results, pack_tar
 from recovery.fleet.plan import FleetSession
+from recovery.fleet.report import read_fleet
 from recovery.linux.files import template_dir
 
 HOST = '[hosts.a]\nssh = "root@a.example"\n'
@@ -73,6 +76,8 @@ def test_a_plan_has_hosts_with_facts_and_sessions(tmp_path: Path) -> None:
         ('sessions = ["cold-recovery --tabels 5"]\n' + HOST, "--tabels"),
         ('sessions = ["cold-recovery --tables 20x"]\n' + HOST, "20x"),
         ('sessions = ["cold-recovery --dry-run"]\n' + HOST, "--dry-run measures nothing"),
+        ('sessions = ["cold-recovery --repeat 0"]\n' + HOST, "--repeat 0 is not valid"),
+        ('sessions = ["cold-recovery --repeat 2 --repeat-every 5x"]\n' + HOST, "--repeat-every 5x is not valid"),
         ('sessions = ["cold-recovery --results x"]\n' + HOST, "--results is not for fleets"),
         ('sessions = ["cold-recovery", "cold-recovery"]\n' + HOST, "is in the plan twice"),
     ],
@@ -238,6 +243,101 @@ def test_a_host_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
     found: playbook.Outcomes = {}
     playbook._unpack_fetched(plan, tmp_path, found)
     assert found["a", session.key].state == "missing"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ansible", "plan.toml"]
+
+
+# --- A line that measures several sessions
+
+SEVERAL = ("--version", "5.7.22", "--tables", "1000", "--repeat", "3", "--repeat-every=6h")
+
+
+def a_session(kept_sessions: Path, results: Path, name: str) -> None:
+    (results / name).mkdir(parents=True)
+    shutil.copy(kept_sessions / "2026-11-21-four-versions" / "report.json", results / name)
+
+
+def test_a_line_can_measure_several_sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = f'sessions = ["{shlex.join(("cold-recovery", *SEVERAL))}"]\n'
+    path = write(tmp_path, line + HOST)
+    (session,) = read_plan(path).sessions
+    assert (session.times, session.repeat_words) == (3, ("--times", "3", "--every", "6h"))
+    assert "--repeat" not in session.request.command
+    assert run(["fleet", "run", str(path), "--dry-run"]) == 0
+    three = capsys.readouterr().out
+    write(tmp_path, line.replace("--repeat 3 --repeat-every=6h", "") + HOST)
+    assert run(["fleet", "run", str(path), "--dry-run"]) == 0
+    assert three != capsys.readouterr().out
+
+
+def test_a_job_goes_on_with_the_sessions_that_are_missing(
+    tmp_path: Path, kept_sessions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = FleetSession("cold-recovery", SEVERAL)
+    results, commands = tmp_path / "results" / session.key, list[tuple[str, ...]]()
+
+    def measures_two(_: object, *words: str) -> None:
+        commands.append(words)
+        for name in ("20261128T01-cold", "20261128T07-cold") if len(commands) == 1 else ("20261128T13-cold",):
+            a_session(kept_sessions, results, name)
+
+    monkeypatch.setattr(job, "_run", measures_two)
+    job.write_sessions(tmp_path / "sessions.json", [session])
+    job.run_job(tmp_path)
+    assert collect_results(tmp_path) == "unfinished"
+    (outcome,) = outcomes(tmp_path)
+    assert (outcome["folder"], outcome["others"]) == (None, ["20261128T01-cold", "20261128T07-cold"])
+    job.run_job(tmp_path)
+    assert collect_results(tmp_path) == "finished"
+    (outcome,) = outcomes(tmp_path)
+    assert (outcome["folder"], len(outcome["others"]), outcome["reason"]) == ("20261128T13-cold", 2, None)
+    job.run_job(tmp_path)
+    measured, goes_on = commands
+    assert measured[: 1 + len(SEVERAL)] == ("cold-recovery", *SEVERAL)
+    repeats = ("repeat", "--times", "3", "--every", "6h", "20261128T07-cold", "--yes")
+    assert goes_on == (*repeats, "--results", str(results))
+
+
+def outcomes(work: Path) -> list[dict[str, Any]]:
+    with tarfile.open(work / "results.tar.gz") as archive:
+        file = archive.extractfile(OUTCOME_FILE)
+        assert file is not None
+        found: list[dict[str, Any]] = json.load(file)
+        return found
+
+
+def test_all_sessions_of_a_line_are_fetched_and_reported(
+    tmp_path: Path, kept_sessions: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(playbook, "_pack_servers", lambda *_: None)
+    monkeypatch.setattr(playbook, "find_program", lambda name: name)
+    session = FleetSession("cold-recovery", SEVERAL)
+    names = [f"20261128T0{number}-cold" for number in (1, 2, 3)]
+    for name in names:
+        a_session(kept_sessions, tmp_path / "host", name)
+
+    def play(*_: Any) -> None:
+        outcome = {"key": session.key, "folder": names[2], "others": names[:2], "reason": None}
+        trees = [(tmp_path / "host" / name, f"{session.key}/{name}") for name in names]
+        files = [(OUTCOME_FILE, json.dumps([outcome]).encode())]
+        pack_tar(tmp_path / "fleet/ansible/fetched/a.tar.gz", trees, files)
+
+    monkeypatch.setattr(playbook, "_play", play)
+    plan = write(tmp_path, f'sessions = ["{session.line}"]\n{HOST}')
+    assert run(["fleet", "run", str(plan), "--output", str(tmp_path / "fleet")]) == 0
+    assert sorted(path.name for path in (tmp_path / "fleet" / "a").iterdir()) == names
+    report = read_fleet(tmp_path / "fleet")
+    assert [one.name for one in report.sessions] == names
+    assert {cell.sessions for cell in report.fleet.cells} == {3}
+    assert report.problems == ()
+
+
+@pytest.mark.parametrize("others", [["../x"], ["a/b"], 5, [None], ["missing"]])
+def test_other_sessions_of_an_outcome_are_folders_of_the_host(others: Any, tmp_path: Path) -> None:
+    plan = read_plan(write(tmp_path, SESSION + HOST))
+    fetched(tmp_path, {"key": plan.sessions[0].key, "folder": None, "others": others, "reason": "?"})
+    found: playbook.Outcomes = {}
+    playbook._unpack_fetched(plan, tmp_path, found)
+    assert found["a", plan.sessions[0].key].others == ()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ansible", "plan.toml"]
 
 

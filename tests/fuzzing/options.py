@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stdout, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +20,7 @@ import click
 from fuzzing.target import Target, temporary_folder, text_of
 from recovery.builds import catalog
 from recovery.builds.resolve import DEBIAN_NAMES, check_registry, parse_request, registry_names
-from recovery.cli.measure import Shown
+from recovery.cli.measure import NOT_OF_REQUEST
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME
 from recovery.cli.parse import make_request
@@ -251,7 +251,7 @@ def _request(name: str, words: Sequence[str]) -> Request:
     # --help is printed.
     with redirect_stdout(io.StringIO()), _COMMANDS[name].make_context(name, list(words)) as context:
         given: dict[str, Any] = dict(context.params)
-    for beside in ("dry_run", *(field.name for field in fields(Shown))):
+    for beside in NOT_OF_REQUEST:
         given.pop(beside, None)
     return make_request(name, given)
 

@@ -9,9 +9,9 @@ import pytest
 from sessions import FIXTURES, KEPT_SESSIONS, with_metrics
 
 from recovery.analysis.summary import summarise
-from recovery.model import STARTUP_METRIC, Flavor, Run, Session, Verdict
+from recovery.model import STARTUP_METRIC, EarlierSession, Flavor, Run, Session, Verdict
 from recovery.report.summary_text import slowest_start
-from recovery.sharing.bug_report import LogLines, render_bug_report
+from recovery.sharing.bug_report import LogLines, _limits, render_bug_report
 from recovery.sharing.bundle import keep_versions, products
 from recovery.storage.sessions import load_session
 
@@ -54,6 +54,23 @@ def test_the_text_of_two_versions_has_all_that_the_tracker_asks_for(four: Sessio
     assert "\nHow to repeat:\n  bash repro.sh /path/to/mysqld    (attached; cold starts need root)\n" in text
     assert "  recovery crash-recovery --version '5.7.22 8.0.31' --tables 200000 --runs 5 \\\n" in text
     assert len(text.splitlines()) <= 45
+
+
+def test_the_text_says_what_it_stands_on_and_what_would_make_it_stronger(four: Session, kept_sessions: Path) -> None:
+    limits = " ".join(section(rendered(four), "Limits of this measurement"))
+    assert "It stands on one session of " in limits
+    assert " on one host; three sessions of several days would show how much sessions differ." in limits
+    earlier = tuple(
+        EarlierSession("name", f"2026-11-{day}T10:00:00+00:00", "5.7.22", "cold", 5, 64.0) for day in (18, 19)
+    )
+    with_earlier = replace(four, earlier=earlier)
+    (found,) = (line for line in _limits(with_earlier) if "earlier" in line)
+    assert found == (
+        "The figures are of one session; with the earlier ones there are 3 sessions over 66.6 hours on one host; "
+        "sessions of another host would show whether they hold there."
+    )
+    crashes = load_session(kept_sessions / "2026-11-22-crash-matrix-inserts")
+    assert "It stands on" not in rendered(crashes)
 
 
 def test_the_log_has_the_lines_around_the_longest_phases(four: Session) -> None:

@@ -17,6 +17,7 @@ from hashlib import sha256
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.opened_files import FAILS, HOLDS, OPENS_ONLY
 from recovery.analysis.phase_names import sorted_phases
 from recovery.analysis.summary import is_compared
@@ -42,7 +43,7 @@ from recovery.report.html.parts import (
 from recovery.report.html.session_charts import is_phase
 from recovery.report.settings_tables import findings_by_hint
 from recovery.report.summary_text import MORE_VERSIONS, advice_of, answers
-from recovery.report.tables import SECTIONS, Section, heading, page_tables, status_line
+from recovery.report.tables import Section, heading, page_tables, sections_of, status_line
 
 # --- Sections
 
@@ -58,7 +59,7 @@ Tables = Sequence[Table]
 
 def sections(session: Session, flames: Mapping[int, str]) -> tuple[PageSection, ...]:
     """Returns the sections of the page, without empty ones. `flames` has a flame graph by the number of the run."""
-    found = (page_section(section, session, flames) for section in SECTIONS if section.key != "warnings")
+    found = (page_section(section, session, flames) for section in sections_of(session) if section.key != "warnings")
     return tuple(section for section in found if section.parts)
 
 
@@ -295,7 +296,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
             sections=sections(session, flames or {}),
             notes=session.notes,
             commands=(session.command,),
-            source="report.json in the same folder",
+            source=f"report.json {'of each session' if isinstance(session, CombinedSession) else 'in the same folder'}",
             tool_version=session.tool_version,
             not_checked=not_checked(session),
             advice_of=advice_of(session),
