@@ -97,7 +97,9 @@ def test_starts(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert first["shutdown_s"] > 0
     assert {one["variant"]: one["count"] for one in report["summaries"]} == {"cold": 3, "warm": 3}
     assert [one["number"] for one in run_files(tmp_path)] == list(range(1, 7))
-    assert "Startup after SIGKILL, 5 tables; mean of 3 runs +- 95 % interval:" in printed.out
+    assert "Startup after SIGKILL on this host, 5 tables; mean of 3 runs +- 95 % interval in this session:" in " ".join(
+        printed.out.split()
+    )
     assert "[6/6] 5.7.22 warm" in printed.err
 
 

@@ -22,6 +22,7 @@ from recovery.analysis.effective_options import (
     server_of_cell,
 )
 from recovery.analysis.growth import growth_curves
+from recovery.analysis.host_figures import CPU_LOOP, READS, READS_16, changed_figures
 from recovery.analysis.phase_names import PROCESS_START, seconds_by_name
 from recovery.analysis.statistics import MIN_RUNS, Slope, common_slope
 from recovery.analysis.summary import (
@@ -317,6 +318,27 @@ def _time_share(activity: HostActivity | None, seconds: Callable[[HostActivity],
     if activity is None or activity.seconds <= 0:
         return 0.0
     return (seconds(activity) or 0.0) / activity.seconds
+
+
+_HOST_WORDS = {
+    READS: "{low:,.0f} to {high:,.0f} reads/s by one thread",
+    READS_16: "{low:,.0f} to {high:,.0f} reads/s by 16",
+    CPU_LOOP: "{low:.2g} to {high:.2g} s of a CPU loop",
+}
+
+
+def host_changed(session: Session) -> Iterator[Facts]:
+    """Finds sessions during which the host itself became faster or slower, from block to block."""
+    found = [
+        _HOST_WORDS[figure.name].format(low=_two_digits(figure.low), high=_two_digits(figure.high))
+        for figure in changed_figures(session)
+    ]
+    if found:
+        yield "host", {"values": ", ".join(found)}
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.1e}")
 
 
 def program_on_other_device(session: Session, runs: Runs) -> Mapping[str, object] | None:
@@ -811,7 +833,7 @@ CHECKS: tuple[Check, ...] = (
         "The times hold. Before you rely on the phases, look for lines of the log without a phase: `recovery analyze` "
         "on the log of a run."),
     Check("precision-missed", missed_precision,
-        "The 95 % interval of the mean is +- {share:.3g} %; +- {requested:g} % was requested.",
+        "The 95 % interval of the mean in this session is +- {share:.3g} %; +- {requested:g} % was requested.",
         "State the mean with its interval. A larger MAX_RUNS= narrows it."),
     Check("cold-was-not", in_cells(cold_but_cached),
         "Only {least:.0f} MB were read in {runs}; {usual:.0f} MB are usual.",
@@ -849,6 +871,10 @@ CHECKS: tuple[Check, ...] = (
         "A control group throttled its processes for {percent:.0f} % of the time of {runs}.",
         "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
         "limit."),
+    Check("host-changed", host_changed,
+        "The host itself changed during the session: {values}.",
+        "Means include that. A comparison holds if its runs alternated; else measure again when the host is steady, "
+        "or on one of its own."),
     Check("steal", in_runs(_cpu_share(lambda activity: activity.steal_s), _MAX_STEAL_SHARE),
         "The hypervisor gave {percent:.0f} % of a CPU to other machines during {runs}.",
         "Measure on a host that does not share its CPUs (a larger or dedicated instance)."),

@@ -220,8 +220,8 @@ OPTIONS = (
         field="sizes.runs", convert=values.run_count, stored="runs",
     ),
     Option(
-        "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval is within +- this.", "PERCENT",
-        common=False,
+        "precision", "Add runs, 5 to MAX_RUNS, until every mean's 95 % interval in this session is within +- this.",
+        "PERCENT", common=False,
         field="sizes.precision", convert=values.parse_precision, stored="precision", plain=_PLAIN,
     ),
     Option(

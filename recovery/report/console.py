@@ -28,7 +28,7 @@ from recovery.report.tables import heading, status_line, terminal_tables
 
 _MIN_WIDTH = 60
 """Minimum width of tables; in a narrower window the lines are wrapped by the terminal."""
-_MAX_LINES = 12
+_MAX_LINES = 14
 """Of the answer, with where the report is and the next commands."""
 _USUAL_WIDTH = 80
 _STYLES = {
@@ -81,7 +81,8 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     state = () if session.status == Status.FINISHED else (status_line(session),)
     paragraphs = [fmt.printable(text) for text in (*answers(session), *state)]
     warning = [fmt.printable(text) for text in findings_line(session)]
-    if (advice := advice_of(session)) is not None and len(paragraphs) + len(warning) < count:
+    rows = sum(len(wrap(text, console.width)) for text in paragraphs) + len(warning)
+    if (advice := advice_of(session)) is not None and rows < count:
         links.append(f"what shortens it: {advice.replace('recovery', program_name(), 1)}")
         count -= 1
     lines = fitted(paragraphs, warning, console.width, count, keep=not is_compared(session))
@@ -111,13 +112,14 @@ def show_sessions(session: CombinedSession, results: Path, console: Console, *, 
 
 def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
     """Yields the paragraphs and the warning as lines, at most so many: the warning is cut first, then the longest
-    paragraphs. There may be more lines on a narrow terminal, and with `keep`, which cuts no paragraph."""
+    paragraphs, from the last one on, so that the ratio keeps its storage longer than the reason. There may be more
+    lines on a narrow terminal, and with `keep`, which cuts no paragraph."""
     texts = [*paragraphs, *warning]
     rows = [len(wrap(text, width)) for text in texts]
     if warning:
         rows[-1] = min(rows[-1], max(1, min(2, count - sum(rows[:-1]))))
     while not keep and width >= _USUAL_WIDTH and sum(rows) > count and max(rows) > 1:
-        rows[rows.index(max(rows))] -= 1
+        rows[len(rows) - 1 - rows[::-1].index(max(rows))] -= 1
     for text, most in zip(texts, rows, strict=True):
         yield from wrap(text, width, max_lines=most, placeholder=" ...")
 

@@ -226,6 +226,13 @@ def times(ratio: float | None) -> str:
     return _significant_digits(ratio, 2)
 
 
+def two_digits(value: float) -> str:
+    """Formats a value that is known roughly: with two significant digits, such as `21,000` or `0.031`."""
+    if value < 1:
+        return _significant_digits(value, 2) if value > 0 else "0"
+    return f"{float(f'{value:.1e}'):,.{1 if value < 9.95 else 0}f}"
+
+
 def _significant_digits(value: float, many: int) -> str:
     """Formats a value with `many` significant digits and without an exponent."""
     return f"{value:.{many - 1 - math.floor(math.log10(value))}f}"

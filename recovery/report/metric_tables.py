@@ -35,6 +35,7 @@ from recovery.metrics import Metric, metric
 from recovery.model import SETTINGS_AXIS, Axis, ExtraRun, Limits, Run, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
+from recovery.report.host_words import scope, storage_note
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
 
 # --- Ratios between pairs of versions, one column for each pair
@@ -68,6 +69,7 @@ def _pairs_table(session: Session, group: Group, found: dict[tuple[str, str, str
         numeric=(*(fmt.numeric_columns(session, group)[1:] or (False,)), *(True,) * len(pairs)),
         notes=(
             _ratio_note(about, "the earlier version", [ratio.significant for ratio in found.values()]),
+            *storage_note(session, (((version, variant), (base, variant)) for variant, version, base in found)),
             *fmt.together_notes(count_version_comparisons(session)),
         ),
         keys=len(named),
@@ -151,8 +153,11 @@ def version_tables(session: Session) -> Iterator[Table]:
         if rows
     ]
     yield from (replace(table, notes=()) for table in made[:-1])
+    pairs = [((summary.version, summary.variant), (base, summary.variant)) for summary in compared]
+    # With more versions, the tables of pairs have it.
+    on_storage = storage_note(session, pairs) if len(session.versions) < MIN_VERSIONS_FOR_PAIRS else ()
     together = fmt.together_notes(count_version_comparisons(session))
-    yield from (replace(table, notes=(*table.notes, *together)) for table in made[-1:])
+    yield from (replace(table, notes=(*table.notes, *on_storage, *together)) for table in made[-1:])
 
 
 def _order(session: Session, group: Group) -> list[Cell]:
@@ -200,7 +205,8 @@ def axis_tables(session: Session) -> Iterator[Table]:
             ratios = [ratio for ratio in every if ratio.variant in group.variants]
             for of_base, alike in _by_base(session, axis, ratios):
                 made = _axis_table(session, group, of_base, alike)
-                yield replace(made, notes=(*made.notes, *together))
+                pairs = [((ratio.version, ratio.variant), (ratio.version, ratio.base_variant)) for ratio in alike]
+                yield replace(made, notes=(*made.notes, *storage_note(session, pairs), *together))
 
 
 def _by_base(
@@ -334,7 +340,7 @@ def summary_tables(session: Session) -> Iterator[Table]:
 
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
-    yield f"+-: half of the mean's 95 % interval, by Student's t, from {MIN_RUNS} runs on{zero}."
+    yield f"+-: half of the 95 % interval {scope(session)}, by Student's t, from {MIN_RUNS} runs on{zero}."
     yield from _first_read_note(session)
     if session.has_traced_times:
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."

@@ -12,6 +12,7 @@ from recovery.analysis.combined import CombinedSession
 from recovery.analysis.contrasts import Contrast
 from recovery.analysis.growth import TEST_NEEDS, Curve, growth_curves
 from recovery.analysis.history import CellHistory, cell_histories
+from recovery.analysis.host_figures import dependent_pairs
 from recovery.analysis.opened_files import OPENS_ONLY, claim_verdict, traced_runs
 from recovery.analysis.statistics import (
     LINE,
@@ -44,6 +45,7 @@ from recovery.metrics import Metric, metric
 from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Run, Session, Verdict
 from recovery.report import fmt
 from recovery.report.basis import over_sessions_line
+from recovery.report.host_words import host_line, is_over_sessions, on_host, scope, storage_words
 
 _MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -67,15 +69,18 @@ class _Context:
         return [summary for summary in self.summaries if summary.version == version]
 
 
-def answers(session: Session, *, each_version: bool = True, reason: bool = True) -> tuple[str, ...]:
+def answers(session: Session, *, each_version: bool = True, reason: bool = True, host: bool = True) -> tuple[str, ...]:
     """Returns the answer of a session in lines, with the versions in the order of the report.
 
     Timed starts have a line for each version, unless a table follows that has the same figures, a comparison, and with
     `reason` what takes the time. A version measured with several numbers of tables has a line for each of its curves.
-    Loads have a line for each version, and one for the largest difference between versions."""
+    Loads have a line for each version, and one for the largest difference between versions. With `host`, the next line
+    has what was recorded of the host that all figures belong to. Lines about earlier sessions on it are the last."""
+    is_shown = host and is_compared(session) and any(run.verdict is Verdict.MEASURED for run in session.runs)
     return (
         *_answers(session, each_version=each_version, reason=reason),
         *_missed_precision(session),
+        *(host_line(session) if is_shown else ()),
         *_history(session),
         *((over_sessions_line(session),) if isinstance(session, CombinedSession) else ()),
     )
@@ -85,7 +90,10 @@ def _missed_precision(session: Session) -> Iterator[str]:
     if missed := [about for about, _ in cells_missing_precision(session)]:
         more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
         precision = 100 * (session.design.precision or 0)
-        yield f"The precision of +- {precision:g} % was missed: {', '.join(missed[:_MAX_CLAUSES])}{more}."
+        yield (
+            f"The precision of +- {precision:g} % was missed {scope(session)}: "
+            f"{', '.join(missed[:_MAX_CLAUSES])}{more}."
+        )
 
 
 def _history(session: Session) -> Iterator[str]:
@@ -276,9 +284,17 @@ _Compared = TypeVar("_Compared", VariantRatio, Summary)
 
 
 def _load_answers(context: _Context) -> Iterator[str]:
-    """Yields a line for each version, and where a version differs most from the baseline."""
+    """Yields what the figures are, a line for each version, and where a version differs most from the baseline."""
     session, base = context.session, baseline_of(context.session)
-    effects = all_variant_ratios(session)
+    effects, versions = all_variant_ratios(session), compared_with_baseline(session)
+    pairs = [
+        *(((each.version, each.variant), (base, each.variant)) for each in versions if each.significant),
+        *(((each.version, each.variant), (each.version, each.base_variant)) for each in effects if each.significant),
+    ]
+    if measured := [summary for summary in context.summaries if summary.count]:
+        storage = " and storage" if dependent_pairs(session, pairs) else ""
+        counted = _mean_of_runs(session, measured, " (95 % interval{})")
+        yield f"{on_host(session).capitalize()}{storage}; {counted}:"
 
     def line(context: _Context, version: str) -> str:
         return _load_line(context, version, [effect for effect in effects if effect.version == version])
@@ -288,7 +304,7 @@ def _load_answers(context: _Context) -> Iterator[str]:
         return f"{summary.version} instead of {base}: {contrast}{_for(cell_without_base(session, summary.variant))}"
 
     yield from _version_lines(context, session.versions, line)
-    for clause in _largest(compared_with_baseline(session), "difference", f"from {base}", text):
+    for clause in _largest(versions, "difference", f"from {base}", text):
         yield f"{clause[0].upper()}{clause[1:]}."
 
 
@@ -413,20 +429,28 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
 
 
 def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
-    """Returns the number of tables and of runs behind the figures, where they are the same for all of them."""
+    """Returns the host, and the number of tables and of runs behind the figures, where they are the same for all."""
     runs = [run for summary in measured for run in context.measured[summary.version, summary.variant]]
     tables = {run.contents.tables_found for run in runs}
-    counts = {summary.count for summary in measured if not context.session.is_second_start(summary.variant)} or {
-        summary.count for summary in measured
-    }
+    proper = [summary for summary in measured if not context.session.is_second_start(summary.variant)] or measured
     number = tables.pop() if len(tables) == 1 else None
-    if not counts:
+    if not proper:
         return ""
+    counted = _mean_of_runs(context.session, proper, " +- 95 % interval{}")
+    return f" {on_host(context.session)}{'' if number is None else f', {number:,} tables'}; {counted}:"
+
+
+def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) -> str:
+    """Returns how many runs a mean is of, and what its interval is about: `mean of 5 runs +- 95 % interval in this
+    session`. Over several sessions it is of their means: `mean +- 95 % interval over 5 sessions of 3 days`."""
+    counts = {summary.count for summary in measured}
     many = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    error = " +- 95 % interval" if any(summary.interval is not None for summary in measured) else ""
-    traced = "traced " if context.session.has_traced_times else ""
-    counted = f"mean of {many} {traced}run{'' if many == '1' else 's'}{error}"
-    return f"{'' if number is None else f', {number:,} tables'}; {counted}:"
+    traced = "traced " if session.has_traced_times else ""
+    runs = f" of {many} {traced}run{'' if many == '1' else 's'}"
+    has_interval = any(summary.interval is not None for summary in measured)
+    return f"mean{'' if is_over_sessions(session) else runs}{interval if has_interval else '{}'}".format(
+        f" {scope(session)}"
+    )
 
 
 def _start_line(context: _Context, version: str) -> str:
@@ -473,8 +497,10 @@ def _compared_settings(context: _Context, axis: Axis, base_variant: str) -> Iter
     )
     if alike := [_axis_value(context.session, axis, ratio) for ratio in ratios if ratio.significant is False]:
         clauses.append(f"no significant difference: {', '.join(alike)}")
+    pairs = [((ratio.version, ratio.base_variant), (ratio.version, ratio.variant)) for ratio in sure]
+    where = f" {storage_words(context.session)}" if dependent_pairs(context.session, pairs) else ""
     if clauses:
-        yield f"Compared with {axis.base}: {'; '.join(clauses)}."
+        yield f"Compared with {axis.base}{where}: {'; '.join(clauses)}."
     elif ratios:
         yield f"Not compared: {_needed(context.session)}."
 
@@ -502,7 +528,7 @@ def compare_ends(session: Session, found: Sequence[Summary]) -> Ends:
 
 
 def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary], str], where: str) -> Iterator[str]:
-    """Yields how many times faster the fastest is than the slowest."""
+    """Yields how many times faster the fastest is than the slowest, and on which storage, if that changes it."""
     if len(found) < 2:
         return
     ends = compare_ends(context.session, found)
@@ -516,7 +542,9 @@ def _faster(context: _Context, found: Sequence[Summary], name: Callable[[Summary
         times = f"{fmt.times(contrast.ratio)} times faster ({low}-{high})"
         its_runs = context.measured[fast.version, fast.variant]
         verb = "recovers" if any(run.startup.crash_proof for run in its_runs) else "starts"
-        yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}."
+        pair = ((fast.version, fast.variant), (slow.version, slow.variant))
+        storage = f", {storage_words(context.session)}" if dependent_pairs(context.session, [pair]) else ""
+        yield f"{name(fast)} {verb} {times} than {_inside(name(slow))}{where}{storage}."
 
 
 def _inside(name: str) -> str:
@@ -635,7 +663,10 @@ def _tablespaces(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]:
-    """Yields a sentence for each curve of a version."""
+    """Yields what the figures are, and a sentence for each curve of a version."""
+    session = context.session
+    error = " +- 95 % intervals" if any(summary.interval is not None for summary in context.summaries) else ""
+    yield f"{session.title} {on_host(session)}; means{error} {scope(session)}:"
     for version in context.session.versions:
         own = [_growth(context.session, curve) for curve in curves if curve.version == version]
         yield from own or (_nothing(context.session, version),)

@@ -224,7 +224,7 @@ class TrialLoop:
         self.store.change(planned_runs=len(self.plan.trials) - len(self._left_out))
         self.store.save()
         self.reporter.event(Progress.trials_left_out, self._left_out)
-        self.reporter.say(f"{spec.version}: every interval is within +- {100 * precision:g} %")
+        self.reporter.say(f"{spec.version}: every interval is within +- {100 * precision:g} % in this session")
 
     def _has_floor(self, spec: DatadirSpec) -> bool:
         """Returns whether the floor of this data directory is stored already, by this or by the interrupted process."""

@@ -310,9 +310,9 @@ def _notes(request: Request, plan: Plan, environment: Mapping[str, str | int | f
         notes.append(f"The server was limited to {limits_text(request.servers.limits)}.")
     if request.sizes.precision is not None:
         notes.append(
-            f"PRECISION={100 * request.sizes.precision:g}%: runs are added until every interval is that narrow "
-            f"({MIN_RUNS_FOR_PRECISION} to {request.sizes.max_runs} runs). To make up for that choice, all intervals "
-            f"are {100 * (PRECISION_FACTOR - 1):.0f} % wider than with a fixed number of runs."
+            f"PRECISION={100 * request.sizes.precision:g}%: runs are added until every interval is that narrow in this "
+            f"session ({MIN_RUNS_FOR_PRECISION} to {request.sizes.max_runs} runs). To make up for that choice, all "
+            f"intervals are {100 * (PRECISION_FACTOR - 1):.0f} % wider than with a fixed number of runs."
         )
     reclaimed = environment.get("idle_pageout")
     if reclaimed is not None and any(variant.cache is Cache.WARM for variant in request.all_variants):

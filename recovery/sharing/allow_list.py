@@ -336,8 +336,11 @@ _NOTES = frozenset(
             f"No cache stays warm for long on this host: DAMON pages out what is idle for # s. {advice}"
             for advice in ("Compare the bytes read by the warm starts.", "Warm starts that read much are partly cold.")
         ),
-        "PRECISION=#%: runs are added until every interval is that narrow (# to # runs). To make up for that choice, "
-        "all intervals are # % wider than with a fixed number of runs.",
+        *(
+            f"PRECISION=#%: runs are added until every interval is that narrow{where} (# to # runs). To make up for "
+            "that choice, all intervals are # % wider than with a fixed number of runs."
+            for where in (" in this session", "")  # without it in older sessions
+        ),
         "Earlier sessions on this host: only the newest # of # were read.",
     }
 )

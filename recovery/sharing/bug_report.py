@@ -28,6 +28,7 @@ from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
 from recovery.report.basis import basis_words, stronger_words
+from recovery.report.host_words import scope
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
     answers,
@@ -188,7 +189,7 @@ def _sections(
         files = not finding.compared
         figures = _load_table(session, cells) if slow is None else _startup_table(session, cells, files=files)
     other = (compared,) if compared is not None else ()
-    found = answers(session, each_version=slow is None, reason=not finding.compared)
+    found = answers(session, each_version=slow is None, reason=not finding.compared, host=False)
     yield "Actual behaviour", (*found, figures, *other)
     yield "Expected behaviour", tuple([_YOURS] if slow is None else _expected(session, product, slow, finding))
     run = slowest_run(session, slow)
@@ -336,7 +337,7 @@ def _stack_section(chain: CallChain, run: Run) -> Section:
 
 def _limits(session: Session) -> Iterator[str]:
     """Yields how exact the figures are, and the most important warnings about them."""
-    parts = ["means with 95 % intervals by Student's t, from 3 runs on"]
+    parts = [f"means with 95 % intervals {scope(session)}, by Student's t, from 3 runs on"]
     if session.has_traced_times:
         parts.append("opens and reads were traced, which makes starts longer")
     if (machine := session.environment.get("virtualisation")) is not None:

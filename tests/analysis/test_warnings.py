@@ -119,7 +119,7 @@ DEBUG = replace(session(COLD), servers={"5.7.22": {"@version": "5.7.22-debug"}})
         (
             replace(cold(8.0, 9.0, 8.5, 9.5, 8.0), settings={"precision": 0.05}),
             "precision-missed",
-            "The 95 % interval of the mean is +- 10.4 %; +- 5 % was requested.",
+            "The 95 % interval of the mean in this session is +- 10.4 %; +- 5 % was requested.",
         ),
         (cold(10.0, 10.1, runs=2), "few-runs", ""),
         (session(with_size(1, GB)), "cold-was-not", "Only 1000 MB were read in run 2"),

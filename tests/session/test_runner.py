@@ -143,7 +143,7 @@ def test_a_precision_is_given_up_after_the_last_planned_run(tmp_path: Path) -> N
     session = stored(tmp_path)
     assert (session.status, session.planned_runs, len(session.runs)) == ("finished", 6, 6)
     assert "precision-missed" in {one.kind for one in findings(session)}
-    assert "The precision of +- 5 % was missed: 5.7.22 cold." in answers(session)
+    assert "The precision of +- 5 % was missed in this session: 5.7.22 cold." in answers(session)
     assert exit_code(loop.request, session) == 1
 
 
