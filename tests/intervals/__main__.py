@@ -1,4 +1,4 @@
-"""`make intervals`: writes docs/intervals.json, and prints its tables as Markdown."""
+"""`make intervals`: writes docs/intervals.json, and its tables into docs/reliability.md and results/sessions.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from intervals.cells import SessionCell, Setting, session_cells, with_first_sess
 from intervals.coverage import coverage
 from intervals.left_out import left_out
 from intervals.over_sessions import first_runs, means_over_sessions, ratios_over_sessions
-from intervals.page import page
+from intervals.page import short_table, tables, with_tables
 from intervals.parts import ONE_HOST, SEVERAL_HOSTS, by_size, cold, components, explanations, ratios, spreads
 from recovery.linux.files import write_atomically
 from recovery.storage.sessions import load_session
@@ -24,6 +24,8 @@ from recovery.storage.sessions import load_session
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "fixtures" / "kept-sessions.tar.xz"
 FOUND = ROOT / "docs" / "intervals.json"
+RELIABILITY, SESSIONS = ROOT / "docs" / "reliability.md", ROOT / "docs" / "results" / "sessions.md"
+"""The pages with its tables. Their sentences are written by hand."""
 
 
 @click.command()
@@ -46,7 +48,10 @@ def main(also: tuple[Path, ...], repeats: int, seed: int, out: Path) -> None:
     cells = with_first_sessions(cells_from({"cells": rows}))
     found = rounded(found_in(cells, repeats=repeats, seed=seed))
     write_atomically(out, as_json(found).encode())
-    click.echo(page(found))
+    if out == FOUND:
+        for page, of_page in ((RELIABILITY, (short_table(found),)), (SESSIONS, tables(found))):
+            page.write_text(with_tables(page.read_text("utf-8"), of_page), "utf-8")
+    click.echo("\n".join(tables(found)))
 
 
 def read_cells(folders: Iterable[Path]) -> tuple[SessionCell, ...]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 Found = dict[str, Any]
 
 
-def page(found: Found) -> str:
-    return "\n".join((short_table(found), *tables(found)))
+def with_tables(page: str, tables: Sequence[str]) -> str:
+    """Returns a page in which each of these tables replaces the one with the same headers."""
+    for table in tables:
+        headers = table.partition("\n")[0]
+        before, found, after = page.partition(f"{headers}\n")
+        if not found:
+            raise ValueError(f"no table has the headers {headers}")
+        rows = "".join(takewhile(lambda line: line.startswith("|"), after.splitlines(keepends=True)))
+        page = before + table + after.removeprefix(rows)
+    return page
 
 
 def tables(found: Found) -> tuple[str, ...]:
