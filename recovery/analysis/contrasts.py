@@ -310,14 +310,12 @@ def compare_sessions(sample: Sample, to: Sample) -> Effect | None:
         return None
     if min(*values, *base) <= 0:
         return compare_differences(values, base)
+    if min(len(values), len(base)) >= MIN_RUNS:
+        return compare_logs(values, base)
     logs, base_logs = _logs(values), _logs(base)
     shift = statistics.fmean(logs) - statistics.fmean(base_logs)
-    if min(len(values), len(base)) >= MIN_RUNS:
-        half, p_value = _welch(shift, (logs, base_logs), (1.0, 1.0), 1.0)
-    else:
-        known = ([*logs, *_logs(sample.spread or ())], [*base_logs, *_logs(to.spread or ())])
-        half, p_value = _pooled(shift, (len(values), len(base)), known)
-    return _effect(shift, half, p_value)
+    known = ([*logs, *_logs(sample.spread or ())], [*base_logs, *_logs(to.spread or ())])
+    return _effect(shift, *_pooled(shift, (len(values), len(base)), known))
 
 
 def _logs(means: Iterable[float]) -> list[float]:
@@ -333,10 +331,7 @@ def _pooled(
         return None, None
     degrees = sum(map(len, known)) - len(known)
     square = sum((value - statistics.fmean(side)) ** 2 for side in known for value in side) / degrees
-    if not square:
-        return 0.0, 0.0 if shift else 1.0
-    error = math.sqrt(square * sum(1 / count for count in counts))
-    return t975(degrees) * error, t_two_sided_p(shift / error, degrees)
+    return _interval(shift, math.sqrt(square * sum(1 / count for count in counts)), degrees)
 
 
 def _welch(
