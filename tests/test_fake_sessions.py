@@ -428,7 +428,7 @@ def test_repeat_measures_several_sessions_and_reports_over_them(
     names = ",".join(one["name"] for one in found)
     answer = " ".join(printed.out.rpartition("cold-recovery: 5.7.22, 3 sessions")[2].split())
     assert "3 sessions over " in answer
-    assert "means and intervals are those of the sessions' means" in answer
+    assert "sessions of several days would show how much days differ." in answer
     assert re.search(rf"next: \S*recovery report -v --results \S+ {names} ", answer)
     assert run(["repeat", "--times", "3", *results]) == 0
     assert len(sessions(tmp_path)) == 3

@@ -33,9 +33,6 @@ def over_sessions_line(session: CombinedSession) -> str:
     if not is_compared(session):
         return f"{basis_words(basis)}: what is counted is of all of them.".capitalize()
     if basis.sessions < MIN_RUNS:
-        means = f"no interval over sessions, which needs {MIN_RUNS}"
-    else:
-        means = "means and intervals are those of the sessions' means"
-        if stronger := stronger_words(basis) if basis.days == 1 else "":
-            means = f"{means}; {stronger}"
-    return f"{basis_words(basis)}: {means}.".capitalize()
+        return f"{basis_words(basis)}: no interval over sessions, which needs {MIN_RUNS}.".capitalize()
+    stronger = stronger_words(basis) if basis.days == 1 else ""
+    return f"{'; '.join(filter(None, (basis_words(basis), stronger)))}.".capitalize()

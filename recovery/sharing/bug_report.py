@@ -342,9 +342,9 @@ def _limits(session: Session) -> Iterator[str]:
         parts.append("opens and reads were traced, which makes starts longer")
     if (machine := session.environment.get("virtualisation")) is not None:
         parts.append(f"virtual machine ({machine})")
-    yield f"{'; '.join(parts)[:1].upper()}{'; '.join(parts)[1:]}."
-    if is_compared(session):
-        yield _basis(session)
+    text = "; ".join(parts)
+    basis = (_basis(session),) if is_compared(session) else ()
+    yield " ".join((f"{text[:1].upper()}{text[1:]}.", *basis))
     found = findings(session)
     yield from (f"Warning, {finding.about}: {finding.text}" for finding in found[:_MAX_WARNINGS])
     if len(found) > _MAX_WARNINGS:
