@@ -112,14 +112,14 @@ def show_sessions(session: CombinedSession, results: Path, console: Console, *, 
 
 def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
     """Yields the paragraphs and the warning as lines, at most so many: the warning is cut first, then the longest
-    paragraphs, from the last one on, so that the ratio keeps its storage longer than the reason. There may be more
-    lines on a narrow terminal, and with `keep`, which cuts no paragraph."""
+    paragraphs, of these the reason and then the last, so that a ratio keeps its storage. There may be more lines on a
+    narrow terminal, and with `keep`, which cuts no paragraph."""
     texts = [*paragraphs, *warning]
     rows = [len(wrap(text, width)) for text in texts]
     if warning:
         rows[-1] = min(rows[-1], max(1, min(2, count - sum(rows[:-1]))))
     while not keep and width >= _USUAL_WIDTH and sum(rows) > count and max(rows) > 1:
-        rows[len(rows) - 1 - rows[::-1].index(max(rows))] -= 1
+        rows[max(range(len(rows)), key=lambda place: (rows[place], texts[place].startswith("Why "), place))] -= 1
     for text, most in zip(texts, rows, strict=True):
         yield from wrap(text, width, max_lines=most, placeholder=" ...")
 

@@ -67,7 +67,7 @@ def test_each_session_is_one_value(results: Path) -> None:
 
 
 def test_the_report_says_what_it_stands_on(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["report", ",".join(NAMES), "--results", str(results)]) == 0
+    assert run(["report", ",".join(NAMES), "--results", str(results), "-v"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "95 % interval over 3 sessions of 3 days" in printed
     assert re.search(r"3 sessions over 48\.\d hours\. ", printed)
