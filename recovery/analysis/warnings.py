@@ -39,6 +39,7 @@ from recovery.metrics import Metric, metric
 from recovery.model import (
     MIN_PROBED_BLOCKS,
     ONE_AFTER_THE_OTHER,
+    STARTUP_METRIC,
     Cache,
     ExtraRun,
     Finding,
@@ -256,6 +257,8 @@ _MAX_OTHERS_READ_RATIO, _MAX_OTHERS_WRITTEN_RATIO = 0.1, 1.0
 given."""
 _MAX_STEAL_SHARE = 0.02
 _MAX_THROTTLED_SHARE = 0.01
+_MAX_KERNEL_SHARE = 0.25
+"""Share of a cold start that the kernel may compute. On a host with these pauses it was a third to a half."""
 """Share of the startup."""
 _MIN_CPU_S = 0.1
 """The host counts CPU time in ticks of 10 ms; less than this is too few ticks for a finding."""
@@ -302,6 +305,18 @@ def throttled(session: Session) -> Iterator[Facts]:
     """Finds runs that a control group throttled, unless the user limited the CPUs."""
     if not session.design.limits.cpus:
         yield from in_runs(_cpu_share(lambda activity: activity.throttled_s), _MAX_THROTTLED_SHARE)(session)
+
+
+def memory_given_back(session: Session, runs: Runs) -> dict[str, object] | None:
+    """Finds cold starts that spent much of their time in the kernel, on a machine that gives free memory back."""
+    if session.environment.get("free_page_reporting") != "yes" or session.cache_of(runs[0].variant) != Cache.COLD:
+        return None
+    share = mean(
+        run.metrics["kernel_cpu_s"] / run.metrics[STARTUP_METRIC]
+        for run in runs
+        if run.metrics.get(STARTUP_METRIC) and "kernel_cpu_s" in run.metrics
+    )
+    return {"percent": 100 * share} if share is not None and share > _MAX_KERNEL_SHARE else None
 
 
 def _cpu_share(seconds: Callable[[HostActivity], float | None]) -> Callable[[Run], float | None]:
@@ -871,6 +886,10 @@ CHECKS: tuple[Check, ...] = (
         "A control group throttled its processes for {percent:.0f} % of the time of {runs}.",
         "Raise the CPU quota of the container or service in which this tool runs, or set CPUS= to measure with a "
         "limit."),
+    Check("memory-given-back", in_cells(memory_given_back),
+        "The kernel used CPU time for {percent:.0f} % of the start. This virtual machine gives free memory back to its "
+        "host: what a start reads needs new pages, which take more time at some times than at others.",
+        "Compare servers within one session; sessions of other hours show how much this varies."),
     Check("host-changed", host_changed,
         "The host itself changed during the session: {values}.",
         "Means include that. A comparison holds if its runs alternated; else measure again when the host is steady, "

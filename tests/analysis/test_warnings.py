@@ -141,6 +141,17 @@ def test_a_doubtful_session_of_starts_has_its_warning(found: Session, kind: str,
     assert warning.about in ("5.7.22", "5.7.22 cold", "all")
 
 
+@pytest.mark.parametrize(
+    ("reporting", "kernel_s", "expected"), [("yes", 5.0, True), ("yes", 1.0, False), ("no", 5.0, False)]
+)
+def test_a_machine_that_gives_memory_back_has_a_warning(reporting: str, kernel_s: float, expected: bool) -> None:
+    runs = [with_metrics(run, kernel_cpu_s=kernel_s) for run in runs_of((10.0, 10.0, 10.0))]
+    found = replace(session(runs), environment={"free_page_reporting": reporting})
+    assert ("memory-given-back" in kinds(found)) is expected
+    if expected:
+        assert "CPU time for 50 % of the start" in one(found, "memory-given-back").text
+
+
 @pytest.mark.parametrize(("version", "newest"), [("26.7.0", "9.7"), ("28.4.1+mine", "9.7"), ("mariadb-13.0.1", "11.8")])
 def test_a_release_newer_than_those_that_were_tried_has_a_warning(version: str, newest: str) -> None:
     warning = one(replace(session(COLD), versions=(version,)), "newer-release")
