@@ -56,6 +56,11 @@ def mounts(words: list[str]) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in found if match is not None]
 
 
+@pytest.mark.skipif(not Path("/etc/machine-id").exists(), reason="the host has no id")
+def test_sessions_in_the_container_know_their_host(fake: Path) -> None:
+    assert ("/etc/machine-id",) * 2 in mounts(docker_words(fake, "doctor"))
+
+
 def refusal(folder: Path, *words: str) -> str:
     done = call(folder, *words)
     assert (done.returncode, done.stdout) == (3, "")

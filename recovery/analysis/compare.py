@@ -270,6 +270,8 @@ def not_alike(one: Session, other: Session) -> str | None:
     ):
         if values[0] != values[1]:
             return f"the {what} {_is_or_are(what)} {values[0]} and {values[1]}"
+    if one.has_traced_times != other.has_traced_times:
+        return "the starts of only one were traced, and so longer"
     for name, facts in one.servers.items():
         checksums = [found.get("sha256") for found in (facts, other.servers.get(name, {}))]
         if None not in checksums and checksums[0] != checksums[1]:

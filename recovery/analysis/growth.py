@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recovery.analysis.statistics import MIN_POINTS, MIN_RUNS_FOR_A_FIT, LineFit, Prediction, fit_line
+from recovery.analysis.history import MIN_SESSIONS
+from recovery.analysis.statistics import (
+    MIN_POINTS,
+    MIN_RUNS_FOR_A_FIT,
+    LineFit,
+    Prediction,
+    SessionSpread,
+    fit_line,
+)
 from recovery.analysis.summary import mean, measured_runs_by_cell, metric_values
 from recovery.model import STARTUP_METRIC, TABLES_AXIS, Run, Session
 
@@ -26,6 +36,8 @@ class Curve:
     points: Points
     """Numbers of tables as counted by the server, and the runs at each."""
     fit: LineFit | None
+    between: SessionSpread | None = None
+    """How much the sessions of this curve differ; None with fewer than three."""
 
     @property
     def memory_fit(self) -> MemoryFit | None:
@@ -107,8 +119,37 @@ def growth_curves(session: Session) -> tuple[Curve, ...]:
             name = variant.removesuffix(f"-{number}")
             found.setdefault((version, name), []).append((runs[0].contents.tables_found or int(number), runs))
     return tuple(
-        Curve(version, name, tuple(points), _fit_of(tuple(points))) for (version, name), points in found.items()
+        Curve(version, name, tuple(points), _fit_of(tuple(points)), _spread_between(session, tuple(points)))
+        for (version, name), points in found.items()
     )
+
+
+def _spread_between(session: Session, points: Points) -> SessionSpread | None:
+    """Returns how much sessions differ at these points: those of a combined session, or this one and the earlier ones
+    of its host. A session has one value, the mean of its deviations at the points. Where the curve is that of all of
+    them, the spread is that of their mean."""
+    found: dict[tuple[str | None, str], dict[int, float]] = {}
+    for place, (_, runs) in enumerate(points):
+        means = {
+            (part.host_id, part.started_at): mean(run.metrics.get(STARTUP_METRIC) for run in of_part)
+            for part, of_part in session.by_session(runs)
+        } | {
+            (other.host_id, other.started_at): other.mean
+            for other in session.earlier
+            if (other.version, other.variant) == (runs[0].version, runs[0].variant)
+        }
+        for key, value in means.items():
+            if value is not None and value > 0:
+                found.setdefault(key, {})[place] = math.log(value)
+    levels = {
+        place: statistics.fmean(logs[place] for logs in found.values() if place in logs)
+        for place in {place for logs in found.values() for place in logs}
+    }
+    apart = [statistics.fmean(log - levels[place] for place, log in logs.items()) for logs in found.values()]
+    if len(apart) < MIN_SESSIONS:
+        return None
+    parts = len(session.by_session(run for _, runs in points for run in runs))
+    return SessionSpread(statistics.stdev(apart) / math.sqrt(parts), len(apart))
 
 
 def stored_fits(session: Session) -> list[dict[str, Any]]:
@@ -119,7 +160,7 @@ def stored_fits(session: Session) -> list[dict[str, Any]]:
             "variant": curve.variant,
             **asdict(curve.fit),
             "form": curve.fit.form,
-            "steepest": asdict(curve.fit.steepest_step()),
+            "steepest": asdict(curve.fit.steepest_step(curve.between)),
             **_stored_memory(curve.memory_fit),
             **_stored_prediction(curve, curve.fit, session),
             **_stored_prediction_test(curve),

@@ -51,8 +51,6 @@ from recovery.mysqld.server import Server
 _KILLED_LOG = "killed-{}.err"
 
 _FLUSH = "innodb_flush_log_at_trx_commit"
-_DEPTH = 3
-"""Largest number of kills during the recoveries of one run, unless the user gives another."""
 
 
 WRITING_S = {

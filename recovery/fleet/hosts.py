@@ -41,7 +41,7 @@ Fact = str | int | float | bool | None
 PRICE = "price_per_hour"
 _PAGEOUT = "idle_pageout"
 _SERIALS = ("device_serial", "ebs_volume")
-_IDENTITIES = frozenset({*_SERIALS, "ec2_zone", "tool"})
+_IDENTITIES = frozenset({*_SERIALS, "host_id", "ec2_zone", "tool"})
 """Facts that identify a host, and those that are compared elsewhere."""
 _MACHINE_FACTS = frozenset({
     "cpu_model", "cpus", "memory_bytes", "architecture", "virtualisation", "machine_vendor", "machine_product",

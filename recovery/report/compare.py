@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from recovery.analysis.compare import Comparison, Pair, Side
 from recovery.analysis.history import MIN_SESSIONS
+from recovery.analysis.host_figures import waiting_cells
 from recovery.analysis.summary import Summary
 from recovery.metrics import metric
-from recovery.model import STARTUP_METRIC, Session, Table
+from recovery.model import STARTUP_METRIC, Cache, Session, Table
 from recovery.report import fmt
+from recovery.report.host_words import storage_words
 
 _MAX_SENTENCES = 3
 
@@ -22,7 +24,7 @@ def comparison_answer(
     found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]
 ) -> list[str]:
     """Returns the comparison in sentences, what a claim lacks, and which server is on which side."""
-    lines = [_sentence(pair) for pair in found.pairs[:_MAX_SENTENCES]]
+    lines = [_sentence(pair, _storage(pair, sides)) for pair in found.pairs[:_MAX_SENTENCES]]
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
@@ -38,13 +40,24 @@ def comparison_answer(
     return lines
 
 
-def _sentence(pair: Pair) -> str:
+def _storage(pair: Pair, sides: tuple[Side, Side]) -> str:
+    """Returns the storage that the ratio of a pair belongs to; empty if it does not change with the storage, or if the
+    sides have one each."""
+    if len({session.host_id for side in sides for session in side}) > 1:
+        return ""
+    cells = [(summary.version, summary.variant) for summary in (pair.one, pair.other)]
+    waits = [waiting_cells(side[0]).get(cell) for side, cell in zip(sides, cells, strict=True)]
+    may_depend = pair.one.version != pair.other.version and sides[0][0].cache_of(pair.variant) == Cache.COLD
+    return f", {storage_words(sides[0][0])}" if (may_depend if None in waits else waits[0] != waits[1]) else ""
+
+
+def _sentence(pair: Pair, storage: str) -> str:
     about = metric(pair.metric)
     if not pair.is_known:
         return f"Not compared, {pair.variant}: a side has no measured run."
     if pair.significant is False:
         return f"No significant difference, {pair.variant}: {fmt.effect(pair)} of the first."
-    end = f", {pair.variant}" + (": no claim" if pair.significant is None else "")
+    end = f", {pair.variant}{storage}" + (": no claim" if pair.significant is None else "")
     if pair.ratio is None:
         return f"The second differs by {fmt.effect(pair)} from the first{end}."
     what = "as long as" if about.unit == "s" else f"the {about.label} of"

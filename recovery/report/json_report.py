@@ -118,7 +118,7 @@ class StoredFit(LineFit):
     """`straight line`, or `piecewise` if the means of the points show that no straight line fits (`lack_of_fit_p`
     under 0.05). Piecewise means straight from each mean to the next, and beyond the last with the last slope."""
     steepest: Step | None = None
-    """The step at which each table adds most. Its interval is one within this session."""
+    """The step at which each table adds most. Its interval has the spread between sessions, too, if three are known."""
     memory_fixed_bytes: float | None = None
     """Peak memory of a start without any table, by a straight line. Present only if it was measured in enough runs."""
     memory_per_table_bytes: float | None = None

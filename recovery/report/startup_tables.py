@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from recovery.analysis.combined import CombinedSession
 from recovery.analysis.growth import (
     MAX_PREDICTION_ERROR,
     TEST_NEEDS,
@@ -283,7 +284,7 @@ def scale_tables(session: Session) -> tuple[Table, ...]:
     requested = session.design.predict
     return (
         _growth(drawn),
-        *((_fit_table(fitted),) if fitted else ()),
+        *((_fit_table(session, fitted),) if fitted else ()),
         *((_tested(tested),) if tested else ()),
         *((_predicted(fitted, requested),) if fitted and requested is not None else ()),
         *_memory(drawn),
@@ -359,34 +360,38 @@ def _missing_data_notes(drawn: tuple[Curve, ...]) -> Iterator[str]:
         yield f"{', '.join(names)}: {need}."
 
 
-def _fit_table(fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
+def _fit_table(session: Session, fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
+    several = isinstance(session, CombinedSession)
+    where = "of all runs, as if they were of one session" if several else "in this session"
     return Table(
         title="Growth: a straight line if it fits, otherwise piecewise",
         headers=("version", "variant", "form", "lack of fit", "fixed, s", "+-", "ms a table", "+-"),
-        rows=tuple((curve.version, curve.variant, *_form_row(found)) for curve, found in fitted),
+        rows=tuple((curve.version, curve.variant, *_form_row(curve, found)) for curve, found in fitted),
         numeric=(False, False, False, *(True,) * 5),
         notes=(
             "lack of fit: p-value of the F test of a straight line against the spread of repeated runs; below 0.05 the "
             "line is rejected.",
             "straight line: fixed part + ms a table, fitted to relative errors over every run; +-: half of the 95 % "
-            "interval in this session. piecewise: straight between the means; ms a table is that of the steepest step, "
+            f"interval {where}. piecewise: straight between the means; ms a table is that of the steepest step, "
             "its interval taken for all steps together.",
+            *((_BETWEEN_NOTE,) if any(found.form != LINE and curve.between for curve, found in fitted) else ()),
             *((_NOT_TOLD_APART_NOTE,) if any(found.called == NOT_TOLD_APART for _, found in fitted) else ()),
         ),
         keys=2,
     )
 
 
+_BETWEEN_NOTE = "The interval of the steepest step has the spread between sessions, too."
 _NOT_TOLD_APART_NOTE = (
     f"{NOT_TOLD_APART}: the line is not rejected, but the test would see a largest point 25 % above it with a "
     "probability of less than 80 %."
 )
 
 
-def _form_row(found: LineFit) -> tuple[str, ...]:
+def _form_row(curve: Curve, found: LineFit) -> tuple[str, ...]:
     p = "not tested" if found.lack_of_fit_p is None else f"{found.lack_of_fit_p:.2g}"
     if found.form != LINE:
-        step = found.steepest_step()
+        step = found.steepest_step(curve.between)
         error = fmt.ABSENT if step.per_table_error_s is None else f"{1000 * step.per_table_error_s:.4f}"
         return found.called, p, fmt.ABSENT, fmt.ABSENT, f"{1000 * step.per_table_s:.4f}", error
     return (

@@ -687,11 +687,14 @@ def _growth(session: Session, curve: Curve) -> str:
             "ms for each table"
         )
     else:
-        step = found.steepest_step()
+        step = found.steepest_step(curve.between)
         error = "" if step.per_table_error_s is None else f" +- {1000 * step.per_table_error_s:.2g}"
+        over = (
+            "" if curve.between is None or not error else f", with the spread between {curve.between.sessions} sessions"
+        )
         text += (
             f"; no straight line fits: from {step.start:,.0f} to {step.end:,.0f} tables, where they add most, "
-            f"{1000 * step.per_table_s:.3g}{error} ms for each"
+            f"{1000 * step.per_table_s:.3g}{error} ms for each{over}"
         )
     return f"{text}{'' if requested is None else _prediction(curve, found.predict(requested), requested)}."
 

@@ -226,6 +226,7 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
     """Raises HostUnfitError if a new session would not repeat this one: its servers, settings, data directories or host
     differ."""
     found = [
+        *((_TRACED,) if first.session.has_traced_times else ()),
         *differences(first.plan("repeated"), planned, same_order=False),
         *_setting_differences(first.session, now, ignored=_OWN_SETTINGS),
         *_host_differences(first.session, now),
@@ -237,6 +238,7 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
         )
 
 
+_TRACED = "its starts were traced, which made them longer, and TRACE=1 takes a run of its own now"
 _OWN_SETTINGS = frozenset({"seed", REPEAT_OF})
 """Settings that each of several sessions of one measurement has for itself."""
 

@@ -19,6 +19,7 @@ from recovery.analysis.compare import (
     compare,
     incomplete_reason,
     is_worse,
+    not_alike,
     worse_pairs,
     worse_than_baseline,
 )
@@ -27,7 +28,7 @@ from recovery.analysis.history import SessionCell, earlier_sessions, session_cel
 from recovery.analysis.statistics import t975
 from recovery.cli.main import run
 from recovery.model import Run, Session, Verdict
-from recovery.report.compare import comparison_tables
+from recovery.report.compare import comparison_answer, comparison_tables
 from recovery.report.json_report import to_json
 from recovery.storage.sessions import REPORT_FILE
 
@@ -403,6 +404,28 @@ def test_a_traced_and_an_untraced_session_are_not_comparable(
     capsys.readouterr()
     assert run(["compare", str(one), str(traced)]) == 2
     assert "not comparable: the starts of only one were traced" in capsys.readouterr().err
+
+
+def test_traced_and_untraced_sessions_are_not_one_measurement() -> None:
+    one = session({"8.0.31": STEADY})
+    traced = replace(one, runs=tuple(with_parts(each, tablespaces_opened=9) for each in one.runs))
+    assert not_alike(one, traced) == "the starts of only one were traced, and so longer"
+    assert not_alike(traced, traced) is None
+
+
+def test_a_ratio_that_changes_with_the_storage_names_it() -> None:
+    def side(version: str, reads: float) -> list[Session]:
+        made = session({version: STEADY})
+        runs = (replace(run, metrics=run.metrics | {"read_requests": reads}) for run in made.runs)
+        return [replace(made, runs=tuple(runs), settings={"tables": 200_000, "schemas": 1})]
+
+    def sentence(first: list[Session], second: list[Session]) -> str:
+        return comparison_answer(compare(first, second), (first, second), (["a"], ["b"]))[0]
+
+    waits, alike, other = side("5.7.22", 400_000.0), side("8.0.31", 600_000.0), side("mariadb-10.11.5", 8000.0)
+    same = "The second takes 1.00 times as long as the first, cold"
+    assert sentence(waits, other) == f"{same}, on this storage: no claim."
+    assert sentence(waits, alike) == f"{same}: no claim."
 
 
 def stored_on(folder: Path, name: str, factor: float, number: int, *, server: str = "a", host: str = "a") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
+from recovery.analysis.combined import combine_sessions
 from recovery.analysis.contrasts import Effect, compare_means
 from recovery.analysis.growth import Curve, growth_curves
 from recovery.analysis.statistics import (
@@ -34,6 +36,9 @@ from recovery.analysis.statistics import (
     t975,
     t_two_sided_p,
 )
+from recovery.analysis.summary import measured_runs_by_cell, metric_values
+from recovery.model import EarlierSession
+from recovery.report.summary_text import answers
 from recovery.storage.sessions import load_session
 
 # --- Distributions
@@ -376,6 +381,26 @@ def test_the_steepest_step_has_an_interval_that_contains_its_slope() -> None:
 def test_the_steepest_step_of_single_runs_has_no_interval() -> None:
     step = fitted([(n, float(n)) for n in (1, 2, 4, 8)]).steepest_step(SessionSpread(0.1, 5))
     assert step.per_table_error_s is None
+
+
+def test_a_curve_has_the_spread_between_its_sessions(kept_sessions: Path) -> None:
+    session = load_session(kept_sessions / "2026-11-21-scale")
+    means = {cell: fmean(metric_values(runs, "startup_s")) for cell, runs in measured_runs_by_cell(session).items()}
+    earlier = tuple(
+        EarlierSession(f"{day}", f"2026-11-{day}T00:00:00+00:00", version, variant, 5, factor * mean)
+        for day, factor in ((10, 0.5), (11, 2.0))
+        for (version, variant), mean in means.items()
+    )
+    (alone, *_), (known, *_) = growth_curves(session), growth_curves(replace(session, earlier=earlier))
+    assert (alone.between, known.fit) == (None, alone.fit)
+    assert known.between is not None
+    assert known.between.log_stdev == pytest.approx(np.log(2))
+    assert known.between.sessions == 3
+    (together, *_) = growth_curves(combine_sessions({name: replace(session, started_at=name) for name in "abc"}))
+    assert together.between is not None
+    assert together.between.log_stdev == pytest.approx(0, abs=1e-9)
+    assert together.between.sessions == 3
+    assert "ms for each, with the spread between 3 sessions" in "".join(answers(replace(session, earlier=earlier)))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from at_work import write_scaling
@@ -34,7 +35,7 @@ from recovery.mysqld.options import (
 )
 from recovery.session.estimate import SESSION_OVERHEAD_S, build_seconds, trial_seconds
 from recovery.session.option_checks import check_table_open_cache
-from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs
+from recovery.session.plan import Plan, build_variants, combined_need, datadir_specs, stored_trials
 from recovery.session.prepare import plan_ahead, plan_session
 from recovery.storage.sessions import load_session
 
@@ -434,6 +435,15 @@ def test_a_directory_that_grows_is_counted_once() -> None:
     assert combined_need([grown]) == combined_need([grown, alone]) == large.need != small.need
     added_s = grown.trials_s(grown.over(small.spec))
     assert grown.seconds == pytest.approx(alone.seconds + added_s)
+
+
+@pytest.mark.parametrize("began_with", [True, False])
+def test_a_resumed_session_has_first_reads_only_if_it_began_with_them(began_with: bool) -> None:
+    resumed = Mock()
+    resumed.planned.trials = stored_trials(planned().trials)[0 if began_with else 1 :]
+    resumed.planned.alternating, resumed.planned.built, resumed.store.session.done = True, (), frozenset()
+    found = plan_session(REQUEST, [VERSION], resumed=resumed)
+    assert sum(trial.extra is ExtraRun.FIRST_READ for trial in found.trials) == began_with
 
 
 SESSIONS = (

@@ -84,8 +84,9 @@ def test_seven_hosts_that_no_session_came_from_have_a_report(
 @pytest.fixture
 def folder(tmp_path: Path, kept_sessions: Path) -> Path:
     """Two hosts: starts on the second one take half as long, and it has another CPU and another kernel."""
-    put(tmp_path, "one", stored(kept_sessions))
-    put(tmp_path, "two", times_longer(stored(kept_sessions), 0.5, cpu_model="Xeon", kernel="6.1.0"))
+    put(tmp_path, "one", elsewhere(stored(kept_sessions), host_id="a" * 12))
+    other = times_longer(stored(kept_sessions), 0.5, cpu_model="Xeon", kernel="6.1.0", host_id="b" * 12)
+    put(tmp_path, "two", other)
     return tmp_path
 
 
@@ -141,7 +142,7 @@ def test_there_is_no_cost_without_a_price(folder: Path) -> None:
 
 
 def test_what_the_ratio_measures_apart_from_the_machine_is_named(folder: Path) -> None:
-    """A different CPU is what hosts are compared for, a different kernel is not."""
+    """A different CPU is what hosts are compared for, a different kernel is not. Each host has an id of its own."""
     report = read_fleet(folder)
     assert {one.other_differences for one in report.fleet.between} == {("kernel",)}
     assert "The ratios also measure: kernel, different on one and two." in fleet_answer(report)

@@ -126,6 +126,16 @@ def test_another_server_setting_or_host_is_refused(changed: dict[str, Any], why:
     assert "begin a new session" in caught.value.hint
 
 
+def test_a_session_whose_starts_were_traced_is_refused(tmp_path: Path) -> None:
+    first = measured(tmp_path)
+    report = json.loads((first / REPORT_FILE).read_text())
+    for run in report["runs"]:
+        run["opened_files"] = {"tablespaces_opened": 9}
+    (first / REPORT_FILE).write_text(json.dumps(report))
+    with pytest.raises(HostUnfitError, match=f"{first.name} cannot be repeated: its starts were traced"):
+        check(first, tmp_path)
+
+
 def test_more_runs_are_another_measurement(tmp_path: Path) -> None:
     first = measured(tmp_path)
     trials = json.loads((first / PLAN_FILE).read_text())["trials"]
