@@ -257,9 +257,9 @@ _MAX_OTHERS_READ_RATIO, _MAX_OTHERS_WRITTEN_RATIO = 0.1, 1.0
 given."""
 _MAX_STEAL_SHARE = 0.02
 _MAX_THROTTLED_SHARE = 0.01
+"""Share of the startup."""
 _MAX_KERNEL_SHARE = 0.25
 """Share of a cold start that the kernel may compute. On a host with these pauses it was a third to a half."""
-"""Share of the startup."""
 _MIN_CPU_S = 0.1
 """The host counts CPU time in ticks of 10 ms; less than this is too few ticks for a finding."""
 _MIN_PROCESS_START_SHARE = 0.05

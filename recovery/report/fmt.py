@@ -272,7 +272,7 @@ def verdict(about: Metric, contrast: Contrast) -> str:
     return "yes, better" if more == about.more_is_better else "yes, worse"
 
 
-def chance_notes(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
+def chance_notes(differ: Sequence[bool | None]) -> tuple[str, ...]:
     """Returns a note with the number of significant comparisons and the number expected by chance. There is no note for
     fewer than two comparisons with an interval."""
     known = [value for value in differ if value is not None]
@@ -280,7 +280,7 @@ def chance_notes(differ: Sequence[bool | None], *, along: str = "") -> tuple[str
         return ()
     would, found = false_positives_text(len(known)), sum(known)
     return (
-        f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {is_or_are(found)}.",
+        f"Of {len(known):,} comparisons {would} would be significant by chance; {found:,} {is_or_are(found)}.",
     )
 
 

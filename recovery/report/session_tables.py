@@ -34,7 +34,7 @@ def _sessions_table(session: CombinedSession) -> Table:
             str(number),
             part.name,
             part.session.started_at,
-            str(part.session.environment.get("host_id") or fmt.ABSENT),
+            part.session.host_id or fmt.ABSENT,
             fmt.found_of_expected(sum(run.verdict is Verdict.MEASURED for run in part.runs), len(part.runs)),
         )
         for number, part in enumerate(session.parts, 1)
