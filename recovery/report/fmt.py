@@ -279,9 +279,7 @@ def chance_notes(differ: Sequence[bool | None]) -> tuple[str, ...]:
     if len(known) < 2:
         return ()
     would, found = false_positives_text(len(known)), sum(known)
-    return (
-        f"Of {len(known):,} comparisons {would} would be significant by chance; {found:,} {is_or_are(found)}.",
-    )
+    return (f"Of {len(known):,} comparisons {would} would be significant by chance; {found:,} {is_or_are(found)}.",)
 
 
 def together_notes(count: int, *, along: str = "") -> tuple[str, ...]:
