@@ -32,7 +32,7 @@ def basis_of(sessions: Iterable[Session], *, earlier: bool = False) -> Basis:
     starts = {began for one in known if (began := time_of(one.started_at)) is not None}
     ends = [end for session in every for end in _ends(session)]
     span = max((*starts, *ends)) - min(starts) if starts else timedelta()
-    ids = {session.environment.get("host_id") for session in every}
+    ids = {session.host_id for session in every}
     return Basis(
         max(len(every), len(starts)),
         span.total_seconds(),

@@ -343,14 +343,13 @@ def cells_without_interval(session: Session) -> tuple[str, ...]:
 
 
 def worse_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
-    """Returns a text for each pair that is worse by more than allowed, significantly when all pairs are taken
-    together."""
+    """Returns a text for each pair that is significantly worse by more than allowed."""
     return tuple(
         worse_text(
             f"{pair.other.version} {pair.variant}", pair.ratio or 0.0, pair.one.version, allowed, name=pair.metric
         )
         for pair in found.pairs
-        if pair.significant and is_worse(pair.metric, pair, allowed)
+        if is_worse(pair.metric, pair, allowed)
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
 from recovery.analysis.statistics import MIN_RUNS, half_interval_95
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
-from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, OpenedFiles, Run, Session
+from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, Run, Session
 
 MIN_SESSIONS = MIN_RUNS
 """With fewer sessions there is no interval over them, and no claim that two servers differ."""
@@ -117,7 +117,7 @@ def cell_design(session: Session, version: str, variant: str, runs: Collection[R
         layout=str(server.get("layout") or settings.get("layout") or Layout.FILES),
         options=server.get("options", ""),
         open_files=server.get("@open_files_limit"),
-        is_traced=any(run.opened_files != OpenedFiles() for run in runs),
+        is_traced=any(run.is_traced for run in runs),
         cold_means=str(session.environment.get("cold_means")),
         settings=frozenset((name, str(value)) for name, value in given.items() if value not in (None, False, "", 0)),
     )

@@ -52,7 +52,7 @@ def number_of_hosts(session: Session) -> int:
     if not isinstance(session, CombinedSession):
         return 1
     named = {host for variant in session.variant_names if (host := session.value_of(variant, HOST_AXIS))}
-    return len(named or {part.session.environment.get("host_id") for part in session.parts})
+    return len(named or {part.session.host_id for part in session.parts})
 
 
 def changed_figures(session: Session) -> Iterator[HostFigure]:

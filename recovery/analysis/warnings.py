@@ -260,6 +260,8 @@ _MAX_THROTTLED_SHARE = 0.01
 """Share of the startup."""
 _MAX_KERNEL_SHARE = 0.25
 """Share of a cold start that the kernel may compute. On a host that gives free memory back it was a third to a half."""
+_MIN_LONG_START_S = 5.0
+"""A shorter start reads too little to be made longer by new pages."""
 _MIN_CPU_S = 0.1
 """The host counts CPU time in ticks of 10 ms; less than this is too few ticks for a finding."""
 _MIN_PROCESS_START_SHARE = 0.05
@@ -314,7 +316,7 @@ def memory_given_back(session: Session, runs: Runs) -> dict[str, object] | None:
     share = mean(
         run.metrics["kernel_cpu_s"] / run.metrics[STARTUP_METRIC]
         for run in runs
-        if run.metrics.get(STARTUP_METRIC) and "kernel_cpu_s" in run.metrics
+        if run.metrics.get(STARTUP_METRIC, 0.0) >= _MIN_LONG_START_S and "kernel_cpu_s" in run.metrics
     )
     return {"percent": 100 * share} if share is not None and share > _MAX_KERNEL_SHARE else None
 

@@ -231,7 +231,10 @@ def _report_sessions(
 
 def load_sessions(folders: Iterable[Path]) -> CombinedSession:
     """Returns these sessions of a measurement as one. Raises UsageError if they are not of the same measurement."""
-    found = {folder.name: load_session(folder) for folder in folders}
+    places = tuple(folders)
+    names = [place.name for place in places]
+    # Two hosts may have begun theirs in the same second.
+    found = {place.name if names.count(place.name) == 1 else str(place): load_session(place) for place in places}
     (first, one), *others = found.items()
     for name, other in others:
         if (what := not_alike(one, other)) is not None:

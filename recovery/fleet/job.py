@@ -26,6 +26,7 @@ from recovery.errors import RecoveryError
 from recovery.fleet.plan import FLEET_OPTIONS, FleetSession
 from recovery.linux.files import docker_dir, draft_path, parse_json, requirements_dir, template_dir, write_atomically
 from recovery.linux.locks import wait_for_lock
+from recovery.model import REPEAT_OF
 from recovery.session.resume import Unfinished, sweep_results
 from recovery.storage.sessions import load_session, session_names
 
@@ -54,12 +55,14 @@ class _Place:
         return self.work / f"{self.session.key}.log"
 
     def stored(self) -> list[Unfinished]:
-        """Returns the stored sessions, which may have ended: one, or as many as its line repeats it."""
+        """Returns the stored sessions, which may have ended: one, or as many as its line repeats it. They are of the
+        newest measurement: of one before it, which could not go on, none counts."""
         found = []
         for name in session_names(self.results):
             with suppress(RecoveryError):
                 found.append(Unfinished(self.results / name, load_session(self.results / name)))
-        return found[-self.session.times :]
+        alike = [one for one in found if _first_name(one) == _first_name(found[-1])]
+        return alike[-self.session.times :]
 
     def has_ended(self, stored: Sequence[Unfinished]) -> bool:
         return len(stored) == self.session.times and all(one.has_ended for one in stored)
@@ -69,6 +72,11 @@ class _Place:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.is_file() else []
         errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
         return errors[-1] if errors else "it was killed"
+
+
+def _first_name(stored: Unfinished) -> str:
+    """Returns the name of the first session of the measurement that a session belongs to."""
+    return str(stored.session.settings.get(REPEAT_OF) or stored.folder.name)
 
 
 def _places(work: Path) -> list[_Place]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import re
@@ -190,7 +191,8 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
 
 _MACHINE_ID = Path("/etc/machine-id")
 _OF_HOST_ID = ("cpu_model", "memory_bytes", "kernel", "device", "filesystem", "read_ahead_kb")
-"""Facts that the figures of a session depend on, besides the machine itself."""
+"""Facts that the figures of a session depend on, besides the machine itself. Memory counts in whole GiB: the kernel
+reserves slightly more or less of it at each boot."""
 _HOST_ID_CHARS = 12
 
 
@@ -200,7 +202,9 @@ def host_id(facts: Mapping[str, Fact], machine_id: Path = _MACHINE_ID) -> str | 
     machine = read_text(machine_id)
     if machine is None:
         return None
-    parts = (machine, *(str(facts.get(name)) for name in _OF_HOST_ID))
+    memory = facts.get("memory_bytes")
+    known = {**facts, "memory_bytes": math.ceil(memory / 2**30) if isinstance(memory, int) else None}
+    parts = (machine, *(str(known.get(name)) for name in _OF_HOST_ID))
     return hashlib.sha256("\0".join(("mysql-recovery-tester", *parts)).encode()).hexdigest()[:_HOST_ID_CHARS]
 
 

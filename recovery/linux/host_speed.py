@@ -5,11 +5,12 @@ each block of trials and stored with its runs."""
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
 from pathlib import Path
 
-from recovery.linux.procfs import host_cpu_time, own_cpus
+from recovery.linux.procfs import host_cpu_time
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
 
 BLOCK_EFFORT = ProbeEffort(64 << 20, 0.3)
@@ -33,7 +34,7 @@ def measure_host_speed(folder: Path, effort: ProbeEffort) -> dict[str, float]:
         found |= {"host_reads_per_s": reads["4k_1"].iops, "host_reads_16_per_s": reads["4k_16"].iops}
     after, seconds = host_cpu_time(), time.monotonic() - began
     if before is not None and after is not None:
-        found["host_steal_share"] = (after.steal_s - before.steal_s) / seconds / len(own_cpus())
+        found["host_steal_share"] = (after.steal_s - before.steal_s) / seconds / (os.cpu_count() or 1)
     return found
 
 

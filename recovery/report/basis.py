@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recovery.analysis.basis import Basis, basis_of
 from recovery.analysis.combined import CombinedSession
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.history import MIN_SESSIONS
 from recovery.analysis.summary import is_compared
 from recovery.report import fmt
 
@@ -18,7 +18,7 @@ def basis_words(basis: Basis) -> str:
 
 def stronger_words(basis: Basis) -> str:
     """Returns what would make the figures stronger; empty if nothing is known."""
-    if basis.sessions < MIN_RUNS:
+    if basis.sessions < MIN_SESSIONS:
         return "three sessions of several days would show how much sessions differ"
     if basis.days == 1:
         return "sessions of several days would show how much days differ"
@@ -32,7 +32,7 @@ def over_sessions_line(session: CombinedSession) -> str:
     basis = basis_of(part.session for part in session.parts)
     if not is_compared(session):
         return f"{basis_words(basis)}: what is counted is of all of them.".capitalize()
-    if basis.sessions < MIN_RUNS:
-        return f"{basis_words(basis)}: no interval over sessions, which needs {MIN_RUNS}.".capitalize()
+    if basis.sessions < MIN_SESSIONS:
+        return f"{basis_words(basis)}: no interval over sessions, which needs {MIN_SESSIONS}.".capitalize()
     stronger = stronger_words(basis) if basis.days == 1 else ""
     return f"{'; '.join(filter(None, (basis_words(basis), stronger)))}.".capitalize()

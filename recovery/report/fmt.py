@@ -272,16 +272,14 @@ def verdict(about: Metric, contrast: Contrast) -> str:
     return "yes, better" if more == about.more_is_better else "yes, worse"
 
 
-def chance_notes(differ: Sequence[bool | None], *, along: str = "") -> tuple[str, ...]:
+def chance_notes(differ: Sequence[bool | None]) -> tuple[str, ...]:
     """Returns a note with the number of significant comparisons and the number expected by chance. There is no note for
     fewer than two comparisons with an interval."""
     known = [value for value in differ if value is not None]
     if len(known) < 2:
         return ()
     would, found = false_positives_text(len(known)), sum(known)
-    return (
-        f"Of {len(known):,} comparisons{along} {would} would be significant by chance; {found:,} {is_or_are(found)}.",
-    )
+    return (f"Of {len(known):,} comparisons {would} would be significant by chance; {found:,} {is_or_are(found)}.",)
 
 
 def together_notes(count: int, *, along: str = "") -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from recovery.analysis.combined import CombinedSession
+from recovery.analysis.history import count_days
 from recovery.analysis.host_figures import (
     CPU_LOOP,
     READS,
@@ -46,7 +47,7 @@ def scope(session: Session) -> str:
         return "in one session of each host"
     of_hosts = _sessions_of_hosts(session)
     most = max(of_hosts.values())
-    days = len({part.session.started_at[:10] for part in session.parts})
+    days = count_days(part.session.started_at for part in session.parts)
     when = f"{days} days" if days > 1 else "one day"
     return f"over {most} sessions of {when if len(of_hosts) == 1 else f'each host ({when})'}"
 

@@ -56,7 +56,7 @@ def sessions_to_json(session: CombinedSession) -> bytes:
             "name": part.name,
             "started_at": part.session.started_at,
             "status": part.session.status,
-            "host_id": part.session.environment.get("host_id"),
+            "host_id": part.session.host_id,
             "runs": len(part.runs),
             "planned_runs": part.session.planned_runs,
         }

@@ -34,8 +34,11 @@ def _sessions_table(session: CombinedSession) -> Table:
             str(number),
             part.name,
             part.session.started_at,
-            str(part.session.environment.get("host_id") or fmt.ABSENT),
-            fmt.found_of_expected(sum(run.verdict is Verdict.MEASURED for run in part.runs), len(part.runs)),
+            part.session.host_id or fmt.ABSENT,
+            fmt.found_of_expected(
+                sum(run.verdict is Verdict.MEASURED for run in part.runs),
+                sum(run.verdict is not Verdict.SAMPLED for run in part.runs),
+            ),
         )
         for number, part in enumerate(session.parts, 1)
     )
@@ -44,7 +47,7 @@ def _sessions_table(session: CombinedSession) -> Table:
         ("#", "session", "started", "host", "runs"),
         rows,
         (True, False, False, False, True),
-        notes=("host: an id of the host and its storage; runs: those that count, of all.",),
+        notes=("host: an id of the host and its storage; runs: those that count, of all but extra ones.",),
         keys=2,
     )
 

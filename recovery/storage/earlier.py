@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recovery.analysis.history import SessionCell, session_cells
+from recovery.analysis.summary import is_compared
 from recovery.analysis.warm import rename_second_starts
 from recovery.errors import RecoveryError
 from recovery.linux.files import open_regular
@@ -46,7 +47,7 @@ def other_sessions(results: Path, like: Sequence[Session], *, without: Collectio
     wanted = [
         (_stored("host_id", session.host_id), _stored("experiment", session.experiment))
         for session in like
-        if session.host_id is not None
+        if session.host_id is not None and is_compared(session)
     ]
     if not wanted:
         return OtherSessions()

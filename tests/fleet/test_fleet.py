@@ -22,6 +22,7 @@ from recovery.fleet.job import OUTCOME_FILE, collect_results, pack_tar
 from recovery.fleet.plan import FleetSession
 from recovery.fleet.report import read_fleet
 from recovery.linux.files import template_dir
+from recovery.model import REPEAT_OF
 
 HOST = '[hosts.a]\nssh = "root@a.example"\n'
 SESSION = 'sessions = ["cold-recovery --version 5.7.22 --tables 1000"]\n'
@@ -251,9 +252,11 @@ def test_a_host_cannot_name_a_folder_elsewhere(tmp_path: Path) -> None:
 SEVERAL = ("--version", "5.7.22", "--tables", "1000", "--repeat", "3", "--repeat-every=6h")
 
 
-def a_session(kept_sessions: Path, results: Path, name: str) -> None:
+def a_session(kept_sessions: Path, results: Path, name: str, repeat_of: str | None = None) -> None:
+    report = json.loads((kept_sessions / "2026-11-21-four-versions" / "report.json").read_text())
+    report["settings"] |= {} if repeat_of is None else {REPEAT_OF: repeat_of}
     (results / name).mkdir(parents=True)
-    shutil.copy(kept_sessions / "2026-11-21-four-versions" / "report.json", results / name)
+    (results / name / "report.json").write_text(json.dumps(report))
 
 
 def test_a_line_can_measure_several_sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,7 +281,7 @@ def test_a_job_goes_on_with_the_sessions_that_are_missing(
     def measures_two(_: object, *words: str) -> None:
         commands.append(words)
         for name in ("20261128T01-cold", "20261128T07-cold") if len(commands) == 1 else ("20261128T13-cold",):
-            a_session(kept_sessions, results, name)
+            a_session(kept_sessions, results, name, None if "T01" in name else "20261128T01-cold")
 
     monkeypatch.setattr(job, "_run", measures_two)
     job.write_sessions(tmp_path / "sessions.json", [session])
@@ -295,6 +298,11 @@ def test_a_job_goes_on_with_the_sessions_that_are_missing(
     assert measured[: 1 + len(SEVERAL)] == ("cold-recovery", *SEVERAL)
     repeats = ("repeat", "--times", "3", "--every", "6h", "20261128T07-cold", "--yes")
     assert goes_on == (*repeats, "--results", str(results))
+    # On a changed host the measurement begins anew: sessions of the one before do not count.
+    a_session(kept_sessions, results, "20261128T19-cold")
+    assert collect_results(tmp_path) == "unfinished"
+    (outcome,) = outcomes(tmp_path)
+    assert (outcome["folder"], outcome["others"]) == (None, ["20261128T19-cold"])
 
 
 def outcomes(work: Path) -> list[dict[str, Any]]:

@@ -57,8 +57,16 @@ def test_the_id_of_a_host_depends_on_the_machine_and_on_what_figures_depend_on(t
     assert host_id(FACTS | {"load_1m": 3}, machine) == found
     assert host_id(FACTS | {"read_ahead_kb": 128}, machine) != found
     assert host_id(FACTS | {"kernel": "6.19"}, machine) != found
+    assert host_id(FACTS | {"memory_bytes": 2**35}, machine) != found
     machine.write_text("another")
     assert host_id(FACTS, machine) != found
+
+
+def test_the_id_of_a_host_is_the_same_after_a_boot_that_reserved_more_memory(tmp_path: Path) -> None:
+    machine = tmp_path / "machine-id"
+    machine.write_text("0123456789abcdef0123456789abcdef\n")
+    before, after = ({**FACTS, "memory_bytes": size} for size in (33_570_123_776, 33_570_119_680))
+    assert host_id(before, machine) == host_id(after, machine)
 
 
 def test_a_machine_without_an_id_has_none(tmp_path: Path) -> None:

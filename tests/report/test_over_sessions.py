@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import statistics
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,13 @@ def results(kept_sessions: Path, tmp_path: Path) -> Path:
         (tmp_path / "results" / name).mkdir(parents=True)
         (tmp_path / "results" / name / "report.json").write_text(json.dumps(report))
     return tmp_path / "results"
+
+
+def test_sessions_of_two_hosts_may_have_the_same_name(results: Path, tmp_path: Path) -> None:
+    others = tmp_path / "other" / NAMES[0]
+    shutil.copytree(results / NAMES[0], others)
+    combined = load_sessions([results / NAMES[0], others, results / NAMES[1]])
+    assert [part.name for part in combined.parts] == [str(results / NAMES[0]), str(others), NAMES[1]]
 
 
 def test_each_session_is_one_value(results: Path) -> None:
