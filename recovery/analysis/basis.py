@@ -27,9 +27,9 @@ def basis_of(sessions: Iterable[Session], *, earlier: bool = False) -> Basis:
     """Returns what these sessions of a measurement are together. `earlier` counts those that are stored with them, too:
     what was measured before on the same host."""
     every = tuple(sessions)
-    before = [one for session in every for one in session.earlier if one.version in session.versions]
+    before = [result for session in every for result in session.earlier if result.version in session.versions]
     known = (*every, *(before if earlier else ()))
-    starts = {began for one in known if (began := time_of(one.started_at)) is not None}
+    starts = {began for session in known if (began := time_of(session.started_at)) is not None}
     ends = [end for session in every for end in _ends(session)]
     span = max((*starts, *ends)) - min(starts) if starts else timedelta()
     ids = {session.host_id for session in every}

@@ -156,7 +156,7 @@ def repeat(
     found = sessions_of(first)
     planned = found[0].plan("repeated")
     confirm_commands([(planned.command, first.name)], yes=shown.yes, verb="repeat")
-    ended = sum(one.has_ended for one in found)
+    ended = sum(stored.has_ended for stored in found)
     return _measure_rest(first, Series(times or ended + 1, every_s), shown)
 
 
@@ -181,7 +181,7 @@ def _measure_rest(first: Path, series: Series, shown: Shown, *, ended: Ended | N
         say(f"{series.words}; `{goes_on}` goes on if this ends early")
         request = _measure_missing(first, series, shown, say, asks=ended is None)
     except (KeyboardInterrupt, InterruptedByUserError) as error:
-        stored = sum(one.has_ended for one in sessions_of(first))
+        stored = sum(kept.has_ended for kept in sessions_of(first))
         hint = f"{stored} of {series.times} sessions are stored; `{goes_on}` goes on"
         raise InterruptedByUserError(str(error) or "interrupted", hint) from error
     return _show(sessions_of(first), request, shown)
@@ -222,7 +222,7 @@ def _measure_missing(first: Path, series: Series, shown: Shown, say: Callable[[s
     # Nobody may be there later: what is due waits for another timed run instead of giving up.
     later = replace(shown, yes=True, wait=True)
     while True:
-        left = next((one for one in found if not one.has_ended and one.folder.name not in resumed), None)
+        left = next((stored for stored in found if not stored.has_ended and stored.folder.name not in resumed), None)
         if left is not None:
             check_not_running(left)
             resumed.add(left.folder.name)
@@ -273,14 +273,14 @@ def _wait_until(
 def _show(found: Sequence[Unfinished], request: Request, shown: Shown) -> int:
     """Prints the report over all sessions, and returns the exit code."""
     if len(found) > 1:
-        combined = load_sessions(one.folder for one in found)
+        combined = load_sessions(stored.folder for stored in found)
         show_sessions(combined, found[0].folder.parent, ReportConsole(), verbose=shown.verbose)
     codes, errors = [0], []
-    for one in found:
+    for stored in found:
         try:
-            codes.append(exit_code(request, one.session))
+            codes.append(exit_code(request, stored.session))
         except RecoveryError as error:
-            errors.append(type(error)(f"{one.folder.name}: {error.message}", error.hint))
+            errors.append(type(error)(f"{stored.folder.name}: {error.message}", error.hint))
     if errors:
         raise errors[0]
     return max(codes)

@@ -61,11 +61,11 @@ class _Place:
         for name in session_names(self.results):
             with suppress(RecoveryError):
                 found.append(Unfinished(self.results / name, load_session(self.results / name)))
-        alike = [one for one in found if _first_name(one) == _first_name(found[-1])]
+        alike = [session for session in found if _first_name(session) == _first_name(found[-1])]
         return alike[-self.session.times :]
 
     def has_ended(self, stored: Sequence[Unfinished]) -> bool:
-        return len(stored) == self.session.times and all(one.has_ended for one in stored)
+        return len(stored) == self.session.times and all(session.has_ended for session in stored)
 
     def error(self) -> str:
         """Returns the last error in the log, in one line."""
@@ -123,12 +123,12 @@ def collect_results(work: Path) -> str:
     outcomes, trees, unfinished = [], [], False
     for place in _places(work):
         stored = place.stored()
-        ended, is_complete = [one for one in stored if one.has_ended], place.has_ended(stored)
+        ended, is_complete = [session for session in stored if session.has_ended], place.has_ended(stored)
         unfinished |= not is_complete
-        trees += [(one.folder, f"{place.session.key}/{one.folder.name}") for one in ended]
-        names = [one.folder.name for one in ended]
+        trees += [(session.folder, f"{place.session.key}/{session.folder.name}") for session in ended]
+        names = [session.folder.name for session in ended]
         *others, last = names if is_complete else (*names, None)
-        reasons = (incomplete_reason(one.session) for one in ended)
+        reasons = (incomplete_reason(session.session) for session in ended)
         outcomes.append({
             "key": place.session.key, "folder": last, "others": others,
             "reason": next(filter(None, reasons), None) if is_complete else place.error(),

@@ -322,7 +322,7 @@ def _keep_session(outcome: Mapping[str, Any], fetched: Path, kept: Path) -> Sess
     if name is None:
         return SessionRecord(state=FAILED, reason=str(outcome["reason"]), others=others)
     folder = _keep_folder(name, fetched, kept)
-    reasons = (incomplete_reason(load_session(kept.parent / one)) for one in (*others, folder))
+    reasons = (incomplete_reason(load_session(kept.parent / name)) for name in (*others, folder))
     return SessionRecord(folder=folder, others=others, state=FINISHED, reason=next(filter(None, reasons), None))
 
 

@@ -288,8 +288,12 @@ def _load_answers(context: _Context) -> Iterator[str]:
     session, base = context.session, baseline_of(context.session)
     effects, versions = all_variant_ratios(session), compared_with_baseline(session)
     pairs = [
-        *(((each.version, each.variant), (base, each.variant)) for each in versions if each.significant),
-        *(((each.version, each.variant), (each.version, each.base_variant)) for each in effects if each.significant),
+        *(((summary.version, summary.variant), (base, summary.variant)) for summary in versions if summary.significant),
+        *(
+            ((ratio.version, ratio.variant), (ratio.version, ratio.base_variant))
+            for ratio in effects
+            if ratio.significant
+        ),
     ]
     if measured := [summary for summary in context.summaries if summary.count]:
         storage = " and storage" if dependent_pairs(session, pairs) else ""
