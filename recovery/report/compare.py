@@ -147,7 +147,7 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
         ):
             own = [session.mean for session in sessions if session.mean is not None]
             means = own + [session.mean for session in earlier]
-            spread = fmt.whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else fmt.ABSENT
+            spread = fmt.spread(means)
             for session in sessions:
                 mean, interval = fmt.column(about, session.mean), fmt.column(about, session.interval)
                 rows.append((pair.variant, side, called[session.place], str(session.count), mean, interval, spread))

@@ -247,6 +247,11 @@ def whole_percent(share: float | None, *, sign: str = "") -> str:
     return ABSENT if share is None else f"{round(100 * share) + 0:{sign}d} %"
 
 
+def spread(means: Sequence[float]) -> str:
+    """Returns by what share the largest of several means exceeds the smallest."""
+    return whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else ABSENT
+
+
 def share_interval(count: int, of: int) -> str:
     """Formats the 95 % interval of a share, from how many of all had something: `96-100 %`. Its ends are rounded away
     from each other."""

@@ -59,7 +59,7 @@ def _means_table(session: CombinedSession) -> Table:
         about = metric(session.metric_of(variant))
         found = _values(session, runs)
         means = [sum(values) / len(values) for values in found.values()]
-        spread = fmt.whole_percent(max(means) / min(means) - 1) if len(means) > 1 and min(means) > 0 else fmt.ABSENT
+        spread = fmt.spread(means)
         for (place, values), mean in zip(found.items(), means, strict=True):
             factor = interval_factor(session.parts[place].session)
             error = half_interval_95(values, factor=factor) if len(values) >= MIN_RUNS else None
