@@ -179,12 +179,12 @@ def _measure_rest(first: Path, series: Series, shown: Shown, *, ended: Ended | N
         if ended is not None:
             ended.result()
         say(f"{series.words}; `{goes_on}` goes on if this ends early")
-        request = _measure_missing(first, series, shown, say, asks=ended is None)
+        request, found = _measure_missing(first, series, shown, say, asks=ended is None)
     except (KeyboardInterrupt, InterruptedByUserError) as error:
         stored = sum(kept.has_ended for kept in sessions_of(first))
         hint = f"{stored} of {series.times} sessions are stored; `{goes_on}` goes on"
         raise InterruptedByUserError(str(error) or "interrupted", hint) from error
-    return _show(sessions_of(first), request, shown)
+    return _show(found, request, shown)
 
 
 def _say(shown: Shown) -> Callable[[str], None]:
@@ -207,9 +207,11 @@ def _every_text(every_s: float) -> str:
     return str(every_s) if option.text is None else str(option.text(every_s))
 
 
-def _measure_missing(first: Path, series: Series, shown: Shown, say: Callable[[str], None], *, asks: bool) -> Request:
-    """Measures until there are as many sessions as are wanted, and returns the request for one of them. With `asks`
-    the user may say that this takes too long."""
+def _measure_missing(
+    first: Path, series: Series, shown: Shown, say: Callable[[str], None], *, asks: bool
+) -> tuple[Request, tuple[Unfinished, ...]]:
+    """Measures until there are as many sessions as are wanted, and returns the request for one of them, and all of
+    them. With `asks` the user may say that this takes too long."""
     clock, resumed = WallClock(), set[str]()
     found = sessions_of(first)
     request = request_to_repeat(found[0])
@@ -236,7 +238,7 @@ def _measure_missing(first: Path, series: Series, shown: Shown, say: Callable[[s
             # Made anew each time, with a seed of its own.
             run_and_show(request_to_repeat(found[0]), later, first=found[0]).result()
         else:
-            return request
+            return request, found
         found = sessions_of(first)
 
 
