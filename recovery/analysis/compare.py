@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
-from recovery.analysis.history import MIN_SESSIONS, CellDesign, SessionCell, session_cells
+from recovery.analysis.history import CellDesign, SessionCell, session_cells
+from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
 from recovery.model import REPEAT_OF, STARTUP_METRIC, EarlierSession, Session, Verdict

@@ -18,6 +18,8 @@ from recovery.analysis.statistics import (
     MIN_RUNS,
     beyond_rounding,
     descriptive_statistics,
+    mean_of_sessions,
+    over_sessions,
     standard_error,
     t975,
     t_two_sided_p,
@@ -61,18 +63,23 @@ class Sample:
 
     @property
     def mean(self) -> float | None:
-        """The mean of all values, or with several sessions that of their means; None without any value."""
-        values = self.values if len(self.sessions) == 1 else self.means
-        return statistics.fmean(values) if values else None
+        """The mean of all values, or with several sessions that over them; None without any value."""
+        if len(self.sessions) > 1:
+            return mean_of_sessions(self.means)
+        return statistics.fmean(self.values) if self.values else None
 
     def statistics(self) -> dict[str, Any]:
-        """Returns what `descriptive_statistics` returns. With several sessions, the mean, the deviation and the
-        interval are those of the sessions' means."""
+        """Returns what `descriptive_statistics` returns. With several sessions, each is one value: mean and interval
+        are those over sessions, the deviation is that of their means."""
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
-        # A precision is one within a session. Over sessions, each is one value.
+        # A precision is one within a session.
         of_means = descriptive_statistics(self.means)
-        return descriptive_statistics(self.values) | {name: of_means[name] for name in ("mean", "stdev", "interval")}
+        found = descriptive_statistics(self.values) | {name: of_means[name] for name in ("stdev", "interval")}
+        found["mean"] = self.mean
+        if over := over_sessions(self.means):
+            found |= {"low": over.low, "high": over.high, "interval": (over.high - over.low) / 2}
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)

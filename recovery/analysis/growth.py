@@ -8,10 +8,10 @@ import statistics
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from recovery.analysis.history import MIN_SESSIONS
 from recovery.analysis.statistics import (
     MIN_POINTS,
     MIN_RUNS_FOR_A_FIT,
+    MIN_SESSIONS,
     LineFit,
     Prediction,
     SessionSpread,

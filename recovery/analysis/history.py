@@ -7,18 +7,13 @@ each one is a single value, however many runs it has.
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
-from recovery.analysis.statistics import MIN_RUNS, half_interval_95
+from recovery.analysis.statistics import OverSessions, over_sessions
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
 from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, Run, Session
-
-MIN_SESSIONS = MIN_RUNS
-"""With fewer sessions there is no interval over them, and no claim that two servers differ."""
 
 # --- The design of a cell: what must be equal for a session to repeat the measurement of another
 
@@ -179,27 +174,6 @@ def earlier_sessions(session: Session, others: Iterable[SessionCell]) -> tuple[E
 
 
 # --- What the sessions of a cell say together
-
-
-@dataclass(frozen=True)
-class OverSessions:
-    """A mean over several sessions, in which each is one value."""
-
-    mean: float
-    """The geometric mean of the sessions' means."""
-    low: float
-    """The lower end of its 95 % interval, which is computed on the logarithm."""
-    high: float
-    """The upper end."""
-
-
-def over_sessions(means: Sequence[float]) -> OverSessions | None:
-    """Returns the mean over sessions with these means. None with fewer than three, and if one is not above zero."""
-    if len(means) < MIN_SESSIONS or min(means) <= 0:
-        return None
-    logs = [math.log(mean) for mean in means]
-    center, half = statistics.fmean(logs), half_interval_95(logs)
-    return OverSessions(math.exp(center), math.exp(center - half), math.exp(center + half))
 
 
 def count_days(started_at: Iterable[str]) -> int:

@@ -15,6 +15,8 @@ from typing import Any
 
 MIN_RUNS = 3
 """With fewer runs no interval is given: the t of two runs is 12.7, and their spread is mostly chance."""
+MIN_SESSIONS = MIN_RUNS
+"""With fewer sessions there is no interval over them, and no claim that two servers differ."""
 _LEVEL = 0.95
 
 
@@ -155,6 +157,38 @@ def _stdev(values: tuple[float, ...]) -> float:
     """Returns the standard deviation. It is cached, because it is exact and slow, and a report needs the same one many
     times, for each of its pairs and formats."""
     return statistics.stdev(values)
+
+
+# --- Several sessions: each is one value
+
+
+@dataclass(frozen=True)
+class OverSessions:
+    """A mean over several sessions, in which each is one value."""
+
+    mean: float
+    """The geometric mean of the sessions' means."""
+    low: float
+    """The lower end of its 95 % interval, which is computed on the logarithm."""
+    high: float
+    """The upper end."""
+
+
+def over_sessions(means: Sequence[float]) -> OverSessions | None:
+    """Returns the mean over sessions with these means. None with fewer than three, and if one is not above zero."""
+    if len(means) < MIN_SESSIONS or min(means) <= 0:
+        return None
+    logs = [math.log(mean) for mean in means]
+    center, half = statistics.fmean(logs), half_interval_95(logs)
+    return OverSessions(math.exp(center), math.exp(center - half), math.exp(center + half))
+
+
+def mean_of_sessions(means: Sequence[float]) -> float | None:
+    """Returns the geometric mean of sessions with these means; the mean if one of them is not above zero, and None
+    without any."""
+    if not means:
+        return None
+    return statistics.fmean(means) if min(means) <= 0 else math.exp(statistics.fmean(map(math.log, means)))
 
 
 # --- Drift: one slope of several groups of values

@@ -197,7 +197,7 @@ class Summary(Contrast):
     count: int
     """Number of measured runs that have the metric; the following values are of those."""
     mean: float | None
-    """Mean of all of them; None if there are none."""
+    """Mean of all of them; over several sessions, the geometric mean of their means. None if there are none."""
     median: float | None
     """Median of all of them."""
     min: float | None
@@ -208,6 +208,11 @@ class Summary(Contrast):
     """Standard deviation of a sample; None with fewer than two runs."""
     interval: float | None = None
     """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
+    low: float | None = None
+    """Over several sessions, the lower end of that interval, which is computed on the logarithm. In one session it is
+    the mean less `interval`."""
+    high: float | None = None
+    """Over several sessions, its upper end."""
     failed: int = 0
     """Number of runs in which the server did not come back, or lost something."""
     void: int = 0

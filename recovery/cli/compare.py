@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from recovery.analysis.compare import Comparison, Pair, compare, incomplete_reason, worse_pairs
-from recovery.analysis.history import MIN_SESSIONS
+from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.options import table_option
 from recovery.cli.output import print_line, write_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recovery.analysis.basis import Basis, basis_of
 from recovery.analysis.combined import CombinedSession
-from recovery.analysis.history import MIN_SESSIONS
+from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import is_compared
 from recovery.report import fmt
 

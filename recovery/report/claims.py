@@ -579,7 +579,7 @@ def _answer_by_level(claim: LevelClaim, unanswered: Answer, levels: Sample, lack
     answer = replace(unanswered, verdict=verdict, note=note, ours=ours, ours_text=claim.text_of(ours))
     if error is None:
         return answer
-    low, high = ours - error, ours + error
+    low, high = found.get("low", ours - error), found.get("high", ours + error)
     ends = dict.fromkeys((claim.text_of(low), claim.text_of(high)))
     return replace(answer, interval=(low, high), interval_text=" to ".join(ends))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recovery.analysis.compare import Comparison, Pair, Side
-from recovery.analysis.history import MIN_SESSIONS
 from recovery.analysis.host_figures import waiting_cells
+from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Summary
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, Cache, Session, Table
@@ -104,11 +104,12 @@ def comparison_tables(found: Comparison, names: tuple[Sequence[str], Sequence[st
         rows=tuple(_row(pair, named=several) for pair in found.pairs),
         numeric=(False, False, True, True, True, False, True, True, True, True, False),
         notes=(
-            f"runs: those that count, of all; +-: half of the mean's 95 % interval{'' if many else ' in its session'}; "
+            f"runs: those that count, of all; +-: half of the mean's 95 % interval in its session"
+            f"{', over several its ends' if many else ''}; "
             "ratio: second over first, with its interval by the spread between sessions; significant: all pairs taken "
             "together.",
             *((f"{better}.",) if better else ()),
-            *(("Means and intervals are of the sessions' means; the ratio is of geometric means.",) if many else ()),
+            *(("The mean over sessions is the geometric mean of their means.",) if many else ()),
         ),
         keys=2,
     )

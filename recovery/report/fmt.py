@@ -181,18 +181,25 @@ def column(about: Metric, value: float | None) -> str:
 
 def passes_zero(summary: Summary) -> bool:
     """Returns whether the mean's interval passes zero: then the few runs vary so much that their range says more."""
-    return summary.interval is not None and summary.mean is not None and 0 < summary.mean <= summary.interval
+    if summary.interval is None or summary.mean is None or summary.low is not None:
+        return False
+    return 0 < summary.mean <= summary.interval
 
 
 def drawn_interval(summary: Summary) -> tuple[float, float] | None:
     """Returns the ends of the mean's interval for a chart; None where a text has none, either."""
     if summary.interval is None or summary.mean is None or passes_zero(summary):
         return None
+    if summary.low is not None and summary.high is not None:
+        return summary.low, summary.high
     return summary.mean - summary.interval, summary.mean + summary.interval
 
 
 def interval_column(about: Metric, summary: Summary) -> str:
-    """Formats half of a mean's interval, of seconds with as many decimals as the mean, or the range of the runs."""
+    """Formats half of a mean's interval, of seconds with as many decimals as the mean; over several sessions its ends.
+    If it would pass zero it is the range of the runs."""
+    if summary.low is not None and summary.high is not None:
+        return f"{column(about, summary.low)}-{column(about, summary.high)}"
     if passes_zero(summary):
         return f"{column(about, summary.min)}-{column(about, summary.max)}"
     if about.unit == "s" and (summary.mean or 0) >= 1 and summary.interval is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from recovery.analysis.history import MIN_SESSIONS, cell_histories
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.history import cell_histories
+from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS
 from recovery.analysis.summary import (
     MIN_VERSIONS_FOR_PAIRS,
     Cell,
@@ -35,7 +35,7 @@ from recovery.metrics import Metric, metric
 from recovery.model import SETTINGS_AXIS, Axis, ExtraRun, Limits, Run, Session, Table, Verdict
 from recovery.report import fmt
 from recovery.report.fmt import explanations, related_metrics
-from recovery.report.host_words import scope, storage_note
+from recovery.report.host_words import is_over_sessions, scope, storage_note
 from recovery.report.settings_tables import cold_cache_notes, page_cache_notes, runs_by_value
 
 # --- Ratios between pairs of versions, one column for each pair
@@ -340,7 +340,13 @@ def summary_tables(session: Session) -> Iterator[Table]:
 
 def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
-    yield f"+-: half of the 95 % interval {scope(session)}, by Student's t, from {MIN_RUNS} runs on{zero}."
+    if is_over_sessions(session):
+        yield (
+            f"mean: the geometric mean of the sessions' means, where all are above zero; 95 %: its interval "
+            f"{scope(session)}, by Student's t on logarithms, from {MIN_SESSIONS} sessions on{zero}."
+        )
+    else:
+        yield f"+-: half of the 95 % interval {scope(session)}, by Student's t, from {MIN_RUNS} runs on{zero}."
     yield from _first_read_note(session)
     if session.has_traced_times:
         yield "Traced: each open and read of a table's file was recorded, which makes starts longer, warm ones most."
@@ -385,10 +391,10 @@ def _left_out_notes(rows: Sequence[Summary]) -> Iterator[str]:
 def _summary_table(session: Session, group: Group, rows: Sequence[Summary]) -> Table:
     about, more = metric(group.metric), related_metrics(session, group.metric)
     means = {other.name: metric_means(session, other.name) for other in more}
-    named = fmt.key_headers(session, group)
+    named, error = fmt.key_headers(session, group), "95 %" if is_over_sessions(session) else "+-"
     return Table(
         title=fmt.group_title(f"{session.title}: {about.label}", group),
-        headers=(*named, "runs", "mean", "+-", "median", "min", "max", *(other.label for other in more)),
+        headers=(*named, "runs", "mean", error, "median", "min", "max", *(other.label for other in more)),
         rows=tuple(
             (
                 *fmt.key_cells(session, group, (summary.version, summary.variant)),

@@ -238,6 +238,8 @@ def mean_text(summary: Summary) -> str:
     seconds, places = summary.mean or 0.0, _decimals(summary.mean or 0.0)
     if fmt.passes_zero(summary):
         return f"{seconds:.{places}f} s (runs of {summary.min:.{places}f} to {summary.max:.{places}f} s)"
+    if summary.low is not None and summary.high is not None:
+        return f"{seconds:.{places}f} s ({summary.low:.{places}f}-{summary.high:.{places}f})"
     error = "" if summary.interval is None else f" +- {summary.interval:.{places}f}"
     return f"{seconds:.{places}f}{error} s"
 
@@ -446,15 +448,16 @@ def _conditions(context: _Context, measured: Sequence[Summary]) -> str:
 
 def _mean_of_runs(session: Session, measured: Sequence[Summary], interval: str) -> str:
     """Returns how many runs a mean is of, and what its interval is about: `mean of 5 runs +- 95 % interval in this
-    session`. Over several sessions it is of their means: `mean +- 95 % interval over 5 sessions of 3 days`."""
+    session`. Over several sessions it is `geometric mean (95 % interval) over 5 sessions of 3 days`."""
     counts = {summary.count for summary in measured}
     many = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     traced = "traced " if session.has_traced_times else ""
     runs = f" of {many} {traced}run{'' if many == '1' else 's'}"
     has_interval = any(summary.interval is not None for summary in measured)
-    return f"mean{'' if is_over_sessions(session) else runs}{interval if has_interval else '{}'}".format(
-        f" {scope(session)}"
-    )
+    what = f"mean{runs}"
+    if is_over_sessions(session):
+        what, interval = "geometric mean", " (95 % interval){}"
+    return f"{what}{interval if has_interval else '{}'}".format(f" {scope(session)}")
 
 
 def _start_line(context: _Context, version: str) -> str:
@@ -670,6 +673,8 @@ def _growth_answers(context: _Context, curves: Sequence[Curve]) -> Iterator[str]
     """Yields what the figures are, and a sentence for each curve of a version."""
     session = context.session
     error = " +- 95 % intervals" if any(summary.interval is not None for summary in context.summaries) else ""
+    if error and is_over_sessions(session):
+        error = " (95 % intervals)"
     yield f"{session.title} {on_host(session)}; means{error} {scope(session)}:"
     for version in context.session.versions:
         own = [_growth(context.session, curve) for curve in curves if curve.version == version]

@@ -21,10 +21,9 @@ from recovery.analysis.history import (
     cell_design,
     cell_histories,
     earlier_sessions,
-    over_sessions,
     session_cells,
 )
-from recovery.analysis.statistics import t975
+from recovery.analysis.statistics import over_sessions, t975
 from recovery.cli.options import OPTIONS
 from recovery.model import EarlierSession, Run, Session, Verdict
 from recovery.storage.sessions import load_session

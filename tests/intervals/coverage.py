@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from recovery.analysis.contrasts import CellKey, Sample, contrasts
-from recovery.analysis.history import over_sessions
+from recovery.analysis.statistics import over_sessions
 
 ONE, OTHER = CellKey("", "one", "cold"), CellKey("", "other", "cold")
 _RATIO = 1.3

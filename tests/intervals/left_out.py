@@ -10,8 +10,7 @@ from itertools import combinations, permutations
 
 from intervals.cells import SessionCell, by_setting
 from recovery.analysis.contrasts import CellKey, Sample, contrasts
-from recovery.analysis.history import over_sessions
-from recovery.analysis.statistics import MIN_RUNS, t975
+from recovery.analysis.statistics import MIN_RUNS, over_sessions, t975
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from itertools import combinations
 
 from intervals.cells import SessionCell, by_setting
 from intervals.components import paired
-from recovery.analysis.history import over_sessions
-from recovery.analysis.statistics import MIN_RUNS
+from recovery.analysis.statistics import MIN_RUNS, over_sessions
 from recovery.model import Cache
 
 MANY = 20_000

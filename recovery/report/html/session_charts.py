@@ -125,8 +125,10 @@ def _mean_text(summary: Summary, about: Metric) -> str:
         return value if summary.count == 1 else f"mean {value}"
     if about.name == STARTUP_METRIC:
         return mean_text(summary)
-    unit = " s" if about.unit == "s" else ""
-    return f"{fmt.column(about, summary.mean)} +- {fmt.interval_column(about, summary)}{unit}"
+    unit, error = " s" if about.unit == "s" else "", fmt.interval_column(about, summary)
+    if summary.low is not None:
+        return f"{fmt.column(about, summary.mean)}{unit} ({error})"
+    return f"{fmt.column(about, summary.mean)} +- {error}{unit}"
 
 
 def scaling_charts(session: Session, group: Group, key: str) -> Panels | Chart | None:
