@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, compare_logs, compare_means, contrasts, holm_adjusted
-from recovery.analysis.statistics import half_interval_95, t975
+from recovery.analysis.statistics import half_interval_95, over_sessions, t975
 
 SLOW, FAST, OTHER = CellKey("", "5.7.22", "cold"), CellKey("", "8.0.31", "cold"), CellKey("", "9.7", "cold")
 VALUES = {SLOW: (2.0, 2.1, 1.9), FAST: (1.0, 1.1, 0.9), OTHER: (2.0, 2.2, 1.9)}
@@ -72,7 +72,23 @@ def test_several_sessions_are_compared_by_their_means() -> None:
     effect = compare_logs([1.1, 3.1, 2.1], [1.1, 3.1, 2.1])
     assert (found.ratio_low, found.ratio_high) == pytest.approx((effect.low, effect.high))
     described = Sample(sessions).statistics()
-    assert (described["mean"], described["stdev"], described["max"]) == pytest.approx((2.1, 1.0, 3.2))
+    over = over_sessions([1.1, 3.1, 2.1])
+    assert over is not None
+    assert (described["mean"], described["low"], described["high"]) == pytest.approx((over.mean, over.low, over.high))
+    assert described["interval"] == pytest.approx((over.high - over.low) / 2)
+    assert (described["stdev"], described["max"]) == pytest.approx((1.0, 3.2))
+
+
+def test_sessions_with_a_mean_of_zero_have_an_arithmetic_mean() -> None:
+    described = Sample(((0.0, 0.0), (1.0, 1.2), (0.4,))).statistics()
+    assert described["mean"] == Sample(((0.0, 0.0), (1.0, 1.2), (0.4,))).mean == pytest.approx(0.5)
+    assert described["interval"] == pytest.approx(half_interval_95([0.0, 1.1, 0.4]))
+    assert "low" not in described
+
+
+def test_two_sessions_have_a_geometric_mean_and_no_interval() -> None:
+    described = Sample(((1.0, 1.0), (4.0, 4.0))).statistics()
+    assert (described["mean"], described["interval"]) == (pytest.approx(2.0), None)
 
 
 def test_the_factor_of_a_precision_widens_the_interval_of_one_session_only() -> None:

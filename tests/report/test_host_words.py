@@ -73,7 +73,7 @@ def test_over_sessions_a_mean_is_of_their_means() -> None:
     session, days = everything(), (21, 22, 22)
     parts = [("a", replace(session, started_at=f"2026-11-{day}T16:00:00+00:00")) for day in days]
     assert answers(combine(parts))[0] == (
-        "Startup after SIGKILL on this host, 200,000 tables; mean +- 95 % interval over 3 sessions of 2 days:"
+        "Startup after SIGKILL on this host, 200,000 tables; geometric mean (95 % interval) over 3 sessions of 2 days:"
     )
 
 
