@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
@@ -85,9 +86,14 @@ def on_host(session: Session, host: object) -> Session:
     return replace(session, environment={**session.environment, "host_id": str(host)})
 
 
+@cache
+def stored(folder: Path) -> Session:
+    return load_session(folder)
+
+
 def equal_pairs(folder: Path, taken_as: Callable[[Session], Session]) -> tuple[list[tuple[Kept, Kept]], list[Kept]]:
     """All pairs of cells of one design in two sessions, and all cells."""
-    kept = [one for name in KEPT_SESSIONS for one in cells_of(name, taken_as(load_session(folder / name)))]
+    kept = [one for name in KEPT_SESSIONS for one in cells_of(name, taken_as(stored(folder / name)))]
     by_design: dict[CellDesign, list[Kept]] = {}
     for one in kept:
         by_design.setdefault(one.cell.design, []).append(one)
