@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from fake_loop import GOOD, session_of
 
+from recovery.analysis import history
+from recovery.analysis.history import Role
 from recovery.errors import HostUnfitError, UsageError
 from recovery.session.plan import PLAN_FILE
 from recovery.session.repeat import due_at, find_first, sessions_of
@@ -124,6 +127,17 @@ def test_another_server_setting_or_host_is_refused(changed: dict[str, Any], why:
     with pytest.raises(HostUnfitError, match=f"{first.name} cannot be repeated: {why}") as caught:
         check(first, tmp_path, **changed)
     assert "begin a new session" in caught.value.hint
+
+
+@pytest.mark.parametrize("role", Role)
+def test_only_a_setting_of_the_design_is_refused(
+    role: Role, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "SETTING_ROLES", {**history.SETTING_ROLES, "rows": role})
+    first = measured(tmp_path)
+    is_refused = role in (Role.DESIGN, Role.SERVER)
+    with pytest.raises(HostUnfitError, match="rows is 0 now, and was 5") if is_refused else nullcontext():
+        check(first, tmp_path, settings={"rows": 5})
 
 
 def test_a_session_whose_starts_were_traced_is_refused(tmp_path: Path) -> None:
