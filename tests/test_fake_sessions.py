@@ -425,6 +425,7 @@ def test_repeat_measures_several_sessions_and_reports_over_them(
     assert [len(one["plan"]["built"]) for one in found] == [1, 0, 0]
     assert not [one["command"] for one in found if "--repeat" in one["command"]]
     assert "the sessions follow each other: those of one hour do not show how much days differ" in printed.err
+    assert len(re.findall("^about .* of disk$|^about .* nothing new on the disk$", printed.err, re.MULTILINE)) == 1
     names = ",".join(one["name"] for one in found)
     answer = " ".join(printed.out.rpartition("cold-recovery: 5.7.22, 3 sessions")[2].split())
     assert "3 sessions over " in answer
@@ -455,6 +456,26 @@ def test_each_session_has_a_request_of_its_own(at: list[str], tmp_path: Path, mo
     assert run([*COLD, "--repeat", "3", *at]) == 0
     assert len({id(request) for request in measured}) == 3
     assert {id(request) for request in measured[1:]} <= {id(request) for request in made}
+
+
+def test_the_same_command_twice_at_once_measures_no_session_more(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one measures the session after this one has decided to, and before it has the lock of the host."""
+    assert run([*COLD, *at]) == 0
+    words = ["repeat", "--times", "3", "--results", str(tmp_path / "results")]
+    request_to_repeat = vars(repeat)["request_to_repeat"]
+    made = list[Request]()
+
+    def requested(first: Unfinished) -> Request:
+        made.append(request_to_repeat(first))
+        if len(made) == 2:
+            assert run(["repeat", "--results", str(tmp_path / "results")]) == 0
+        return made[-1]
+
+    monkeypatch.setattr(repeat, "request_to_repeat", requested)
+    assert run(words) == 0
+    assert [one["status"] for one in sessions(tmp_path)] == ["finished"] * 3
 
 
 def test_the_next_session_waits_for_its_time_without_the_lock_of_the_host(
