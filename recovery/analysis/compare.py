@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from recovery.analysis.basis import is_same_host
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
 from recovery.analysis.history import CellDesign, Role, SessionCell, given_settings, session_cells
 from recovery.analysis.statistics import MIN_SESSIONS
@@ -226,6 +227,8 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
     yield from _differing_facts("", {"scenario": one.experiment}, {"scenario": other.experiment})
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
     volatile = VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(PROBE_PREFIX)}
+    if is_same_host(one.host_id, other.host_id) is None:
+        volatile |= {"host_id"}
     yield from _differing_facts("host: ", one.environment, other.environment, ignored=volatile)
     yield from differing_settings(one, other, Role.SHOWN)
     for name, facts in one.servers.items():

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from recovery.analysis.basis import count_days
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
 from recovery.analysis.statistics import OverSessions, over_sessions
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
@@ -78,9 +79,7 @@ def given_settings(session: Session, *roles: Role) -> dict[str, str]:
         "unprivileged": session.design.is_unprivileged,
     }
     return {
-        name: str(value)
-        for name, value in settings.items()
-        if role_of(name) in roles and value not in _UNSET_VALUES
+        name: str(value) for name, value in settings.items() if role_of(name) in roles and value not in _UNSET_VALUES
     }
 
 
@@ -212,11 +211,6 @@ def earlier_sessions(session: Session, others: Iterable[SessionCell]) -> tuple[E
 
 
 # --- What the sessions of a cell say together
-
-
-def count_days(started_at: Iterable[str]) -> int:
-    """Returns on how many different dates sessions started."""
-    return len({time[: len("2026-11-28")] for time in started_at})
 
 
 @dataclass(frozen=True)

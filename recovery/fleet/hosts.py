@@ -202,11 +202,9 @@ def _workloads(hosts: Sequence[Host]) -> tuple[Workload, ...]:
 def _workload_name(session: Session, among: Iterable[Session]) -> str:
     """Returns the name of the command, with the settings in which it differs from others of this command."""
     others = [other for other in among if other is not session and other.experiment == session.experiment]
-    found = {
-        difference.what: difference.one
-        for other in others
-        for difference in differing_settings(session, other)
-    }
+    found = {difference.what: difference.one for other in others for difference in differing_settings(session, other)}
+    if any(other.has_traced_times != session.has_traced_times for other in others):
+        found["starts"] = "traced" if session.has_traced_times else "not traced"
     return ", ".join((session.experiment, *(f"{what} {value}" for what, value in found.items())))
 
 

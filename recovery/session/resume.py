@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
+from recovery.analysis.basis import is_same_host
 from recovery.analysis.compare import words
 from recovery.analysis.history import Role, role_of
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
@@ -262,7 +263,11 @@ def _host_differences(before: Session, now: Session) -> Iterator[str]:
 
 
 def _same(name: str, before: Facts, now: Facts) -> bool:
+    """Returns whether a fact is the same, or not known of one. A host's id of an older version tells nothing: the other
+    facts have to be the same."""
     was, is_now = before[name], now.get(name)
+    if name == "host_id" and isinstance(was, str) and isinstance(is_now, str):
+        return is_same_host(was, is_now) is not False
     if was is None or is_now is None:
         return name not in _NONE_IS_VALUE or was is is_now
     if name == "memory_bytes" and isinstance(was, int) and isinstance(is_now, int):

@@ -68,7 +68,9 @@ def test_every_stored_setting_has_a_role(kept_sessions: Path) -> None:
     for name in KEPT_SESSIONS:
         names |= json.loads((kept_sessions / name / "report.json").read_text())["settings"].keys()
     names |= {"order", "server_cpus", "client_cpus", "points", "baseline", "no_drop_caches", "unprivileged", REPEAT_OF}
-    assert names == SETTING_ROLES.keys(), "each needs a role in SETTING_ROLES of analysis/history.py, and no other has one"
+    assert names == SETTING_ROLES.keys(), (
+        "each needs a role in SETTING_ROLES of analysis/history.py, and no other has one"
+    )
 
 
 def names_of(*roles: Role) -> list[str]:
