@@ -677,5 +677,5 @@ def refuse_unused_variables(environment: Mapping[str, str], command: click.Comma
             name = option.name.upper()
             hint = f"leave {name} out; `recovery {command.name} --help` has what it takes"
             if name == "EVERY" and BY_NAME["repeat"].variable in environment:
-                hint = "the time between the sessions of REPEAT= is REPEAT_EVERY="
+                hint = "the time from the start of a session to that of the next is REPEAT_EVERY="
             raise UsageError(f"{name}={environment[option.variable]} has no effect on {command.name}", hint)
