@@ -41,7 +41,7 @@ from recovery.linux.privileges import refuse_steps
 from recovery.report.console import ReportConsole, program_name, show_sessions
 from recovery.session.repeat import NotDueError, due_at, find_first, sessions_of
 from recovery.session.request import Request
-from recovery.session.resume import Unfinished, check_not_running, sweep_results
+from recovery.session.resume import Unfinished, sweep_results
 
 _MAX_SLEEP_S = 30.0
 """The clock is read again after so long: the host may sleep meanwhile, or its clock be set."""
@@ -232,7 +232,7 @@ def _measure_missing(
     while True:
         left = next((stored for stored in found if not stored.has_ended and stored.folder.name not in resumed), None)
         if left is not None:
-            check_not_running(left)
+            # It may still be running. Then this waits for the lock of the host, and it is not due any more.
             before, began_at = began_at, clock.now()
             try:
                 run_and_show(request_to_resume(left), later, left, is_due=is_due).result()
