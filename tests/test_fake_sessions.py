@@ -425,6 +425,7 @@ def test_repeat_measures_several_sessions_and_reports_over_them(
     assert [len(one["plan"]["built"]) for one in found] == [1, 0, 0]
     assert not [one["command"] for one in found if "--repeat" in one["command"]]
     assert "the sessions follow each other: those of one hour do not show how much days differ" in printed.err
+    assert len(re.findall("^about .* of disk$|^about .* nothing new on the disk$", printed.err, re.MULTILINE)) == 1
     names = ",".join(one["name"] for one in found)
     answer = " ".join(printed.out.rpartition("cold-recovery: 5.7.22, 3 sessions")[2].split())
     assert "3 sessions over " in answer
@@ -457,6 +458,26 @@ def test_each_session_has_a_request_of_its_own(at: list[str], tmp_path: Path, mo
     assert {id(request) for request in measured[1:]} <= {id(request) for request in made}
 
 
+def test_the_same_command_twice_at_once_measures_no_session_more(
+    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one measures the session after this one has decided to, and before it has the lock of the host."""
+    assert run([*COLD, *at]) == 0
+    results = ["--results", str(tmp_path / "results")]
+    request_to_repeat = vars(repeat)["request_to_repeat"]
+    made = list[Request]()
+
+    def requested(first: Unfinished) -> Request:
+        made.append(request_to_repeat(first))
+        if len(made) == 2:
+            assert run(["repeat", *results]) == 0
+        return made[-1]
+
+    monkeypatch.setattr(repeat, "request_to_repeat", requested)
+    assert run(["repeat", "--times", "2", *results]) == 0
+    assert [one["status"] for one in sessions(tmp_path)] == ["finished"] * 2
+
+
 def test_the_next_session_waits_for_its_time_without_the_lock_of_the_host(
     at: list[str], tmp_path: Path, clock: type[Clock], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -483,8 +504,9 @@ def test_ctrl_c_while_waiting_says_what_goes_on(
     assert len(sessions(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["by this command", "meanwhile by another one"])
 def test_a_session_that_ended_early_is_resumed_before_the_next(
-    at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    meanwhile: bool, at: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     timed_start, starts = Bench.timed_start, iter((True, True, True, False))
 
@@ -498,9 +520,20 @@ def test_a_session_that_ended_early_is_resumed_before_the_next(
     assert "1 of 3 sessions are stored; `" in capsys.readouterr().err
     assert [one["status"] for one in sessions(tmp_path)] == ["finished", "interrupted"]
     monkeypatch.setattr(Bench, "timed_start", timed_start)
-    assert run(["repeat", "--times", "3", "--results", str(tmp_path / "results")]) == 0
+    results, request_to_resume = ["--results", str(tmp_path / "results")], vars(repeat)["request_to_resume"]
+
+    def requested(left: Unfinished) -> Request:
+        if meanwhile:
+            assert run(["resume", *results]) == 0
+        request: Request = request_to_resume(left)
+        return request
+
+    monkeypatch.setattr(repeat, "request_to_resume", requested)
+    assert run(["repeat", "--times", "3", *results]) == 0
     found = sessions(tmp_path)
-    assert f"{found[1]['name']} is resumed: 1 of 2 runs have ended" in capsys.readouterr().err
+    assert re.findall(r"\S+ is resumed: .*", capsys.readouterr().err) == [
+        f"{found[1]['name']} is resumed: 1 of 2 runs have ended"
+    ]
     assert [(one["status"], len(one["runs"])) for one in found] == [("finished", 2)] * 3
 
 

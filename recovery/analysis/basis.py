@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from recovery.analysis.combined import HOST_AXIS, CombinedSession
 from recovery.model import Run, Session
 
 _DURATIONS = ("startup_s", "first_query_s", "elapsed_s")
@@ -20,25 +21,59 @@ class Basis:
     days: int
     """Number of days (UTC) on which a session started."""
     hosts: int | None
-    """None if there are several sessions, and one of them did not record its host."""
+    """None if it is not known."""
 
 
-def basis_of(sessions: Iterable[Session], *, earlier: bool = False) -> Basis:
-    """Returns what these sessions of a measurement are together. `earlier` counts those that are stored with them, too:
-    what was measured before on the same host."""
-    every = tuple(sessions)
-    before = [result for session in every for result in session.earlier if result.version in session.versions]
+def basis_of(session: Session, *, earlier: bool = False) -> Basis:
+    """Returns what the figures of a session stand on, which may be several combined. `earlier` counts those that are
+    stored with it, too: what was measured before on the same host."""
+    every = _parts(session)
+    before = [result for part in every for result in part.earlier if result.version in part.versions]
     known = (*every, *(before if earlier else ()))
-    starts = {began for session in known if (began := time_of(session.started_at)) is not None}
-    ends = [end for session in every for end in _ends(session)]
+    starts = {began for each in known if (began := time_of(each.started_at)) is not None}
+    ends = [end for part in every for end in _ends(part)]
     span = max((*starts, *ends)) - min(starts) if starts else timedelta()
-    ids = {session.host_id for session in every}
     return Basis(
         max(len(every), len(starts)),
         span.total_seconds(),
-        max(1, len({began.date() for began in starts})),
-        len(ids) if None not in ids else 1 if len(every) == 1 else None,
+        count_days(each.started_at for each in known),
+        number_of_hosts(session),
     )
+
+
+def _parts(session: Session) -> tuple[Session, ...]:
+    return tuple(part.session for part in session.parts) if isinstance(session, CombinedSession) else (session,)
+
+
+def count_days(started_at: Iterable[str]) -> int:
+    """Returns on how many days (UTC) sessions started, at least one. Times that are damaged are left out."""
+    return max(1, len({time.date() for text in started_at if (time := time_of(text)) is not None}))
+
+
+def number_of_hosts(session: Session) -> int | None:
+    """Returns on how many hosts the runs of a session were measured, which may be several combined; None if that is not
+    known. Hosts that have a name are told apart by it, and others by their id."""
+    named = {host for variant in session.variant_names if (host := session.value_of(variant, HOST_AXIS))}
+    if named:
+        return len(named)
+    first, *others = (part.host_id for part in _parts(session))
+    if any(is_same_host(first, other) is None for other in others):
+        return None
+    return len({first, *others})
+
+
+def is_same_host(one: str | None, other: str | None) -> bool | None:
+    """Returns whether two ids are of one host and its storage. None if that is not known, because one has no id, or an
+    older version of the tool made one of them, in another way."""
+    if one is None or other is None or is_older_id(one) != is_older_id(other):
+        return None
+    return one == other
+
+
+def is_older_id(host_id: str) -> bool:
+    """Returns whether a host's id is of an older version, which made it of the disk's name. That may change when the
+    host boots."""
+    return "-" not in host_id
 
 
 def time_of(text: str | None) -> datetime | None:

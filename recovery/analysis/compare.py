@@ -10,28 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from recovery.analysis.basis import is_same_host
 from recovery.analysis.contrasts import CellKey, Contrast, Sample, contrast_fields, contrasts
-from recovery.analysis.history import CellDesign, SessionCell, session_cells
+from recovery.analysis.history import CellDesign, Role, SessionCell, given_settings, session_cells
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
-from recovery.model import REPEAT_OF, STARTUP_METRIC, EarlierSession, Session, Verdict
+from recovery.model import STARTUP_METRIC, EarlierSession, Session, Verdict
 
 VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
 )
 """Facts about a host that change from one session to the next and explain nothing, like the results of its probe."""
 PROBE_PREFIX = "probe_"
-_IGNORED_SETTINGS = frozenset(
-    {"version", "data", "runs", "precision", "max_runs", "order", "seed", "baseline", "fail_over", "max_startup"}
-    | {"note", "mysqld", "image", "archive", "registry", REPEAT_OF}
-)
-"""Settings that may differ between compared sessions, because the servers are what is compared."""
 _BUILD_FACTS = frozenset(
     {"options", "data_bytes", "build_s", "source", "sha256", "image", "warnings", "@version", "@version_comment"}
 )
 """Facts about a server that differ from one build to the next."""
-_UNSET_VALUES = (None, False, "")
 _UNSET_TEXT, _EMPTY_TEXT = "-", "(empty)"
 
 Facts = Mapping[str, object]
@@ -232,8 +227,10 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
     yield from _differing_facts("", {"scenario": one.experiment}, {"scenario": other.experiment})
     yield from _differing_facts("", {"tool": one.tool_version}, {"tool": other.tool_version})
     volatile = VOLATILE_HOST_FACTS | {"tool"} | {name for name in one.environment if name.startswith(PROBE_PREFIX)}
+    if is_same_host(one.host_id, other.host_id) is None:
+        volatile |= {"host_id"}
     yield from _differing_facts("host: ", one.environment, other.environment, ignored=volatile)
-    yield from differing_settings(one.settings, other.settings)
+    yield from differing_settings(one, other, Role.SHOWN)
     for name, facts in one.servers.items():
         if name in other.servers:
             yield from _differing_facts(f"{name}: ", facts, other.servers[name], ignored=_BUILD_FACTS)
@@ -242,20 +239,16 @@ def _differences(one: Session, other: Session) -> Iterator[Difference]:
             yield from _differing_facts("server: ", facts, other_facts, ignored=_BUILD_FACTS)
 
 
-def compared_settings(settings: Facts) -> dict[str, str]:
-    """Returns the settings that sessions must have in common, without those that were not given."""
-    return {
-        name: str(value)
-        for name, value in settings.items()
-        if name not in _IGNORED_SETTINGS and value not in _UNSET_VALUES
-    }
+def compared_settings(session: Session) -> dict[str, str]:
+    """Returns the settings that sessions of the same measurement have in common."""
+    return given_settings(session, Role.DESIGN, Role.SERVER)
 
 
-def differing_settings(one: Facts, other: Facts) -> Iterator[Difference]:
-    """Yields the settings that differ. A setting that was not given counts as a value, also if an older tool did
-    not have it."""
-    sides = [compared_settings(settings) for settings in (one, other)]
-    for name in dict.fromkeys((*one, *other)):
+def differing_settings(one: Session, other: Session, *further: Role) -> Iterator[Difference]:
+    """Yields the settings that sessions of the same measurement have in common, and those of `further` roles, in which
+    these two differ. A setting that was not given counts as a value."""
+    sides = [given_settings(session, Role.DESIGN, Role.SERVER, *further) for session in (one, other)]
+    for name in dict.fromkeys((*sides[0], *sides[1])):
         values = [settings.get(name, _UNSET_TEXT) for settings in sides]
         if values[0] != values[1]:
             yield Difference(words(name), *values)
@@ -277,7 +270,10 @@ def not_alike(one: Session, other: Session) -> str | None:
         checksums = [found.get("sha256") for found in (facts, other.servers.get(name, {}))]
         if None not in checksums and checksums[0] != checksums[1]:
             return f"{name} is another build (SHA-256 {' and '.join(str(found)[:12] for found in checksums)})"
-    found = next(differing_settings(one.settings, other.settings), None)
+    means = [session.environment.get("cold_means") for session in (one, other)]
+    if None not in means and means[0] != means[1]:
+        return f"the cache is emptied by {means[0]} and {means[1]}"
+    found = next(differing_settings(one, other), None)
     return None if found is None else f"{found.what} is {found.one} and {found.other}"
 
 

@@ -7,43 +7,82 @@ each one is a single value, however many runs it has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
+from recovery.analysis.basis import count_days
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
 from recovery.analysis.statistics import OverSessions, over_sessions
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
-from recovery.model import CACHE_AXIS, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, Run, Session
+from recovery.model import CACHE_AXIS, REPEAT_OF, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, Run, Session
 
 # --- The design of a cell: what must be equal for a session to repeat the measurement of another
 
-EQUAL_SETTINGS = frozenset(
-    {
-        "columns", "rows", "statistics", "charset", "template", "insert_template", "inserts", "datadir", "as_is",
-        "engine", "read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "server_cpus", "client_cpus",
-        "as_published", "no_drop_caches", "unprivileged", "before_start", "first_queries",
-        "seconds", "warmup_s", "memory_ratio", "pollers", "every_s", "poll_query", "queries", "dump_schemas",
-        "published_build",
+
+class Role(Enum):
+    """Says whether sessions that differ in a stored setting are the same measurement."""
+
+    DESIGN = auto()
+    """It says what is measured, on what and how: they are not."""
+    SERVER = auto()
+    """They are not, but their cells may be: these are compared by the options, files and tables that their server had.
+    """
+    SHOWN = auto()
+    """They are, and a comparison shows it."""
+    IGNORED = auto()
+    """They are, and nothing shows it."""
+
+
+SETTING_ROLES: Mapping[str, Role] = {
+    name: role
+    for role, names in {
+        Role.DESIGN: (
+            "columns", "rows", "statistics", "charset", "template", "insert_template", "inserts", "datadir", "as_is",
+            "engine", "read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "server_cpus", "client_cpus",
+            "as_published", "no_drop_caches", "unprivileged", "before_start", "first_queries",
+            "seconds", "warmup_s", "memory_ratio", "pollers", "every_s", "poll_query", "queries", "dump_schemas",
+            "published_build",
+        ),
+        Role.SERVER: ("tables", "schemas", "layout", "points", "set", "variants", "options", "open_files"),
+        # Extra runs beside those that count, and a name.
+        Role.SHOWN: ("trace", "stacks", "waits", "floor", "database"),
+        Role.IGNORED: (
+            # The server is compared by its executable.
+            "version", "mysqld", "archive", "image", "registry",
+            # How often and in which order, and what is said about the figures.
+            "runs", "precision", "max_runs", "order", "seed", "baseline", "predict", "fail_over", "max_startup", "note",
+            # The device of the data is part of the host's id.
+            "data",
+            # An older name of two settings of the design.
+            "no_root_steps",
+            REPEAT_OF,
+        ),
+    }.items()
+    for name in names
+}  # fmt: skip
+"""All settings that are stored with sessions, by this version and by those before."""
+_UNSET_VALUES = (None, False, "", 0)
+
+
+def role_of(name: str) -> Role:
+    """Returns the role of a setting. One that only a newer version has may change what is measured."""
+    return SETTING_ROLES.get(name, Role.DESIGN)
+
+
+def given_settings(session: Session, *roles: Role) -> dict[str, str]:
+    """Returns the settings of these roles that were given, as text. A setting that an older version did not have
+    counts as one that was not given."""
+    settings = {
+        **session.settings,
+        "no_drop_caches": session.design.keeps_caches,
+        "unprivileged": session.design.is_unprivileged,
     }
-)  # fmt: skip
-"""Stored settings that must be equal: they say what is measured, on what, and how."""
-OTHER_SETTINGS = frozenset(
-    {
-        # The server is compared by its executable, its tables as they are, its options by those that it was given.
-        "version", "mysqld", "archive", "image", "registry", "tables", "schemas", "layout", "points", "set",
-        "variants", "options", "open_files",
-        # Whether the counted runs were traced is read from the runs.
-        "trace",
-        # How often and in which order, what is measured beside the counted runs, and what is said about them.
-        "runs", "precision", "max_runs", "order", "seed", "stacks", "waits", "floor", "baseline", "predict",
-        "fail_over", "max_startup", "note",
-        # Names and places; the device of the data is part of the host's id.
-        "data", "database",
-        # An older name of two settings that are compared.
-        "no_root_steps",
+    return {
+        name: str(value) for name, value in settings.items() if role_of(name) in roles and value not in _UNSET_VALUES
     }
-)  # fmt: skip
-"""Stored settings that may differ, or that are compared in another form."""
+
+
 _CHARSET = "charset"
 _MAX_DIGITS = 18
 """Of a number of tables: a stored session may be damaged."""
@@ -76,7 +115,7 @@ class CellDesign:
     cold_means: str
     """How the cache was emptied."""
     settings: frozenset[tuple[str, str]]
-    """Those of `EQUAL_SETTINGS` that were given."""
+    """Those of `Role.DESIGN` that were given."""
 
 
 def cell_design(session: Session, version: str, variant: str, runs: Collection[Run]) -> CellDesign | None:
@@ -94,11 +133,9 @@ def cell_design(session: Session, version: str, variant: str, runs: Collection[R
     if points is not None:
         is_number = points.isdecimal() and len(points) <= _MAX_DIGITS
         tables = int(points) * (session.design.schemas or 1) if is_number else points
-    given = {name: settings.get(name) for name in EQUAL_SETTINGS}
+    given = given_settings(session, Role.DESIGN)
     if _CHARSET in values:  # the setting has all that were compared
-        del given[_CHARSET]
-    given["no_drop_caches"] = session.design.keeps_caches
-    given["unprivileged"] = session.design.is_unprivileged
+        given.pop(_CHARSET, None)
     return CellDesign(
         host_id=session.host_id,
         experiment=session.experiment,
@@ -114,7 +151,7 @@ def cell_design(session: Session, version: str, variant: str, runs: Collection[R
         open_files=server.get("@open_files_limit"),
         is_traced=any(run.is_traced for run in runs),
         cold_means=str(session.environment.get("cold_means")),
-        settings=frozenset((name, str(value)) for name, value in given.items() if value not in (None, False, "", 0)),
+        settings=frozenset(given.items()),
     )
 
 
@@ -174,11 +211,6 @@ def earlier_sessions(session: Session, others: Iterable[SessionCell]) -> tuple[E
 
 
 # --- What the sessions of a cell say together
-
-
-def count_days(started_at: Iterable[str]) -> int:
-    """Returns on how many different dates sessions started."""
-    return len({time[: len("2026-11-28")] for time in started_at})
 
 
 @dataclass(frozen=True)

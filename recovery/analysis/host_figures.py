@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from recovery.analysis.combined import HOST_AXIS, CombinedSession
+from recovery.analysis.basis import number_of_hosts
 from recovery.analysis.summary import Cell, mean, measured_runs_by_cell, metric_value, own_read_requests
 from recovery.metrics import metric
 from recovery.model import Cache, Run, Session, stored_number
@@ -36,7 +36,7 @@ class HostFigure:
 
 
 def host_figures(session: Session) -> dict[str, HostFigure]:
-    """Returns what was recorded of the session's host, by the name of the metric; nothing if it has several hosts."""
+    """Returns what was recorded of the session's host, by the name of the metric; nothing unless it was one."""
     found: dict[str, HostFigure] = {}
     for name in (READS, READS_16, CPU_LOOP, STEAL) if number_of_hosts(session) == 1 else ():
         values = [value for run in session.runs if (value := run.metrics.get(name)) is not None]
@@ -45,14 +45,6 @@ def host_figures(session: Session) -> dict[str, HostFigure]:
         if values:
             found[name] = HostFigure(name, min(values), median(values), max(values))
     return found
-
-
-def number_of_hosts(session: Session) -> int:
-    """Returns on how many hosts the session's runs were measured."""
-    if not isinstance(session, CombinedSession):
-        return 1
-    named = {host for variant in session.variant_names if (host := session.value_of(variant, HOST_AXIS))}
-    return len(named or {part.session.host_id for part in session.parts})
 
 
 def changed_figures(session: Session) -> Iterator[HostFigure]:

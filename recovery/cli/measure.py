@@ -135,10 +135,17 @@ _MAX_RANDOM_SEED = 999_999
 
 
 def run_and_show(
-    request: Request, shown: Shown, unfinished: Unfinished | None = None, first: Unfinished | None = None
+    request: Request,
+    shown: Shown,
+    unfinished: Unfinished | None = None,
+    first: Unfinished | None = None,
+    *,
+    is_announced: bool = False,
+    is_due: Callable[[], bool] | None = None,
 ) -> Ended:
-    """Runs the session and shows its results. It may be one to resume, or one that repeats `first`, whose time and disk
-    space were announced with that of the others. A new session without a seed gets a random one.
+    """Runs the session and shows its results. It may be one to resume, or one that repeats `first`. Its time and disk
+    space are announced, unless they were with that of other sessions. A new session without a seed gets a random one.
+    With `is_due` it is only run if that is still true once no other session can run.
 
     If it ends early, the stored results and the command that resumes it are shown, too."""
     from recovery.session.run import run_session
@@ -149,12 +156,13 @@ def run_and_show(
     try:
         reporter.say(f"$ {request.command}", FAINT)
         with refuse_steps(request.method.refused):
-            if unfinished is None and first is None:
+            if unfinished is None and not is_announced:
                 announce([request], reporter.say, yes=shown.yes)
             engine = choose_engine(request, reporter.say)
             folder = run_session(
-                request, engine=engine, reporter=reporter, unfinished=unfinished, first=first, wait=shown.wait
-            ).folder
+                request, engine=engine, reporter=reporter, unfinished=unfinished, first=first, wait=shown.wait,
+                is_due=is_due,
+            ).folder  # fmt: skip
     except BaseException as error:
         if reporter.progress.results == str(request.output.results):  # nothing is stored yet
             return Ended(None, error=error)

@@ -675,7 +675,7 @@ def refuse_unused_variables(environment: Mapping[str, str], command: click.Comma
     for option in SETTINGS:
         if option.variable in environment and option.variable not in known:
             name = option.name.upper()
-            raise UsageError(
-                f"{name}={environment[option.variable]} has no effect on {command.name}",
-                f"leave {name} out; `recovery {command.name} --help` has what it takes",
-            )
+            hint = f"leave {name} out; `recovery {command.name} --help` has what it takes"
+            if name == "EVERY" and BY_NAME["repeat"].variable in environment:
+                hint = "the time from the start of a session to that of the next is REPEAT_EVERY="
+            raise UsageError(f"{name}={environment[option.variable]} has no effect on {command.name}", hint)

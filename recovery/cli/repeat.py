@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -38,9 +39,9 @@ from recovery.cli.report import load_sessions
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.linux.privileges import refuse_steps
 from recovery.report.console import ReportConsole, program_name, show_sessions
-from recovery.session.repeat import due_at, find_first, sessions_of
+from recovery.session.repeat import NotDueError, due_at, find_first, sessions_of
 from recovery.session.request import Request
-from recovery.session.resume import Unfinished, check_not_running, sweep_results
+from recovery.session.resume import Unfinished, sweep_results
 
 _MAX_SLEEP_S = 30.0
 """The clock is read again after so long: the host may sleep meanwhile, or its clock be set."""
@@ -103,7 +104,7 @@ def _measure_first(request: Request, shown: Shown, series: Series) -> int:
         announce([request], say, yes=shown.yes, times=series.times)
     # All has been asked: nobody may be there when the next session is due.
     shown = replace(shown, yes=True)
-    ended = run_and_show(request, shown)
+    ended = run_and_show(request, shown, is_announced=True)
     if ended.folder is None:
         ended.result()
     assert ended.folder is not None, "a session that has ended without an error is stored"
@@ -223,23 +224,39 @@ def _measure_missing(
             announce([request], say, yes=shown.yes, times=series.times - len(found))
     # Nobody may be there later: what is due waits for another timed run instead of giving up.
     later = replace(shown, yes=True, wait=True)
+
+    def is_due() -> bool:
+        """Returns whether nothing was measured since it was decided what is: the same command may run twice."""
+        return _stored(sessions_of(first)) == _stored(found)
+
     while True:
         left = next((stored for stored in found if not stored.has_ended and stored.folder.name not in resumed), None)
         if left is not None:
-            check_not_running(left)
-            resumed.add(left.folder.name)
-            began_at = clock.now()
-            run_and_show(request_to_resume(left), later, left).result()
+            # It may still be running. Then this waits for the lock of the host, and it is not due any more.
+            before, began_at = began_at, clock.now()
+            try:
+                run_and_show(request_to_resume(left), later, left, is_due=is_due).result()
+            except NotDueError:
+                began_at = before
+            else:
+                resumed.add(left.folder.name)
         elif len(found) < series.times:
             last_began = began_at or time_of(found[-1].session.started_at) or clock.now()
             _wait_until(due_at(last_began, series.every_s, clock.now()), found, series, clock, say, quiet=shown.quiet)
             say(f"session {len(found) + 1} of {series.times}, which repeats {first.name}")
             began_at = None
             # Made anew each time, with a seed of its own.
-            run_and_show(request_to_repeat(found[0]), later, first=found[0]).result()
+            with suppress(NotDueError):
+                run_and_show(
+                    request_to_repeat(found[0]), later, first=found[0], is_announced=True, is_due=is_due
+                ).result()
         else:
             return request, found
         found = sessions_of(first)
+
+
+def _stored(found: Sequence[Unfinished]) -> list[tuple[str, bool]]:
+    return [(stored.folder.name, stored.has_ended) for stored in found]
 
 
 def _wait_until(

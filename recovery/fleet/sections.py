@@ -15,13 +15,16 @@ from typing import TypeVar
 from markupsafe import Markup
 
 from recovery import __version__
+from recovery.analysis.combined import host_variant
 from recovery.analysis.contrasts import Contrast
+from recovery.analysis.host_figures import dependent_pairs
 from recovery.analysis.summary import all_variant_ratios, compared_with_baseline, is_compared, version_ratios
 from recovery.analysis.warnings import findings_of_each_cell, merge_similar
 from recovery.fleet.hosts import Fact, Fleet, FleetCell, FleetRatio, Host, Workload, differing_facts, shared_devices
 from recovery.metrics import metric
 from recovery.model import STARTUP_METRIC, Cache, Finding, Table
 from recovery.report import fmt, markdown, text
+from recovery.report.host_words import storage_words
 from recovery.report.html import page
 from recovery.report.html.parts import PageSection
 from recovery.report.settings_tables import warnings_tables
@@ -177,12 +180,26 @@ def _sentence(fleet: Fleet, key: Sequence[str], ratios: Sequence[FleetRatio], *,
         cells = [_cell_words(name, variant) for variant, _ in found]
         measured = " and ".join(cells) if len(cells) == 2 else _listed(cells)
         return f"{start}{first} and {base} do not differ significantly for {about}{measured}"
-    where, spans = [_cell_words(name, variant) for variant, _ in known], [span for _, span in known]
+    where = [
+        f"{_cell_words(name, variant)}{_storage(fleet, ratios, variant) if within else ''}" for variant, _ in known
+    ]
+    spans = [span for _, span in known]
     texts = [f"{start}{first} {verb} {spans[0]} {times} {base} for {about}{where[0]}"]
     texts += [f"{span} times for {cell}" for cell, span in zip(where[1:_MAX_NAMED], spans[1:], strict=False)]
     texts += [f"{len(known) - _MAX_NAMED} more in the table"] if len(known) > _MAX_NAMED else []
     texts += [f"no significant difference for {_listed(same)}"] if same else []
     return "; ".join(texts)
+
+
+def _storage(fleet: Fleet, ratios: Sequence[FleetRatio], variant: str) -> str:
+    """Returns the storage that the ratios of versions in a variant belong to; empty if none changes with it."""
+    mine = [ratio for ratio in ratios if ratio.variant == variant and ratio.significant]
+    workload = next(workload for workload in fleet.workloads if workload.name == ratios[0].workload)
+    pairs = []
+    for ratio in mine:
+        measured = host_variant(ratio.host, variant)
+        pairs.append(((ratio.version, measured), (ratio.base_version, measured)))
+    return f", {storage_words(workload.session)}" if dependent_pairs(workload.session, pairs) else ""
 
 
 def _cell_words(name: str, variant: str) -> str:

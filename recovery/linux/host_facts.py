@@ -10,7 +10,7 @@ import re
 import resource
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -178,7 +178,7 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
     machine, storage = machine_facts(), _storage_facts(data)
     return {
         **machine,
-        "host_id": host_id({**machine, **storage}),
+        "host_id": host_id({**machine, **storage}, storage_identity(data)),
         # from the metadata service where the firmware does not show it
         "ec2_instance_type": ec2_instance_type() or service.type,
         "ec2_zone": service.zone,
@@ -190,13 +190,19 @@ def collect_host_facts(data: Path) -> dict[str, Fact]:
 
 
 _MACHINE_ID = Path("/etc/machine-id")
-_OF_HOST_ID = ("cpu_model", "memory_bytes", "kernel", "device", "filesystem", "read_ahead_kb")
-"""Facts that the figures of a session depend on, besides the machine itself. Memory counts in whole GiB: the kernel
-reserves slightly more or less of it at each boot."""
+_OF_HOST_ID = ("cpu_model", "memory_bytes", "kernel", "filesystem", "read_ahead_kb")
+"""Facts that the figures of a session depend on, besides the machine and the disk. Memory counts in whole GiB: the
+kernel reserves slightly more or less of it at each boot."""
 _HOST_ID_CHARS = 12
+_HOST_ID_PREFIX = "2-"
+"""Tells these ids from those of older versions, which had the kernel's name of the disk in place of its identity."""
+_FSID_OF_UUID = frozenset({"ext2", "ext3", "ext4", "btrfs"})
+"""Filesystems whose id is made of their UUID. That of others may be made of the number of the device."""
 
 
-def host_id(facts: Mapping[str, Fact], machine_id: Path = _MACHINE_ID) -> str | None:
+def host_id(
+    facts: Mapping[str, Fact], storage: Sequence[str | int | None], machine_id: Path = _MACHINE_ID
+) -> str | None:
     """Returns an id of this host and its storage, which is the same for sessions that can be expected to be alike. It
     is a hash, from which neither the machine's id nor a name can be found. None if the machine has no id."""
     machine = read_text(machine_id)
@@ -204,8 +210,17 @@ def host_id(facts: Mapping[str, Fact], machine_id: Path = _MACHINE_ID) -> str | 
         return None
     memory = facts.get("memory_bytes")
     known = {**facts, "memory_bytes": math.ceil(memory / 2**30) if isinstance(memory, int) else None}
-    parts = (machine, *(str(known.get(name)) for name in _OF_HOST_ID))
-    return hashlib.sha256("\0".join(("mysql-recovery-tester", *parts)).encode()).hexdigest()[:_HOST_ID_CHARS]
+    parts = (machine, *(str(known.get(name)) for name in _OF_HOST_ID), *map(str, storage))
+    found = hashlib.sha256("\0".join(("mysql-recovery-tester", *parts)).encode()).hexdigest()
+    return f"{_HOST_ID_PREFIX}{found[:_HOST_ID_CHARS]}"
+
+
+def storage_identity(data: Path) -> tuple[str | int | None, ...]:
+    """Returns what tells the storage of a folder from other storage of this host. The kernel's name of the disk does
+    not: it may change when the host boots."""
+    device = device_of(data)
+    filesystem = os.statvfs(nearest_existing(data)).f_fsid if device.filesystem in _FSID_OF_UUID else None
+    return device.model, device.size_bytes, device.serial or filesystem
 
 
 def _tool_facts() -> dict[str, Fact]:

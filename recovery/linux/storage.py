@@ -48,6 +48,8 @@ class Device:
     scheduler: str | None = None
     read_ahead_kb: int | None = None
     rotational: bool | None = None
+    size_bytes: int | None = None
+    """Of the partition, if it is one."""
     stat_path: Path | None = None
     """File with the kernel's request counters of the device."""
     disk: str | None = None
@@ -125,7 +127,7 @@ def _block_device(link: Path) -> Device:
         return Device()
     own = link.resolve()
     disk = own.parent if (own / "partition").exists() else own  # a partition uses the queue of its disk
-    rotational = read_text(disk / "queue/rotational")
+    rotational, sectors = read_text(disk / "queue/rotational"), read_number(own / "size")
     return Device(
         device=f"/dev/{own.name.replace('!', '/')}",
         model=read_text(disk / "device/model"),
@@ -133,6 +135,7 @@ def _block_device(link: Path) -> Device:
         scheduler=selected_value(read_text(disk / "queue/scheduler")),
         read_ahead_kb=read_number(disk / "queue/read_ahead_kb"),
         rotational=rotational == "1" if rotational else None,
+        size_bytes=None if sectors is None else sectors * _SECTOR_BYTES,
         stat_path=own / "stat",
         disk=read_text(disk / "dev"),
         stacked=any((disk / "slaves").glob("*")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from recovery.analysis.basis import is_same_host
 from recovery.analysis.compare import Comparison, Pair, Side
 from recovery.analysis.host_figures import waiting_cells
 from recovery.analysis.statistics import MIN_SESSIONS
@@ -28,9 +29,7 @@ def comparison_answer(
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
-    hosts = [{session.host_id for session in side} for side in sides]
-    if hosts[0] != hosts[1] and None not in hosts[0] | hosts[1]:
-        lines.append("The sides are of different hosts: a difference may be one of the hosts, not of the servers.")
+    lines += _hosts(sides)
     checksums = []
     for word, side, called in zip(("first", "second"), sides, names, strict=True):
         lines.append(f"{word}: {_side_name(called)}: {'; '.join(_servers(side[0]))}")
@@ -38,6 +37,20 @@ def comparison_answer(
     if checksums[0] == checksums[1] and len(checksums[0]) == 1 and None not in checksums[0]:
         lines.append("Both sides are the same binary: what differs is the settings or the host.")
     return lines
+
+
+def _hosts(sides: tuple[Side, Side]) -> Iterator[str]:
+    """Yields that the sides are of different hosts, or that this is not known."""
+    first, second = ({session.host_id for session in side} for side in sides)
+    if None in first | second or first == second:
+        return
+    if any(is_same_host(one, other) is None for one in first for other in second):
+        yield (
+            "Whether the sides are of one host is not known: an older version of the tool measured one of them, whose "
+            "id of a host was made in another way."
+        )
+    else:
+        yield "The sides are of different hosts: a difference may be one of the hosts, not of the servers."
 
 
 def _storage(pair: Pair, sides: tuple[Side, Side]) -> str:

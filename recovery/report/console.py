@@ -110,18 +110,28 @@ def show_sessions(session: CombinedSession, results: Path, console: Console, *, 
     console.print(Text(fmt.printable(further)), soft_wrap=not console.record)
 
 
+_CUT_FIRST = ("The log shows ", "This host: ", "Why ", "Over ")
+"""How paragraphs begin that are cut before the answer with its storage and the earlier sessions."""
+
+
 def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
-    """Yields the paragraphs and the warning as lines, at most so many: the warning is cut first, then the longest
-    paragraphs, of these the reason and then the last, so that a ratio keeps its storage. There may be more lines on a
-    narrow terminal, and with `keep`, which cuts no paragraph."""
+    """Yields the paragraphs and the warning as lines, at most so many. First the warning is cut to a line, then what
+    explains the answer, to a line each and then away. Of the rest the longest are cut, and of these the last. There may
+    be more lines on a narrow terminal, and with `keep`, which cuts no paragraph."""
     texts = [*paragraphs, *warning]
     rows = [len(wrap(text, width)) for text in texts]
     if warning:
         rows[-1] = min(rows[-1], max(1, min(2, count - sum(rows[:-1]))))
-    while not keep and width >= _USUAL_WIDTH and sum(rows) > count and max(rows) > 1:
-        rows[max(range(len(rows)), key=lambda place: (rows[place], texts[place].startswith("Why "), place))] -= 1
+    explains = [place for start in _CUT_FIRST for place, text in enumerate(paragraphs) if text.startswith(start)]
+    if not keep and width >= _USUAL_WIDTH:
+        for least in (1, 0):
+            for place in explains:
+                rows[place] = max(min(rows[place], least), rows[place] - max(0, sum(rows) - count))
+        while sum(rows) > count and max(rows) > 1:
+            rows[max(range(len(rows)), key=lambda place: (rows[place], place))] -= 1
     for text, most in zip(texts, rows, strict=True):
-        yield from wrap(text, width, max_lines=most, placeholder=" ...")
+        if most:
+            yield from wrap(text, width, max_lines=most, placeholder=" ...")
 
 
 def _next_commands(session: Session, folder: Path) -> str:

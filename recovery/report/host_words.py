@@ -1,12 +1,12 @@
-"""Says in words what a figure belongs to: the session, its host and its storage."""
+"""Says in words what figures belong to and stand on: sessions, hosts, storage, and what would make them stronger."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from recovery.analysis.basis import Basis, basis_of, count_days, number_of_hosts
 from recovery.analysis.combined import CombinedSession
-from recovery.analysis.history import count_days
 from recovery.analysis.host_figures import (
     CPU_LOOP,
     READS,
@@ -15,10 +15,10 @@ from recovery.analysis.host_figures import (
     HostFigure,
     dependent_pairs,
     host_figures,
-    number_of_hosts,
     waiting_cells,
 )
-from recovery.analysis.summary import Cell, cell_words
+from recovery.analysis.statistics import MIN_SESSIONS
+from recovery.analysis.summary import Cell, cell_words, is_compared
 from recovery.metrics import metric
 from recovery.model import Session
 from recovery.report import fmt
@@ -28,6 +28,9 @@ _MOVED = 4 / 3
 differ by up to a third."""
 _MAX_NAMED = 3
 """Most cells that are named in a note; of more, it has the number."""
+
+
+# --- Sessions and hosts
 
 
 def is_over_sessions(session: Session) -> bool:
@@ -48,26 +51,54 @@ def scope(session: Session) -> str:
     of_hosts = _sessions_of_hosts(session)
     most = max(of_hosts.values())
     days = count_days(part.session.started_at for part in session.parts)
-    when = f"{days} days" if days > 1 else "one day"
+    when = fmt.count_text(days, "day")
     return f"over {most} sessions of {when if len(of_hosts) == 1 else f'each host ({when})'}"
 
 
 def on_host(session: Session) -> str:
     many = number_of_hosts(session)
-    return "on this host" if many == 1 else f"on {many} hosts"
+    return "on this host" if many == 1 else f"on {'an unknown number of' if many is None else many} hosts"
+
+
+def basis_words(basis: Basis) -> str:
+    """Returns it in words, such as `3 sessions over 26.1 hours on one host`."""
+    many = "one session of" if basis.sessions == 1 else f"{basis.sessions} sessions over"
+    where = "" if basis.hosts is None else f" on {'one host' if basis.hosts == 1 else f'{basis.hosts} hosts'}"
+    return f"{many} {fmt.time_span(basis.seconds, whole=True)}{where}"
+
+
+def stronger_words(basis: Basis) -> str:
+    """Returns what would make the figures stronger; empty if nothing is known."""
+    if basis.sessions < MIN_SESSIONS:
+        return "three sessions of several days would show how much sessions differ"
+    if basis.days == 1:
+        return "sessions of several days would show how much days differ"
+    if basis.hosts == 1:
+        return "sessions of another host would show whether they hold there"
+    return ""
+
+
+def over_sessions_line(session: CombinedSession) -> str:
+    """Returns what the figures of several sessions stand on, in a sentence."""
+    basis = basis_of(session)
+    if not is_compared(session):
+        return f"{basis_words(basis)}: what is counted is of all of them.".capitalize()
+    if basis.sessions < MIN_SESSIONS:
+        return f"{basis_words(basis)}: no interval over sessions, which needs {MIN_SESSIONS}.".capitalize()
+    stronger = stronger_words(basis) if basis.days == 1 else ""
+    return f"{'; '.join(filter(None, (basis_words(basis), stronger)))}.".capitalize()
+
+
+# --- Host and storage
 
 
 def host_line(session: Session) -> Iterator[str]:
     """Yields what was recorded of the host, if anything was."""
     figures = host_figures(session)
-    found = []
-    if READS in figures:
-        found.append(f"{_range(figures[READS])} reads/s by one thread")
-    if READS_16 in figures:
-        found.append(f"{_range(figures[READS_16])}{'' if READS in figures else ' reads/s'} by 16")
+    reads = _reads({name: _range(figure) for name, figure in figures.items()})
     limit = session.design.limits.read_iops
-    had = f" (the server had {limit:,})" if limit and found else ""
-    words = [f"{', '.join(found)}{had}"] if found else []
+    had = f" (the server had {limit:,})" if limit and reads else ""
+    words = [f"{reads}{had}"] if reads else []
     if CPU_LOOP in figures:
         words.append(f"CPU loop {_range(figures[CPU_LOOP])} s")
     if STEAL in figures:
@@ -75,6 +106,14 @@ def host_line(session: Session) -> Iterator[str]:
         words.append(f"steal {'up to ' if share >= 0.0005 else ''}{fmt.percent(share)}")
     if words:
         yield f"This host: {'; '.join(words)}."
+
+
+def _reads(figures: Mapping[str, str]) -> str:
+    """Returns the reads a second of a host: `21,000 reads/s by one thread, 94,000 by 16`."""
+    by = {READS: "one thread", READS_16: "16"} if READS in figures else {READS_16: "16 threads"}
+    found = [(figures[name], threads) for name, threads in by.items() if name in figures]
+    texts = [f"{number}{'' if place else ' reads/s'} by {threads}" for place, (number, threads) in enumerate(found)]
+    return ", ".join(texts)
 
 
 def _range(figure: HostFigure) -> str:
@@ -85,8 +124,8 @@ def _range(figure: HostFigure) -> str:
 
 
 def storage_words(session: Session) -> str:
-    """Returns the storage that a ratio belongs to: `on this storage (21,000 to 94,000 reads/s)`, by one and by 16
-    threads, or with its limit."""
+    """Returns the storage that a ratio belongs to: `on this storage (21,000 reads/s by one thread, 94,000 by 16)`, or
+    with its limit."""
     name = "on this storage" if number_of_hosts(session) == 1 else "on the storage of these hosts"
     known = _speed(session)
     return f"{name} ({known})" if known else name
@@ -101,9 +140,8 @@ def _speed(session: Session) -> str:
         return f"limited to {limits.read_iops:,} reads/s"
     if limits.read_bps:
         return f"limited to {fmt.size(limits.read_bps)}/s"
-    found = host_figures(session)
-    speeds = [fmt.two_digits(found[name].median) for name in (READS, READS_16) if name in found]
-    return f"{' to '.join(dict.fromkeys(speeds))} reads/s" if speeds else ""
+    figures = host_figures(session)
+    return _reads({name: fmt.two_digits(figure.median) for name, figure in figures.items()})
 
 
 def storage_note(session: Session, pairs: Iterable[tuple[Cell, Cell]]) -> tuple[str, ...]:

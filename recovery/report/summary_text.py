@@ -44,8 +44,14 @@ from recovery.analysis.warnings import cells_missing_precision
 from recovery.metrics import Metric, metric
 from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Run, Session, Verdict
 from recovery.report import fmt
-from recovery.report.basis import over_sessions_line
-from recovery.report.host_words import host_line, is_over_sessions, on_host, scope, storage_words
+from recovery.report.host_words import (
+    host_line,
+    is_over_sessions,
+    on_host,
+    over_sessions_line,
+    scope,
+    storage_words,
+)
 
 _MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""

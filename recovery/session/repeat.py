@@ -11,7 +11,8 @@ from pathlib import Path
 from recovery.errors import RecoveryError, UsageError
 from recovery.model import REPEAT_OF
 from recovery.session.resume import Unfinished
-from recovery.storage.sessions import find_session, load_session, session_names
+from recovery.storage.earlier import as_stored, head_has_any
+from recovery.storage.sessions import REPORT_FILE, find_session, load_session, session_names
 
 
 def find_first(results: Path, name: str | None) -> Path:
@@ -35,12 +36,19 @@ def sessions_of(first: Path) -> tuple[Unfinished, ...]:
     """Returns the first session and those that repeat it, in the order in which they began. Damaged ones are left
     out."""
     found = [Unfinished(first, load_session(first))]
+    repeats_it = as_stored(REPEAT_OF, first.name)
     for name in session_names(first.parent):
+        if not head_has_any(first.parent / name / REPORT_FILE, [[repeats_it]]):
+            continue
         with suppress(RecoveryError):
             session = load_session(first.parent / name)
             if session.settings.get(REPEAT_OF) == first.name:
                 found.append(Unfinished(first.parent / name, session))
     return tuple(found)
+
+
+class NotDueError(RecoveryError):
+    """Another command has measured meanwhile what was to be measured."""
 
 
 def due_at(last_began: datetime, every_s: float | None, now: datetime) -> datetime:

@@ -12,12 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import recovery
+from recovery.analysis.basis import is_same_host
+from recovery.analysis.compare import words
+from recovery.analysis.history import Role, role_of
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux import locks
 from recovery.linux.cleanup import sweep_drafts
 from recovery.linux.files import read_stored, why_not_trusted
 from recovery.linux.procfs import boot_id
-from recovery.model import REPEAT_OF, Session, Status
+from recovery.model import Session, Status
 from recovery.session.plan import PLAN_ADAPTER, PLAN_FILE, Plan, StoredPlan, differences, stored_trials
 from recovery.session.request import Request
 from recovery.session.store import DRAFT_NAMES, SessionStore
@@ -228,7 +231,7 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
     found = [
         *((_TRACED,) if first.session.has_traced_times else ()),
         *differences(first.plan("repeated"), planned, same_order=False),
-        *_setting_differences(first.session, now, ignored=_OWN_SETTINGS),
+        *_setting_differences(first.session, now, roles=(Role.DESIGN, Role.SERVER)),
         *_host_differences(first.session, now),
     ]
     if found:
@@ -239,19 +242,17 @@ def check_same_measurement(first: Unfinished, now: Session, planned: StoredPlan)
 
 
 _TRACED = "its starts were traced, which made them longer, and TRACE=1 takes a run of its own now"
-_OWN_SETTINGS = frozenset({"seed", REPEAT_OF})
-"""Settings that each of several sessions of one measurement has for itself."""
 
 
-def _setting_differences(before: Session, now: Session, *, ignored: Collection[str] = ()) -> Iterator[str]:
-    """Yields the settings that differ.
+def _setting_differences(before: Session, now: Session, *, roles: Collection[Role] = tuple(Role)) -> Iterator[str]:
+    """Yields the settings of these roles that differ.
 
     A setting that is None on one side is no difference: an older tool did not have it, or it was dropped during the
     session."""
     for name, value in before.settings.items():
         other = now.settings.get(name)
-        if name not in ignored and value is not None and other is not None and value != other:
-            yield f"{name.replace('_', ' ')} is {other} now, and was {value}"
+        if role_of(name) in roles and value is not None and other is not None and value != other:
+            yield f"{words(name)} is {other} now, and was {value}"
 
 
 def _host_differences(before: Session, now: Session) -> Iterator[str]:
@@ -262,7 +263,11 @@ def _host_differences(before: Session, now: Session) -> Iterator[str]:
 
 
 def _same(name: str, before: Facts, now: Facts) -> bool:
+    """Returns whether a fact is the same, or not known of one. A host's id of an older version tells nothing: the other
+    facts have to be the same."""
     was, is_now = before[name], now.get(name)
+    if name == "host_id" and isinstance(was, str) and isinstance(is_now, str):
+        return is_same_host(was, is_now) is not False
     if was is None or is_now is None:
         return name not in _NONE_IS_VALUE or was is is_now
     if name == "memory_bytes" and isinstance(was, int) and isinstance(is_now, int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -52,6 +52,7 @@ from recovery.session.option_checks import check_options, check_table_open_cache
 from recovery.session.plan import DatadirSpec, Plan, datadir_spec
 from recovery.session.prepare import check_space, plan_session
 from recovery.session.progress import Progress, ProgressReporter
+from recovery.session.repeat import NotDueError
 from recovery.session.request import Request
 from recovery.session.resume import (
     ResumedSession,
@@ -174,13 +175,19 @@ class TrialLoop:
             self.store.discard()
             return
         session = rename_second_starts(self.store.session)
-        others = other_sessions(self.store.folder.parent, [session], without=[self.store.folder])
-        notes = dict.fromkeys((*session.notes, *filter(None, (note, others.note))))
+        notes = dict.fromkeys((*session.notes, *filter(None, (note,))))
         host = session.environment | {"tool_peak_memory_bytes": peak_memory_bytes()}
+        self.store.change(status=status.value, notes=tuple(notes), environment=host)
+        # Reading the earlier sessions may take long, and the tool may be killed meanwhile. If this write fails, so does
+        # the last one, which says so.
+        with suppress(RecoveryError):
+            self.store.save()
+        others = other_sessions(self.store.folder.parent, [session], without=[self.store.folder])
         self.store.finish(
-            to_json, status=status.value, notes=tuple(notes), environment=host,
+            to_json,
+            notes=tuple(dict.fromkeys((*notes, *filter(None, (others.note,))))),
             earlier=earlier_sessions(session, others.cells),
-        )  # fmt: skip
+        )
 
     def _trials(self) -> None:
         plan = self.plan
@@ -396,14 +403,18 @@ def run_session(
     unfinished: Unfinished | None = None,
     first: Unfinished | None = None,
     wait: bool = False,
+    is_due: Callable[[], bool] | None = None,
 ) -> SessionStore:
     """Runs a new session, or the missing runs of the session `unfinished`, and returns its store. A new session that
     repeats `first` must be the same measurement.
 
-    An error that ends the session early is raised; the runs that ended before it are stored."""
+    Raises NotDueError if it is not due any more once no other session can run. An error that ends the session early is
+    raised; the runs that ended before it are stored."""
     with ExitStack() as stack:
         samplers = _preflight(request, reporter)
         stack.enter_context(host_lock(waiting=reporter.waiting if wait else None))
+        if is_due is not None and not is_due():
+            raise NotDueError("another command has measured this session meanwhile", "nothing is to be done")
         stack.enter_context(reporter.active())
         resumed = stack.enter_context(open_resumed(unfinished))
         _remove_leftovers(reporter, request.output.data)

@@ -339,6 +339,8 @@ def session_from_request(
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=dict(environment),
         settings={
+            # The first: what looks for it reads only the beginning of the report.
+            **({} if request.output.repeat_of is None else {REPEAT_OF: request.output.repeat_of}),
             **dict(request.stored_settings),
             "engine": engine,
             "no_drop_caches": RootStep.DROP_CACHES in request.method.refused,
@@ -347,7 +349,6 @@ def session_from_request(
             "order": plan.order,
             "points": " ".join(map(str, request.sizes.points)) or None,
             **_reserved_cpus(request, plan),
-            **({} if request.output.repeat_of is None else {REPEAT_OF: request.output.repeat_of}),
         },
         versions=tuple(map(str, plan.measured_versions)),
         variants=tuple(VariantInfo(variant.name, variant.values, variant.metric) for variant in plan.variants),

@@ -27,8 +27,7 @@ from recovery.model import CallChain, Flavor, Run, Session, Table
 from recovery.mysqld.error_log import EventKind, classify, milestone_of
 from recovery.mysqld.timestamps import parse_stamp
 from recovery.report import fmt
-from recovery.report.basis import basis_words, stronger_words
-from recovery.report.host_words import scope
+from recovery.report.host_words import basis_words, scope, stronger_words
 from recovery.report.stack_tables import MAX_SHOWN_FRAMES
 from recovery.report.summary_text import (
     answers,
@@ -353,7 +352,7 @@ def _limits(session: Session) -> Iterator[str]:
 
 def _basis(session: Session) -> str:
     """Returns what the figures stand on, and what would make them stronger, in a sentence."""
-    basis = basis_of([session], earlier=True)
+    basis = basis_of(session, earlier=True)
     stands_on = (
         "It stands on" if basis.sessions == 1 else "The figures are of one session; with the earlier ones there are"
     )

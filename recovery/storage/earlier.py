@@ -20,7 +20,7 @@ _MAX_BYTES = 100 << 20
 """Most sessions that are read, the newest first, and most bytes of their reports: with more the end of a session would
 wait for it."""
 _HEAD_BYTES = 64 << 10
-"""Enough of a report for the facts about its host. The runs, which are long, come after them."""
+"""Enough of a report for the facts about its host and its first settings. The runs, which are long, come after them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def other_sessions(results: Path, like: Sequence[Session], *, without: Collectio
     """Returns the results of the sessions in a folder that are of the same host and experiment as one of these, except
     those `without`. A session that is damaged, or that cannot be read, is skipped."""
     wanted = [
-        (_stored("host_id", session.host_id), _stored("experiment", session.experiment))
+        (as_stored("host_id", session.host_id), as_stored("experiment", session.experiment))
         for session in like
         if session.host_id is not None and is_compared(session)
     ]
@@ -56,7 +56,7 @@ def other_sessions(results: Path, like: Sequence[Session], *, without: Collectio
     read = found = size = 0
     for name in reversed(session_names(results)):
         folder = results / name
-        if folder.resolve() in left_out or not _has_any(folder / REPORT_FILE, wanted):
+        if folder.resolve() in left_out or not head_has_any(folder / REPORT_FILE, wanted):
             continue
         found += 1
         try:
@@ -71,12 +71,13 @@ def other_sessions(results: Path, like: Sequence[Session], *, without: Collectio
     return OtherSessions(tuple(cells), read, found)
 
 
-def _stored(name: str, value: str | None) -> bytes:
-    return f"{json.dumps(name)}: {json.dumps(value)}".encode()
+def as_stored(name: str, value: str | None) -> bytes:
+    """Returns a fact or a setting as it is written in a report."""
+    return f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}".encode(errors="replace")
 
 
-def _has_any(report: Path, wanted: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Returns whether the beginning of a report has all texts of one of these."""
+def head_has_any(report: Path, wanted: Sequence[Sequence[bytes]]) -> bool:
+    """Returns whether the beginning of a report has all texts of one of these. To read all of it takes much longer."""
     try:
         with open_regular(report) as file:
             head = file.read(_HEAD_BYTES)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from runs import make_run, plain_variants
 
-from recovery.analysis.basis import Basis, basis_of
+from recovery.analysis.basis import Basis, basis_of, count_days, is_same_host, number_of_hosts
+from recovery.analysis.combined import CombinedSession, combine, combine_sessions
 from recovery.model import EarlierSession, HostActivity, Session, Verdict
-from recovery.report.basis import basis_words, stronger_words
+from recovery.report.host_words import basis_words, stronger_words
 
 
 def session(started_at: str, *runs: tuple[str | None, float], host: str | None = "a") -> Session:
@@ -30,6 +31,10 @@ MORNING = session("2026-11-29T04:00:00+00:00", ("2026-11-29T04:59:00+00:00", 60.
 OTHER_HOST = session("2026-11-29T09:00:00+00:00", ("2026-11-29T09:59:00+00:00", 60.0), host="b")
 
 
+def together(*sessions: Session) -> CombinedSession:
+    return combine_sessions({str(number): one for number, one in enumerate(sessions)})
+
+
 @pytest.mark.parametrize(
     ("sessions", "found", "text", "stronger"),
     [
@@ -41,7 +46,7 @@ OTHER_HOST = session("2026-11-29T09:00:00+00:00", ("2026-11-29T09:59:00+00:00", 
     ],
 )
 def test_what_sessions_are_together(sessions: list[Session], found: Basis, text: str, stronger: str) -> None:
-    basis = basis_of(sessions)
+    basis = basis_of(together(*sessions))
     assert (basis, basis_words(basis)) == (found, text)
     assert stronger_words(basis).startswith(stronger) or stronger in stronger_words(basis)
     assert bool(stronger_words(basis)) is bool(stronger)
@@ -49,15 +54,36 @@ def test_what_sessions_are_together(sessions: list[Session], found: Basis, text:
 
 def test_the_host_of_one_session_is_one_host_and_of_several_must_be_known() -> None:
     unknown = replace(NIGHT, environment={})
-    assert basis_of([unknown]).hosts == 1
-    assert basis_of([unknown, MORNING]).hosts is None
-    assert basis_words(basis_of([unknown, MORNING])) == "2 sessions over 7.0 hours"
+    assert basis_of(unknown).hosts == 1
+    assert basis_of(together(unknown, MORNING)).hosts is None
+    assert basis_words(basis_of(together(unknown, MORNING))) == "2 sessions over 7.0 hours"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [("2-aa", "2-aa", True), ("2-aa", "2-bb", False), ("aa", "aa", True), ("aa", "bb", False), ("aa", "2-bb", None),
+     ("2-aa", None, None)],
+)  # fmt: skip
+def test_an_id_of_an_older_version_is_not_compared_with_a_newer_one(one: str, other: str | None, same: bool) -> None:
+    assert is_same_host(one, other) is same
+    both = together(session(NIGHT.started_at, host=one), session(MORNING.started_at, host=other))
+    assert number_of_hosts(both) == {True: 1, False: 2, None: None}[same]
+
+
+def test_hosts_with_names_are_told_apart_by_them() -> None:
+    assert number_of_hosts(combine([("x", NIGHT), ("x", OTHER_HOST)])) == 1
+    assert number_of_hosts(combine([("x", NIGHT), ("y", replace(NIGHT, environment={}))])) == 2
+
+
+def test_days_are_those_of_utc_whatever_the_time_is_written_in() -> None:
+    assert count_days(["2026-11-28T23:30:00+00:00", "2026-11-29T00:30:00+02:00", "2026-11-28T01:00:00"]) == 1
+    assert count_days(["2026-11-28T23:30:00+00:00", "2026-11-29T00:30:00+00:00"]) == 2
 
 
 def test_a_time_that_is_damaged_is_left_out() -> None:
     damaged = session("yesterday", ("soon", 30.0))
-    assert basis_of([damaged]) == Basis(1, 0, 1, 1)
-    assert basis_of([damaged, NIGHT]).seconds == 1800
+    assert basis_of(damaged) == Basis(1, 0, 1, 1)
+    assert basis_of(together(damaged, NIGHT)).seconds == 1800
 
 
 def test_earlier_sessions_count_where_they_are_asked_for() -> None:
@@ -68,5 +94,5 @@ def test_earlier_sessions_count_where_they_are_asked_for() -> None:
     before, long_before = "2026-11-27T04:00:00+00:00", "2026-11-20T04:00:00+00:00"
     found = (earlier(before), earlier(before, variant="warm"), earlier(long_before, "8.0.31"))
     stored = replace(MORNING, earlier=found)
-    assert basis_of([stored], earlier=True) == Basis(2, 49 * 3600, 2, 1)
-    assert basis_of([stored]) == Basis(1, 3600, 1, 1)
+    assert basis_of(stored, earlier=True) == Basis(2, 49 * 3600, 2, 1)
+    assert basis_of(stored) == Basis(1, 3600, 1, 1)

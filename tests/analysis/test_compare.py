@@ -413,6 +413,14 @@ def test_traced_and_untraced_sessions_are_not_one_measurement() -> None:
     assert not_alike(traced, traced) is None
 
 
+def test_sessions_whose_cache_was_emptied_in_different_ways_are_not_one_measurement() -> None:
+    one, other = (
+        replace(session({"8.0.31": STEADY}), environment={"cold_means": means}) for means in ("drop_caches", "fadvise")
+    )
+    assert not_alike(one, other) == "the cache is emptied by drop_caches and fadvise"
+    assert not_alike(one, replace(other, environment={})) is None, "an older version did not store it"
+
+
 def test_a_ratio_that_changes_with_the_storage_names_it() -> None:
     def side(version: str, reads: float) -> list[Session]:
         made = session({version: STEADY})
@@ -468,3 +476,9 @@ def test_sides_of_different_hosts_are_named_as_such(tmp_path: Path, capsys: pyte
     stored_on(tmp_path, "third", 1.5, 12)
     assert run(["compare", "one", "third", "--results", str(tmp_path)]) == 0
     assert line not in capsys.readouterr().out
+    stored_on(tmp_path, "newer", 1.5, 13, host="2-")
+    assert run(["compare", "one", "newer", "--results", str(tmp_path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert line not in said
+    assert "Whether the sides are of one host is not known: an older version of the tool measured one of them" in said
+    assert "host id" not in said

@@ -14,10 +14,12 @@ from at_work import interference
 from runs import variants_with, with_parts
 from sessions import KEPT_SESSIONS
 
+from recovery.analysis import history
+from recovery.analysis.compare import differences, not_alike
 from recovery.analysis.history import (
-    EQUAL_SETTINGS,
-    OTHER_SETTINGS,
+    SETTING_ROLES,
     CellDesign,
+    Role,
     cell_design,
     cell_histories,
     earlier_sessions,
@@ -25,7 +27,7 @@ from recovery.analysis.history import (
 )
 from recovery.analysis.statistics import over_sessions, t975
 from recovery.cli.options import OPTIONS
-from recovery.model import EarlierSession, Run, Session, Verdict
+from recovery.model import REPEAT_OF, EarlierSession, Run, Session, Verdict
 from recovery.storage.sessions import load_session
 
 SERVER = {"sha256": "a" * 64, "options": "skip_networking", "tables": "1000", "schemas": "1", "layout": "files"}
@@ -60,26 +62,52 @@ def design_of(session: Session) -> CellDesign:
 # --- Which cells are the same measurement
 
 
-def test_a_new_setting_has_to_say_whether_it_matters(kept_sessions: Path) -> None:
+def test_every_stored_setting_has_a_role(kept_sessions: Path) -> None:
     """All names under which settings are stored, by this version and by those before."""
     names = {option.stored for option in OPTIONS if option.stored}
     for name in KEPT_SESSIONS:
         names |= json.loads((kept_sessions / name / "report.json").read_text())["settings"].keys()
-    names |= {"order", "server_cpus", "client_cpus", "points", "baseline", "no_drop_caches", "unprivileged"}
-    assert names - EQUAL_SETTINGS - OTHER_SETTINGS == set(), "name it in one of the two lists of analysis/history.py"
-    assert not EQUAL_SETTINGS & OTHER_SETTINGS
-    assert names >= EQUAL_SETTINGS | OTHER_SETTINGS, "a name that nothing is stored under"
+    names |= {"order", "server_cpus", "client_cpus", "points", "baseline", "no_drop_caches", "unprivileged", REPEAT_OF}
+    assert names == SETTING_ROLES.keys(), (
+        "each needs a role in SETTING_ROLES of analysis/history.py, and no other has one"
+    )
 
 
-@pytest.mark.parametrize("name", sorted(EQUAL_SETTINGS))
-def test_a_setting_that_must_be_equal(name: str) -> None:
+def names_of(*roles: Role) -> list[str]:
+    return [name for name, role in SETTING_ROLES.items() if role in roles]
+
+
+@pytest.mark.parametrize("name", [*names_of(Role.DESIGN), "of_a_newer_version"])
+def test_cells_of_one_design_have_the_same_settings(name: str) -> None:
     assert design_of(with_setting(name, 5)) != design_of(with_setting(name, None))
     assert design_of(with_setting(name, None)) == design_of(session()), "not given, as by an older version"
 
 
-@pytest.mark.parametrize("name", sorted(OTHER_SETTINGS - {"schemas", "no_root_steps"}))
-def test_a_setting_that_may_differ_or_is_compared_in_another_form(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", sorted({*names_of(Role.SERVER, Role.SHOWN, Role.IGNORED)} - {"schemas", "no_root_steps"})
+)
+def test_a_setting_in_which_cells_of_one_design_may_differ(name: str) -> None:
+    """They are compared by what their server had."""
     assert design_of(with_setting(name, "x")) == design_of(session())
+
+
+@pytest.mark.parametrize(
+    ("role", "is_design", "why_not", "shown"),
+    [
+        (Role.DESIGN, True, "retries is - and 5", ["retries"]),
+        (Role.SERVER, False, "retries is - and 5", ["retries"]),
+        (Role.SHOWN, False, None, ["retries"]),
+        (Role.IGNORED, False, None, []),
+    ],
+)
+def test_a_made_up_setting_is_what_its_role_says(
+    role: Role, is_design: bool, why_not: str | None, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "SETTING_ROLES", {**SETTING_ROLES, "retries": role})
+    one, other = session(), with_setting("retries", 5)
+    assert (design_of(one) != design_of(other)) is is_design
+    assert not_alike(one, other) == why_not
+    assert [found.what for found in differences((one, other))] == shown
 
 
 @pytest.mark.parametrize(

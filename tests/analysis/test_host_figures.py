@@ -21,7 +21,6 @@ from recovery.analysis.host_figures import (
     changed_figures,
     dependent_pairs,
     host_figures,
-    number_of_hosts,
     waits_for_storage,
 )
 from recovery.analysis.summary import measured_runs_by_cell
@@ -140,8 +139,6 @@ def test_older_sessions_have_the_probe_before_the_session() -> None:
 def test_sessions_of_several_hosts_have_no_figures_of_one() -> None:
     one = on_host(20_000.0)
     assert host_figures(combine([("a", one), ("b", one)])) == {}
-    with_ids = [replace(one, environment={**one.environment, "host_id": name}) for name in ("a", "a", "b")]
-    assert number_of_hosts(combine([("x", each) for each in with_ids])) == 1, "the name counts"
     of_one_host = host_figures(combine([("a", one), ("a", on_host(30_000.0))]))[READS]
     assert (of_one_host.low, of_one_host.high) == (20_000, 30_000)
 

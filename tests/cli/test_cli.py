@@ -195,6 +195,18 @@ def test_empty_unknown_and_unused_variables_are_refused(
     assert message in text
 
 
+def test_every_beside_repeat_names_the_variable_that_is_meant(
+    monkeypatch: pytest.MonkeyPatch, refused: Refused
+) -> None:
+    monkeypatch.setenv("RECOVERY_REPEAT", "3")
+    monkeypatch.setenv("RECOVERY_EVERY", "6h")
+    monkeypatch.setenv("MAKELEVEL", "1")
+    found, text = refused("cold-recovery")
+    assert found == 2
+    assert "RECOVERY_EVERY=6h has no effect on cold-recovery" in text
+    assert "the time from the start of a session to that of the next is REPEAT_EVERY=" in text
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

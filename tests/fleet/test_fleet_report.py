@@ -19,7 +19,14 @@ from recovery.cli.main import run
 from recovery.fleet import sections
 from recovery.fleet.hosts import Host, compare_hosts
 from recovery.fleet.report import read_fleet
-from recovery.fleet.sections import FleetReport, fleet_answer, not_compared_lines, render_markdown, render_text
+from recovery.fleet.sections import (
+    FleetReport,
+    fleet_answer,
+    not_compared_lines,
+    ratio_sentences,
+    render_markdown,
+    render_text,
+)
 from recovery.report.markdown import escaped
 from recovery.report.text import render as text_of_session
 from recovery.storage.sessions import load_session
@@ -133,6 +140,28 @@ def test_the_figures_of_a_host_are_those_of_its_session(folder: Path, kept_sessi
     assert found["one"].cost_per_million_tables == pytest.approx(0.1 / 3600 * statistics.fmean(values) * 5)
     assert found["two"].cost_per_million_tables == pytest.approx(0.3 / 3600 * statistics.fmean(values) / 2 * 5)
     assert [one.cost_ratio for one in fleet.between] == pytest.approx([0.5 * 3] * 7)
+
+
+def test_a_ratio_of_servers_of_which_one_waits_for_the_storage_names_it(tmp_path: Path, kept_sessions: Path) -> None:
+    session = json.loads((kept_sessions / "2026-11-27-two-versions-traced" / "report.json").read_text())
+    put(tmp_path, "one", session)
+    cold, *others = ratio_sentences(read_fleet(tmp_path).fleet)
+    assert "for cold starts, on this storage (23,000 reads/s by one thread, 94,000 by 16)" in cold
+    assert others == []
+    put(tmp_path, "two", elsewhere(session, device_serial="another"))
+    within, between = ratio_sentences(read_fleet(tmp_path).fleet)
+    assert "for cold starts, on the storage of these hosts" in within
+    assert "storage" not in between
+
+
+def test_a_ratio_of_servers_that_wait_alike_has_no_storage(tmp_path: Path, kept_sessions: Path) -> None:
+    session = json.loads((kept_sessions / "2026-11-27-seven-versions" / "report.json").read_text())
+    versions = session["versions"] = [version for version in session["versions"] if not version.startswith("mariadb")]
+    session["runs"] = [one for one in session["runs"] if one["variant"] == "cold" and one["version"] in versions]
+    put(tmp_path, "one", session)
+    sentences = ratio_sentences(read_fleet(tmp_path).fleet)
+    assert sentences
+    assert "storage" not in "".join(sentences)
 
 
 def test_there_is_no_cost_without_a_price(folder: Path) -> None:

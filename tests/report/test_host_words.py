@@ -63,7 +63,7 @@ def test_the_scope_counts_sessions_and_days() -> None:
     assert scope(session) == "in this session"
     assert scope(combine([("a", session)])) == "in this session"
     assert scope(combine([("a", session), ("a", session), ("a", later)])) == "over 3 sessions of 2 days"
-    assert scope(combine([("a", session), ("a", session)])) == "over 2 sessions of one day"
+    assert scope(combine([("a", session), ("a", session)])) == "over 2 sessions of 1 day"
     assert scope(combine([("a", session), ("b", later)])) == "in one session of each host"
     several = [("a", session), ("a", later), ("b", session)]
     assert scope(combine(several)) == "over 2 sessions of each host (2 days)"
@@ -83,7 +83,7 @@ def test_the_answer_names_host_session_and_storage_once() -> None:
         "Startup after SIGKILL on this host, 200,000 tables; mean of 5 traced runs +- 95 % interval in this session:"
     )
     (compared,) = [line for line in found if " times faster " in line]
-    assert compared.endswith("than 8.0.31, cold, on this storage (23,000 to 94,000 reads/s).")
+    assert compared.endswith("than 8.0.31, cold, on this storage (23,000 reads/s by one thread, 94,000 by 16).")
     assert "\n".join(found).count("in this session") == 1
     assert found[-1].startswith("This host: ")
 
@@ -100,8 +100,8 @@ def test_a_table_of_ratios_says_which_of_them_change_with_the_storage() -> None:
     old, mariadb, new = (("5.7.22", "cold"), ("mariadb-10.11.5", "cold"), ("8.0.31", "cold"))
     assert storage_note(session, [(old, new)]) == ()
     assert storage_note(session, [(old, mariadb), (new, mariadb)]) == (
-        "Some ratios change with the storage (23,000 to 94,000 reads/s): 5.7.22 cold and 8.0.31 cold wait for it, "
-        "mariadb-10.11.5 cold does not.",
+        "Some ratios change with the storage (23,000 reads/s by one thread, 94,000 by 16): 5.7.22 cold and 8.0.31 cold "
+        "wait for it, mariadb-10.11.5 cold does not.",
     )
 
 
@@ -113,7 +113,7 @@ def test_with_few_tables_all_ratios_of_cold_starts_may_change() -> None:
     runs = tuple(small(run) for run in everything().runs if run.variant == "cold")
     session = a_session(runs, environment=PROBED)
     assert storage_note(session, [(("5.7.22", "cold"), ("8.0.31", "cold"))]) == (
-        "Ratios of cold starts change with the storage (23,000 to 94,000 reads/s).",
+        "Ratios of cold starts change with the storage (23,000 reads/s by one thread, 94,000 by 16).",
     )
     assert ", cold, on this storage (" in "\n".join(answers(session))
 

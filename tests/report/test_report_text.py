@@ -34,7 +34,7 @@ from recovery.metrics import metric
 from recovery.model import Axis, ExtraRun, Phase, ReadFloor, Run, Session, Table, Verdict
 from recovery.report import console as console_report
 from recovery.report import fmt, markdown, text
-from recovery.report.console import print_answer
+from recovery.report.console import fitted, print_answer
 from recovery.report.html import page as html_page
 from recovery.report.html.parts import Chart
 from recovery.report.html.session_charts import floor_chart, group_charts, phase_rows
@@ -241,6 +241,37 @@ def test_a_run_ends_with_at_most_fourteen_lines(name: str, kept_sessions: Path) 
         for first in findings(session)[:1]:
             shown = f" about {first.about}: {first.text[:12]}"
             assert (shown if width == 120 else shown[:15]) in " ".join(printed.split())
+
+
+ANSWER = ["Startup on this host; mean of 5 runs:", "5.7.22: cold 41.0 s", "8.0.31: cold 76.0 s"]
+COMPARED = f"5.7.22 recovers 1.85 times faster than 8.0.31, cold, {'on this storage, as it is now, ' * 2}."
+EARLIER = f"Earlier on this host: {'5.7.22 cold 39.8 to 52.2 s, ' * 2}8.0.31 cold 70.0 to 76.4 s in 3 sessions."
+EXPLAINS = [f"Why 8.0.31 takes 76.0 s cold: {'a phase, ' * 20}.", f"This host: {'reads, ' * 20}."]
+WARNING = f"Warning: {'drift ' * 40}."
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (20, [1, 1, 1, 2, 3, 2, 2, 2]),
+        (13, [1, 1, 1, 2, 3, 2, 2, 1]),
+        (12, [1, 1, 1, 2, 3, 1, 2, 1]),
+        (10, [1, 1, 1, 2, 1, 1, 2, 1]),
+        (9, [1, 1, 1, 2, 1, 0, 2, 1]),
+        (8, [1, 1, 1, 2, 0, 0, 2, 1]),
+        (7, [1, 1, 1, 2, 0, 0, 1, 1]),
+    ],
+)
+def test_the_end_screen_cuts_last_the_answer_its_storage_and_the_earlier_sessions(count: int, shown: list[int]) -> None:
+    texts = [*ANSWER, COMPARED, *EXPLAINS, EARLIER]
+    lines = list(fitted(texts, [WARNING], 80, count, keep=False))
+    starts = [
+        next((n for n, line in enumerate(lines) if text.startswith(line[:12])), None) for text in (*texts, WARNING)
+    ]
+    there = [start for start in starts if start is not None]
+    ends = dict(zip(there, [*there[1:], len(lines)], strict=True))
+    assert [0 if start is None else ends[start] - start for start in starts] == shown
+    assert len(lines) <= count
 
 
 @pytest.mark.parametrize(

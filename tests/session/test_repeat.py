@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from fake_loop import GOOD, session_of
 
+from recovery.analysis import history
+from recovery.analysis.history import Role
 from recovery.errors import HostUnfitError, UsageError
 from recovery.session.plan import PLAN_FILE
 from recovery.session.repeat import due_at, find_first, sessions_of
@@ -115,7 +118,7 @@ def test_a_session_in_another_order_with_another_seed_is_the_same_measurement(tm
         ({"plan": {"servers": {"5.7.22": "f" * 64}}}, "the server is "),
         ({"settings": {"tables": 8, "engine": "docker"}}, "engine is local now, and was docker"),
         ({"environment": {"cpu_model": "another"}}, "this host's cpu model is "),
-        ({"environment": {"host_id": "0123456789ab"}}, "this host's host id is "),
+        ({"environment": {"host_id": "2-0123456789ab"}}, "this host's host id is "),
     ],
     ids=["inserts", "server", "setting", "CPU", "host"],
 )
@@ -124,6 +127,19 @@ def test_another_server_setting_or_host_is_refused(changed: dict[str, Any], why:
     with pytest.raises(HostUnfitError, match=f"{first.name} cannot be repeated: {why}") as caught:
         check(first, tmp_path, **changed)
     assert "begin a new session" in caught.value.hint
+
+
+def test_a_host_with_an_id_of_an_older_version_is_judged_by_its_other_facts(tmp_path: Path) -> None:
+    check(measured(tmp_path), tmp_path, environment={"host_id": "0123456789ab"})
+
+
+@pytest.mark.parametrize("role", Role)
+def test_only_a_setting_of_the_design_is_refused(role: Role, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "SETTING_ROLES", {**history.SETTING_ROLES, "engine": role})
+    first = measured(tmp_path)
+    is_refused = role in (Role.DESIGN, Role.SERVER)
+    with pytest.raises(HostUnfitError, match="engine is local now, and was docker") if is_refused else nullcontext():
+        check(first, tmp_path, settings={"engine": "docker"})
 
 
 def test_a_session_whose_starts_were_traced_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from recovery.analysis.history import SETTING_ROLES
 from recovery.cli import options, parse
 from recovery.cli.commands import COMMANDS, RecoveryGroup
 from recovery.cli.measure import request_from_arguments
@@ -268,6 +269,9 @@ def test_a_new_option_of_an_experiment_is_a_row_and_a_field(monkeypatch: pytest.
         monkeypatch.setattr(module, "OPTIONS", (*OPTIONS, row))
     monkeypatch.setattr(crash_recovery, "COLD", replace(crash_recovery.COLD, options=RetryOptions))
     request = request_from_arguments("cold-recovery", ["--retries", "4", "--version", "5.7.22"])
+    assert {option.stored for option in options.OPTIONS if option.stored} - SETTING_ROLES.keys() == {"retries"}, (
+        "what is stored also needs a role in SETTING_ROLES, which test_history.py compares with the table"
+    )
     assert request.experiment_options == RetryOptions(retries=4)
     assert dict(request.stored_settings)["retries"] == 4
     assert "--retries 4" in request.command

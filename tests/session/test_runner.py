@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ from recovery.report.text import render
 from recovery.session.plan import DatadirSpec
 from recovery.session.run import store_artifacts
 from recovery.session.store import empty_run, run_from_measurement
+from recovery.storage.earlier import OtherSessions
 from recovery.storage.sessions import find_session, load_session
 
 GONE = ServerFailedError("it does not come back")
@@ -85,7 +87,7 @@ def test_a_session_stores_the_earlier_ones_of_its_host_and_design(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that was interrupted, and nothing of another server."""
-    monkeypatch.setattr("recovery.linux.host_facts.host_id", lambda _: "0123456789ab")
+    monkeypatch.setattr("recovery.linux.host_facts.host_id", lambda *_: "0123456789ab")
 
     def measured(day: int, script: list[Any], sha256: str = "a") -> Session:
         loop, bench, _ = session_of(tmp_path, script)
@@ -106,6 +108,23 @@ def test_a_session_stores_the_earlier_ones_of_its_host_and_design(
     assert [(one.count, one.mean) for one in last.earlier] == [(2, 4.5), (1, 5.0)]
     assert "Earlier on this host: 4.50 to 5.00 s in 2 sessions of 2 days." in answers(last)
     assert load_session(find_session(tmp_path / "results", first.session)).started_at == first.started_at
+
+
+def test_a_session_is_stored_before_the_earlier_ones_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading them may take long, and the tool may be killed meanwhile."""
+    seen = list[Session]()
+
+    def other_sessions(_: Path, like: Sequence[Session], *, without: Sequence[Path]) -> OtherSessions:
+        seen.extend(map(load_session, without))
+        return OtherSessions(read=1, found=2)
+
+    monkeypatch.setattr("recovery.session.run.other_sessions", other_sessions)
+    loop, _, _ = session_of(tmp_path, [GOOD, GOOD])
+    loop.run()
+    (found,) = seen
+    assert (found.status, len(found.runs)) == ("finished", 2)
+    assert found.environment["tool_peak_memory_bytes"]
+    assert stored(tmp_path).notes == (*found.notes, "Earlier sessions on this host: only the newest 1 of 2 were read.")
 
 
 def test_a_precision_ends_the_runs_once_the_interval_is_narrow(tmp_path: Path) -> None:
