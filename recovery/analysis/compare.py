@@ -295,8 +295,13 @@ def words(name: str) -> str:
 
 def incomplete_reason(session: Session) -> str | None:
     """Returns why the session is incomplete, as text, regardless of how fast its runs are. None if it is complete."""
-    lacking = session.planned_runs - sum(run.verdict.as_asked for run in session.runs)
-    return None if lacking <= 0 else f"{lacking} of its {session.planned_runs} runs failed, were void or are missing"
+    lacking = lacking_runs(session)
+    return f"{lacking} of its {session.planned_runs} runs failed, were void or are missing" if lacking else None
+
+
+def lacking_runs(session: Session) -> int:
+    """Returns how many of the planned runs failed, were void or are missing."""
+    return max(0, session.planned_runs - sum(run.verdict.as_asked for run in session.runs))
 
 
 def is_worse(name: str, found: Contrast, allowed: float) -> bool:

@@ -18,7 +18,6 @@ from recovery.analysis.statistics import (
     MIN_RUNS,
     beyond_rounding,
     descriptive_statistics,
-    mean_of_sessions,
     over_sessions,
     standard_error,
     t975,
@@ -64,9 +63,10 @@ class Sample:
     @property
     def mean(self) -> float | None:
         """The mean of all values, or with several sessions that over them; None without any value."""
-        if len(self.sessions) > 1:
-            return mean_of_sessions(self.means)
-        return statistics.fmean(self.values) if self.values else None
+        if len(self.sessions) == 1:
+            return statistics.fmean(self.values) if self.values else None
+        over = over_sessions(self.means)
+        return None if over is None else over.mean
 
     def statistics(self) -> dict[str, Any]:
         """Returns what `descriptive_statistics` returns. With several sessions, each is one value: mean and interval
@@ -74,11 +74,11 @@ class Sample:
         if len(self.sessions) == 1:
             return descriptive_statistics(self.values, factor=self.factor)
         # A precision is one within a session.
-        of_means = descriptive_statistics(self.means)
-        found = descriptive_statistics(self.values) | {name: of_means[name] for name in ("stdev", "interval")}
-        found["mean"] = self.mean
-        if over := over_sessions(self.means):
-            found |= {"low": over.low, "high": over.high, "interval": (over.high - over.low) / 2}
+        stdev = descriptive_statistics(self.means)["stdev"]
+        found = descriptive_statistics(self.values) | {"mean": self.mean, "stdev": stdev, "interval": None}
+        if (over := over_sessions(self.means)) is not None and over.interval is not None:
+            low, high = over.interval
+            found |= {"interval": (high - low) / 2, "low": low, "high": high}
         return found
 
 
@@ -112,11 +112,6 @@ class Contrast:
     def is_known(self) -> bool:
         """Whether both cells have values."""
         return self.ratio is not None or self.difference is not None
-
-    @property
-    def is_below(self) -> bool:
-        """Whether the mean is below the one that it is compared with."""
-        return self.difference < 0 if self.difference is not None else self.ratio is not None and self.ratio < 1
 
 
 def contrast_fields(contrast: Contrast) -> dict[str, Any]:
@@ -385,9 +380,3 @@ def holm_significant(p_values: Sequence[float | None], *, chosen_from: int = 0) 
     """Returns which p-values are significant when all are taken together. None stays None and is not counted."""
     known = iter(holm_adjusted([p for p in p_values if p is not None], chosen_from=chosen_from))
     return tuple(None if p is None else next(known) <= SIGNIFICANCE_LEVEL for p in p_values)
-
-
-def false_positives_text(count: int) -> str:
-    """Returns how many comparisons out of `count` would be significant by chance alone, as text."""
-    many = round(SIGNIFICANCE_LEVEL * count)
-    return f"about {many:,}" if many else "less than one"

@@ -243,8 +243,9 @@ class CellHistory:
 
     @property
     def over_all(self) -> OverSessions | None:
-        """The mean over all these sessions and this one."""
-        return over_sessions([self.mean, *(session.mean for session in self.earlier)])
+        """The mean over all these sessions and this one; None with fewer than three."""
+        found = over_sessions([self.mean, *(session.mean for session in self.earlier)])
+        return None if found is None or found.interval is None else found
 
 
 def cell_histories(session: Session) -> Iterator[CellHistory]:

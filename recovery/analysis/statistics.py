@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -167,28 +167,24 @@ class OverSessions:
     """A mean over several sessions, in which each is one value."""
 
     mean: float
-    """The geometric mean of the sessions' means."""
-    low: float
-    """The lower end of its 95 % interval, which is computed on the logarithm."""
-    high: float
-    """The upper end."""
+    """The geometric mean of the sessions' means; their arithmetic mean if one of them is not above zero."""
+    interval: tuple[float, float] | None = None
+    """The ends of its 95 % interval, which is computed on the logarithm for a geometric mean. None with fewer than
+    three sessions."""
 
 
 def over_sessions(means: Sequence[float]) -> OverSessions | None:
-    """Returns the mean over sessions with these means. None with fewer than three, and if one is not above zero."""
-    if len(means) < MIN_SESSIONS or min(means) <= 0:
-        return None
-    logs = [math.log(mean) for mean in means]
-    center, half = statistics.fmean(logs), half_interval_95(logs)
-    return OverSessions(math.exp(center), math.exp(center - half), math.exp(center + half))
-
-
-def mean_of_sessions(means: Sequence[float]) -> float | None:
-    """Returns the geometric mean of sessions with these means; the mean if one of them is not above zero, and None
-    without any."""
+    """Returns the mean over sessions with these means; None without any."""
     if not means:
         return None
-    return statistics.fmean(means) if min(means) <= 0 else math.exp(statistics.fmean(map(math.log, means)))
+    has_logs = min(means) > 0
+    values = [math.log(mean) for mean in means] if has_logs else means
+    scale = math.exp if has_logs else float
+    center = statistics.fmean(values)
+    if len(means) < MIN_SESSIONS:
+        return OverSessions(scale(center))
+    half = half_interval_95(values)
+    return OverSessions(scale(center), (scale(center - half), scale(center + half)))
 
 
 # --- Drift: one slope of several groups of values
@@ -272,9 +268,9 @@ _ROUNDING = 1e-18
 @dataclass(frozen=True)
 class Prediction:
     seconds: float
-    """Expected duration of one more run."""
+    """Expected duration of one more run; over several sessions, the mean of one more session."""
     low_s: float | None = None
-    """The lower end of its 95 % interval; None if no straight line fits."""
+    """The lower end of its 95 % interval; None if no straight line fits, and with two sessions."""
     high_s: float | None = None
     """The upper end of its 95 % interval."""
 
@@ -313,16 +309,17 @@ class LineFit:
 
     fixed_s: float
     """Duration of a start without any table, by the straight line."""
-    fixed_error_s: float
-    """Half of its 95 % interval, if the straight line fits."""
+    fixed_error_s: float | None
+    """Half of its 95 % interval, if the straight line fits; None with two sessions."""
     per_table_s: float
     """Duration that each table adds, by the straight line."""
-    per_table_error_s: float
-    """Half of its 95 % interval, if the straight line fits."""
+    per_table_error_s: float | None
+    """Half of its 95 % interval, if the straight line fits; None with two sessions."""
     relative_error: float
     """Standard deviation of a run from the straight line, relative to the mean of its point."""
     runs: int
-    """Number of runs that the line is fitted to."""
+    """Number of runs that the line is fitted to; over several sessions, of their means at each point, which count as
+    runs."""
     weight: float
     """Sum of the runs' weights. Each weight is one over the square of the mean of its point."""
     center: float
@@ -341,6 +338,16 @@ class LineFit:
     curve_power: float | None = None
     """Probability that the test rejects the straight line if the largest point lies 25 % above it. None if there are
     too few points or runs for the test."""
+    sessions: int = 1
+    """Number of sessions that the line is fitted to. From two on it is the line of the middle one: each value was
+    divided by how far its session is from the others."""
+    between: SessionSpread | None = None
+    """How far the mean of several sessions may be from that of all that could be measured. Intervals contain it."""
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether it has intervals: two sessions do not show how much sessions differ."""
+        return self.sessions == 1 or self.between is not None
 
     @property
     def form(self) -> str:
@@ -363,18 +370,17 @@ class LineFit:
         ]
         slope, counts, ends = max(steps, key=lambda step: step[0])
         low, high = (point[0] for point in ends)
-        if self.repeat_error is None:
+        if self.repeat_error is None or not self.has_intervals:
             return Step(low, high, slope)
-        means = zip(ends, counts, strict=True)
-        parts = [(
-            sum((self.repeat_error * middle) ** 2 / count for (_, middle), count in means) / (high - low) ** 2,
-            sum(self.counts) - len(self.means),
-        )]  # fmt: skip
-        if between is not None:
-            parts.append(((slope * between.log_stdev) ** 2, between.sessions - 1))
-        square = sum(part for part, _ in parts)
-        degrees = square**2 / sum(part**2 / degrees for part, degrees in parts) if square else 1.0
-        return Step(low, high, slope, _t_beyond((1 - _LEVEL) / len(steps), degrees) * math.sqrt(square))
+        within = (
+            sum((self.repeat_error * middle) ** 2 / count for (_, middle), count in zip(ends, counts, strict=True))
+            / (high - low) ** 2
+        )
+        degrees = sum(self.counts) - len(self.means) - self.sessions + 1
+        return Step(
+            low, high, slope,
+            _half_with_sessions(within, degrees, slope, self.between or between, share=(1 - _LEVEL) / len(steps)),
+        )  # fmt: skip
 
     def line_at(self, tables: float) -> float:
         return self.fixed_s + self.per_table_s * tables
@@ -394,15 +400,37 @@ class LineFit:
 
     def predict(self, tables: float) -> Prediction:
         expected = self.at(tables)
-        if self.form == PIECEWISE:
+        if self.form == PIECEWISE or not self.has_intervals:
             return Prediction(max(0.0, expected))
         variance = self.relative_error**2 * (expected**2 + 1 / self.weight + (tables - self.center) ** 2 / self.spread)
-        half = t975(self.runs - 2) * math.sqrt(variance)
+        between = self.between
+        if between is not None:  # another session is as far from the middle as these are
+            between = replace(between, log_stdev=between.log_stdev * math.sqrt(1 + self.sessions))
+        half = _half_with_sessions(variance, self.runs - 1 - self.sessions, expected, between)
         return Prediction(*(max(0.0, seconds) for seconds in (expected, expected - half, expected + half)))
 
 
-def fit_line(points: Iterable[tuple[int, float]]) -> LineFit | None:
-    """Fits a line to (tables, seconds) of every run. Returns None if there are too few points or runs."""
+def _half_with_sessions(
+    variance: float, degrees: float, value: float, between: SessionSpread | None, *, share: float = 1 - _LEVEL
+) -> float:
+    """Returns half the width of the interval of a value that has this variance in its sessions, and with `between` also
+    that of sessions, in which all times are longer or shorter together. `share` is that of all values outside of it."""
+    parts = [(variance, degrees)]
+    if between is not None:
+        parts.append(((value * between.log_stdev) ** 2, between.sessions - 1))
+    square = sum(part for part, _ in parts)
+    if not square:
+        return 0.0
+    # Welch and Satterthwaite, as for a ratio.
+    joint = square**2 / sum(part**2 / degrees for part, degrees in parts)
+    return _t_beyond(share, joint) * math.sqrt(square)
+
+
+def fit_line(
+    points: Iterable[tuple[int, float]], *, sessions: int = 1, between: SessionSpread | None = None
+) -> LineFit | None:
+    """Fits a line to (tables, seconds) of every run, or of the mean of each of several sessions, divided by how far the
+    session is from the others. Returns None if there are too few points or runs."""
     runs = tuple(points)
     by_tables: dict[float, list[float]] = {}
     for tables, seconds in runs:
@@ -411,10 +439,16 @@ def fit_line(points: Iterable[tuple[int, float]]) -> LineFit | None:
         return None
     points_found = dict(sorted(by_tables.items()))
     means = {tables: statistics.fmean(found) for tables, found in points_found.items()}
-    return _weighted_fit(runs, means, tuple(map(len, points_found.values())))
+    return _weighted_fit(runs, means, tuple(map(len, points_found.values())), sessions, between)
 
 
-def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float], counts: tuple[int, ...]) -> LineFit:
+def _weighted_fit(
+    runs: Sequence[tuple[int, float]],
+    means: Mapping[float, float],
+    counts: tuple[int, ...],
+    sessions: int,
+    between: SessionSpread | None,
+) -> LineFit:
     weights = [1 / means[tables] ** 2 for tables, _ in runs]
     weight = sum(weights)
     center = sum(w * tables for w, (tables, _) in zip(weights, runs, strict=True)) / weight
@@ -424,32 +458,39 @@ def _weighted_fit(runs: Sequence[tuple[int, float]], means: Mapping[float, float
     fixed_s = middle_s - slope * center
     rest = sum(w * (s - fixed_s - slope * n) ** 2 for w, (n, s) in zip(weights, runs, strict=True))
     repeated = sum(w * (s - means[n]) ** 2 for w, (n, s) in zip(weights, runs, strict=True))
-    degrees = len(runs) - 2
-    relative_error = math.sqrt(rest / degrees)
-    t = t975(degrees)
+    # How far each session is from the others was taken from the runs, too.
+    known = len(runs) - (sessions - 1)
+    square, degrees = rest / (known - 2), known - 2
+    has_intervals = sessions == 1 or between is not None
+    fixed_error_s = _half_with_sessions(square * (1 / weight + center**2 / spread), degrees, fixed_s, between)
+    per_table_error_s = _half_with_sessions(square / spread, degrees, slope, between)
     return LineFit(
         fixed_s=fixed_s,
-        fixed_error_s=t * relative_error * math.sqrt(1 / weight + center**2 / spread),
+        fixed_error_s=fixed_error_s if has_intervals else None,
         per_table_s=slope,
-        per_table_error_s=t * relative_error / math.sqrt(spread),
-        relative_error=relative_error,
+        per_table_error_s=per_table_error_s if has_intervals else None,
+        relative_error=math.sqrt(square),
         runs=len(runs),
         weight=weight,
         center=center,
         spread=spread,
-        lack_of_fit_p=_lack_of_fit_p(rest, repeated, len(means), len(runs)),
+        lack_of_fit_p=_lack_of_fit_p(rest, repeated, len(means), known),
         means=tuple(means.items()),
         counts=counts,
-        repeat_error=math.sqrt(repeated / (len(runs) - len(means))) if len(runs) > len(means) else None,
-        curve_power=_curve_power(tuple(means.items()), counts, repeated),
+        repeat_error=math.sqrt(repeated / (known - len(means))) if known > len(means) else None,
+        curve_power=_curve_power(tuple(means.items()), counts, repeated, known),
+        sessions=sessions,
+        between=between,
     )
 
 
-def _curve_power(means: Sequence[tuple[float, float]], counts: Sequence[int], repeated: float) -> float | None:
+def _curve_power(
+    means: Sequence[tuple[float, float]], counts: Sequence[int], repeated: float, known: int
+) -> float | None:
     """Returns the probability that the test for lack of fit rejects the line if the mean of the largest point lies
     `_CURVE` above it, with this weighted sum of squared errors of repeated runs. The weight of that point is less
-    then."""
-    over, under = len(means) - 2, sum(counts) - len(means)
+    then. `known` is the number of runs without those that sessions were taken from."""
+    over, under = len(means) - 2, known - len(means)
     if over < 1 or under < 1:
         return None
     if repeated <= _ROUNDING * sum(counts):

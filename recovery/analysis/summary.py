@@ -197,7 +197,8 @@ class Summary(Contrast):
     count: int
     """Number of measured runs that have the metric; the following values are of those."""
     mean: float | None
-    """Mean of all of them; over several sessions, the geometric mean of their means. None if there are none."""
+    """Mean of all of them; over several sessions, the geometric mean of their means, or the arithmetic one if any is
+    not above zero. None if there are none."""
     median: float | None
     """Median of all of them."""
     min: float | None
@@ -207,10 +208,10 @@ class Summary(Contrast):
     stdev: float | None
     """Standard deviation of a sample; None with fewer than two runs."""
     interval: float | None = None
-    """Half of the mean's 95 % interval, by Student's t; None with fewer than three runs."""
+    """Half the width of the mean's 95 % interval, by Student's t; None with fewer than three runs, or sessions."""
     low: float | None = None
-    """Over several sessions, the lower end of that interval, which is computed on the logarithm. In one session it is
-    the mean less `interval`."""
+    """Over several sessions, the lower end of that interval, computed on the logarithm for a geometric mean. In one
+    session it is the mean less `interval`."""
     high: float | None = None
     """Over several sessions, its upper end."""
     failed: int = 0

@@ -20,7 +20,7 @@ from recovery.errors import LimitExceededError, RecoveryError, UsageError
 from recovery.metrics import metric
 from recovery.model import Session, Status, Verdict
 from recovery.report import fmt
-from recovery.report.compare import comparison_answer, comparison_tables
+from recovery.report.compare import ZERO_NEEDS, comparison_answer, comparison_tables
 from recovery.report.console import ReportConsole, print_tables
 from recovery.storage.earlier import other_sessions
 from recovery.storage.sessions import find_sessions, load_session, session_names
@@ -97,6 +97,13 @@ def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Pa
                 f"{folder.name} cannot be judged: it has second starts, which are not warm", "see its report"
             )
     for pair in compared:
+        if pair.significant is None and pair.ratio is None:
+            first, other = pair.claim_sessions
+            raise UsageError(
+                f"--fail-over cannot be judged for {pair.one.version} {pair.variant}: {ZERO_NEEDS}: "
+                f"{first} and {other} are named",
+                f"name {MIN_SESSIONS} of each: `recovery compare A,B,C D,E,F`",
+            )
         if pair.significant is None:
             known = fmt.count_text(pair.claim_sessions[0], "session")
             raise UsageError(

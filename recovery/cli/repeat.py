@@ -19,6 +19,9 @@ from typing import Any
 import click
 
 from recovery.analysis.basis import time_of
+from recovery.analysis.combined import CombinedSession
+from recovery.analysis.compare import cells_without_interval, worse_than_baseline
+from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.cli.completion import complete_session
 from recovery.cli.measure import (
     Ended,
@@ -36,7 +39,7 @@ from recovery.cli.output import print_line
 from recovery.cli.plan_text import announce
 from recovery.cli.progress_view import STRONG, Line, Screen, duration_words
 from recovery.cli.report import load_sessions
-from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
+from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.linux.privileges import refuse_steps
 from recovery.report.console import ReportConsole, program_name, show_sessions
 from recovery.session.repeat import NotDueError, due_at, find_first, sessions_of
@@ -83,6 +86,12 @@ def measure_sessions(command: MeasuringCommand, given: dict[str, Any]) -> int:
         return measure(command, given)
     if given["json_to"] is not None:
         raise UsageError("--json and REPEAT= cannot be combined", "`recovery report A,B,C --json` prints all sessions")
+    if series.times < MIN_SESSIONS and given.get("fail_over") is not None:
+        raise UsageError(
+            f"REPEAT={series.times} and FAIL_OVER= cannot be combined: with REPEAT= it is judged over at least "
+            f"{MIN_SESSIONS} sessions",
+            f"measure {MIN_SESSIONS}, or one",
+        )
     code = measure(command, given, partial(_measure_first, series=series))
     if given["dry_run"]:
         print_line(f"This is one session. REPEAT={series.times} measures {series.words}.")
@@ -290,16 +299,39 @@ def _wait_until(
 
 
 def _show(found: Sequence[Unfinished], request: Request, shown: Shown) -> int:
-    """Prints the report over all sessions, and returns the exit code."""
-    if len(found) > 1:
-        combined = load_sessions(stored.folder for stored in found)
-        show_sessions(combined, found[0].folder.parent, ReportConsole(), verbose=shown.verbose)
+    """Prints the report over all sessions, and returns the exit code. A limit of FAIL_OVER= is one of all sessions
+    together, unlike what each of them must have: its runs, its precision, starts that are short enough."""
+    if len(found) == 1:
+        return exit_code(request, found[0].session)
+    combined = load_sessions(stored.folder for stored in found)
+    show_sessions(combined, found[0].folder.parent, ReportConsole(), verbose=shown.verbose)
+    of_each = replace(request, output=replace(request.output, fail_over=None))
     codes, errors = [0], []
     for stored in found:
         try:
-            codes.append(exit_code(request, stored.session))
+            codes.append(exit_code(of_each, stored.session))
         except RecoveryError as error:
             errors.append(type(error)(f"{stored.folder.name}: {error.message}", error.hint))
     if errors:
         raise errors[0]
+    if not any(codes) and request.output.fail_over is not None:
+        check_fail_over(combined, request.output.fail_over)
     return max(codes)
+
+
+def check_fail_over(combined: CombinedSession, allowed: float) -> None:
+    """Raises LimitExceededError if a version is significantly slower than the baseline by more than allowed, over all
+    sessions; UsageError if they cannot say it."""
+    many = len(combined.parts)
+    if many < MIN_SESSIONS:
+        raise UsageError(
+            f"--fail-over needs {MIN_SESSIONS} sessions, over which it is judged, and {many} are stored",
+            f"`recovery repeat SESSION --times {MIN_SESSIONS}` measures the others",
+        )
+    if unjudged := cells_without_interval(combined):
+        raise UsageError(
+            f"--fail-over cannot be judged over {many} sessions: no interval for {', '.join(unjudged)}",
+            "see the report: these runs are not warm starts, or fewer than three sessions have them",
+        )
+    if slower := worse_than_baseline(combined, allowed):
+        raise LimitExceededError(f"over {many} sessions, {'; '.join(slower)}", "the report shows where the time went")

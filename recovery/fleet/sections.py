@@ -349,8 +349,12 @@ def _cost_text(cell: FleetCell) -> str:
     cost, summary = cell.cost_per_million_tables, cell.summary
     if cost is None:
         return ""
-    spread = f" +- {fmt.number(cost * summary.interval / summary.mean)}" if summary.interval and summary.mean else ""
-    return fmt.number(cost) + spread
+    if not summary.interval or not summary.mean:
+        return fmt.number(cost)
+    if summary.low is not None and summary.high is not None:
+        low, high = (fmt.number(cost * end / summary.mean) for end in (summary.low, summary.high))
+        return f"{fmt.number(cost)} ({low}-{high})"
+    return f"{fmt.number(cost)} +- {fmt.number(cost * summary.interval / summary.mean)}"
 
 
 def _cost_ratio_text(ratio: FleetRatio) -> str:

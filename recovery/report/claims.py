@@ -5,7 +5,7 @@ A claim states an effect in a form that can be compared with a host of another s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
@@ -19,7 +19,6 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     Cell,
     cell_words,
-    key_of,
     parse_number,
     runs_by_cell,
     sample_of,
@@ -298,6 +297,8 @@ Judged = tuple[ClaimVerdict, str]
 empty."""
 _CONTAINS_BOTH = ClaimVerdict.INCONCLUSIVE, "the interval contains both the published effect and no difference"
 _NO_DIFFERENCE = ClaimVerdict.NOT, "no significant difference"
+_ALONE_ONLY = ClaimVerdict.INCONCLUSIVE, "not significant when all comparisons of the table are taken together"
+"""Of a ratio whose interval does not contain 1: that it is not significant with the others refutes nothing."""
 
 
 def missing_facts(claim: Claim, facts: Mapping[str, float]) -> str:
@@ -316,7 +317,7 @@ def _judge_ratio(claim: Comparison, ours: Contrast) -> Judged:
     if ours.differs is None:
         return ClaimVerdict.INCONCLUSIVE, FEW_RUNS
     if isinstance(claim, UnknownClaim):
-        return ClaimVerdict.COMPARED, "significant" if ours.differs else "not significant"
+        return ClaimVerdict.COMPARED, "significant" if ours.significant else "not significant"
     if isinstance(claim, DirectionClaim):
         return _judge_direction(claim, ours)
     least, most = claim.bounds
@@ -328,7 +329,7 @@ def _judge_no_change(ours: Contrast) -> Judged:
     assert ours.ratio is not None
     assert ours.ratio_error is not None
     if ours.differs and abs(ours.ratio - 1) > _NO_CHANGE:
-        return ClaimVerdict.NOT, "the difference is significant"
+        return (ClaimVerdict.NOT, "the difference is significant") if ours.significant else _ALONE_ONLY
     if ours.ratio_error > _MAX_HALF_INTERVAL:
         return ClaimVerdict.INCONCLUSIVE, "the interval is so wide that it could hide a difference"
     return ClaimVerdict.HOLDS, ""
@@ -339,6 +340,8 @@ def _judge_direction(claim: DirectionClaim, ours: Contrast) -> Judged:
     ratio, low, high = _ratio_with_ends(ours)
     if not ours.differs:
         return _CONTAINS_BOTH if (high - low) / 2 > _MAX_HALF_INTERVAL else _NO_DIFFERENCE
+    if not ours.significant:
+        return _ALONE_ONLY
     return (ClaimVerdict.HOLDS if (ratio > 1) is (claim.direction == "more") else ClaimVerdict.OPPOSITE), ""
 
 
@@ -348,6 +351,8 @@ def _judge_change(least: float, most: float, ours: Contrast) -> Judged:
     more = least > 1
     if not ours.differs:
         return _CONTAINS_BOTH if low <= least <= high else _NO_DIFFERENCE
+    if not ours.significant:
+        return _ALONE_ONLY
     if (ratio > 1) != more:
         return ClaimVerdict.OPPOSITE, ""
     if low <= most and high >= least:
@@ -365,21 +370,52 @@ def _ratio_with_ends(ours: Contrast) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True)
+class _Compared:
+    """All comparisons of the claims about a session, which are significant together."""
+
+    samples: Mapping[CellKey, Sample]
+    """The values of each cell. The side of its key is the name of the figure."""
+    ratios: Mapping[tuple[CellKey, CellKey], Contrast]
+    """By the base and the cell that is compared with it."""
+    differences: Mapping[tuple[CellKey, CellKey], Contrast]
+    """The same by the difference of the means."""
+
+
+def _compared(session: Session, claims: Iterable[Claim]) -> _Compared:
+    runs = runs_by_cell(session)
+    samples: dict[CellKey, Sample] = {}
+    pairs: dict[tuple[CellKey, CellKey], None] = {}
+    for claim in claims:
+        for both in () if isinstance(claim, LevelClaim) else cell_pairs(session, claim):
+            name = claim.figure or session.metric_of(both[0][1])
+            of, to = (CellKey(name, *cell) for cell in both)
+            samples |= {key: sample_of(session, runs[cell], name) for key, cell in zip((of, to), both, strict=True)}
+            pairs[to, of] = None
+    ratios, differences = (contrasts(samples, pairs, by_difference=by_difference) for by_difference in (False, True))
+    return _Compared(samples, *(dict(zip(pairs, found, strict=True)) for found in (ratios, differences)))
+
+
+def count_comparisons(publication: Publication, session: Session) -> int:
+    """Returns how many comparisons of its claims are significant together."""
+    found = _compared(session, publication.claim).ratios
+    return len({frozenset(pair) for pair, contrast in found.items() if contrast.significant is not None})
+
+
+@dataclass(frozen=True)
 class _Sides:
     """The figure of a cell and of its base."""
 
     of: CellKey
     to: CellKey
-    samples: Mapping[CellKey, Sample]
+    compared: _Compared
 
-    def compare(self, *, by_difference: bool = False) -> Contrast:
-        """Compares the cell with its base. Each claim names two cells, so it is not corrected for other claims."""
-        (contrast,) = contrasts(self.samples, [(self.to, self.of)], by_difference=by_difference)
-        return contrast
+    @property
+    def ratio(self) -> Contrast:
+        return self.compared.ratios[self.to, self.of]
 
     @property
     def both(self) -> tuple[Sample, Sample]:
-        return self.samples[self.of], self.samples[self.to]
+        return self.compared.samples[self.of], self.compared.samples[self.to]
 
     @property
     def means(self) -> tuple[float, float]:
@@ -389,8 +425,8 @@ class _Sides:
         """Whether the means differ: significantly, or because one is zero in all runs and the other in none. None with
         too few runs."""
         less, more = sorted(self.both, key=lambda sample: sample.mean or 0.0)
-        differs = self.compare(by_difference=True).differs
-        return differs if differs is None or any(less.values) else min(more.values) > 0
+        significant = self.compared.differences[self.to, self.of].significant
+        return significant if significant is None or any(less.values) else min(more.values) > 0
 
 
 def _judge_means(claim: DirectionClaim, sides: _Sides) -> Judged | None:
@@ -452,17 +488,14 @@ class Answer:
     """The 95 % interval of ours; None with fewer than three runs."""
     interval_text: str = ""
     is_ratio: bool = True
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether it is a ratio with an interval that does not contain 1, or a level with an interval."""
-        return self.interval is not None and not (self.is_ratio and self.interval[0] <= 1 <= self.interval[1])
+    is_significant: bool = False
+    """Whether it is a ratio that is significant among all of the publication, or a level with an interval."""
 
 
 def answer_claims(publication: Publication, session: Session) -> tuple[Answer, ...]:
     """Returns the answers in the order of the claims. Claims about versions that were not measured are left out."""
-    facts = claim_facts(session)
-    return tuple(answer for claim in publication.claim for answer in _answers_to_claim(session, claim, facts))
+    facts, compared = claim_facts(session), _compared(session, publication.claim)
+    return tuple(answer for claim in publication.claim for answer in _answers_to_claim(session, claim, facts, compared))
 
 
 def claim_facts(session: Session) -> dict[str, float]:
@@ -487,7 +520,9 @@ def _allowed(there: int, allowed: float | None) -> float:
     return int(found) if found == int(found) else found
 
 
-def _answers_to_claim(session: Session, claim: Claim, facts: Mapping[str, float]) -> Iterator[Answer]:
+def _answers_to_claim(
+    session: Session, claim: Claim, facts: Mapping[str, float], compared: _Compared
+) -> Iterator[Answer]:
     """Yields an answer for each cell, or pair of cells, that the claim is about, or one answer that it was not
     measured."""
     bases = {} if isinstance(claim, LevelClaim) else claim.base
@@ -502,7 +537,7 @@ def _answers_to_claim(session: Session, claim: Claim, facts: Mapping[str, float]
     if isinstance(claim, LevelClaim):
         answers = list(_answers_by_level(session, claim, unmeasured, lacks, facts))
     else:
-        answers = list(_answers_by_ratio(session, claim, unmeasured, lacks))
+        answers = list(_answers_by_ratio(session, claim, unmeasured, lacks, compared))
     yield from answers or (unmeasured,)
 
 
@@ -513,8 +548,9 @@ def _published_number(claim: Claim) -> float | None:
     return claim.bounds[0] if isinstance(claim, WithRatio) else None
 
 
-def _answers_by_ratio(session: Session, claim: Comparison, unmeasured: Answer, lacks: str) -> Iterator[Answer]:
-    runs = runs_by_cell(session)
+def _answers_by_ratio(
+    session: Session, claim: Comparison, unmeasured: Answer, lacks: str, compared: _Compared
+) -> Iterator[Answer]:
     for cell, base in cell_pairs(session, claim):
         where = (
             cell_words(session, cell[1], without={*claim.cell, *claim.base})
@@ -524,15 +560,15 @@ def _answers_by_ratio(session: Session, claim: Comparison, unmeasured: Answer, l
         versions = " over ".join(dict.fromkeys((cell[0], base[0])))
         unanswered = replace(unmeasured, measured=f"{versions}, {where}" if where else versions)
         name = claim.figure or session.metric_of(cell[1])
-        samples = {key_of(key): sample_of(session, runs[key], name) for key in (cell, base)}
-        yield _answer_by_ratio(claim, unanswered, metric(name), _Sides(key_of(cell), key_of(base), samples), lacks)
+        sides = _Sides(CellKey(name, *cell), CellKey(name, *base), compared)
+        yield _answer_by_ratio(claim, unanswered, metric(name), sides, lacks)
 
 
 def _answer_by_ratio(claim: Comparison, unanswered: Answer, about: Metric, sides: _Sides, lacks: str) -> Answer:
     if not all(sample.values for sample in sides.both):
         return replace(unanswered, note="one of the two sides has no measured run")
-    ours = sides.compare()
-    is_clear = ours.ratio is not None and ours.differs and (ours.ratio_error or 0.0) < ours.ratio
+    ours = sides.ratio
+    is_clear = ours.ratio is not None and ours.significant and (ours.ratio_error or 0.0) < ours.ratio
     if isinstance(claim, DirectionClaim) and not is_clear and (judged := _judge_means(claim, sides)) is not None:
         verdict, note = _limited_by_host(judged, lacks)
         mean, base_mean = sides.means
@@ -544,7 +580,7 @@ def _answer_by_ratio(claim: Comparison, unanswered: Answer, about: Metric, sides
     answer = replace(unanswered, verdict=verdict, note=note)
     if ours.ratio is None:
         return answer
-    answer = replace(answer, ours=ours.ratio, ours_text=times(ours.ratio))
+    answer = replace(answer, ours=ours.ratio, ours_text=times(ours.ratio), is_significant=bool(ours.significant))
     if ours.differs is None:
         return answer
     _, low, high = _ratio_with_ends(ours)
@@ -581,7 +617,7 @@ def _answer_by_level(claim: LevelClaim, unanswered: Answer, levels: Sample, lack
         return answer
     low, high = found.get("low", ours - error), found.get("high", ours + error)
     ends = dict.fromkeys((claim.text_of(low), claim.text_of(high)))
-    return replace(answer, interval=(low, high), interval_text=" to ".join(ends))
+    return replace(answer, interval=(low, high), interval_text=" to ".join(ends), is_significant=True)
 
 
 def _level_of_run(claim: LevelClaim, run: Run, figure: str, facts: Mapping[str, float]) -> float | None:

@@ -19,6 +19,7 @@ from recovery.report import fmt
 from recovery.report.host_words import storage_words
 
 _MAX_SENTENCES = 3
+ZERO_NEEDS = f"a mean of zero has no ratio, and a claim about a difference needs {MIN_SESSIONS} sessions of each side"
 
 
 def comparison_answer(
@@ -79,8 +80,11 @@ def _sentence(pair: Pair, storage: str) -> str:
 
 
 def _lacking_sessions(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Yields how many sessions of the first side a claim needs, if a pair has too few."""
-    if few := [pair.claim_sessions[0] for pair in pairs if pair.is_known and pair.significant is None]:
+    """Yields how many sessions a claim needs, if a pair has too few: of the first side, and of both without a ratio."""
+    unclaimed = [pair for pair in pairs if pair.is_known and pair.significant is None]
+    if any(pair.ratio is None for pair in unclaimed):
+        yield f"{ZERO_NEEDS[0].upper()}{ZERO_NEEDS[1:]}."
+    if few := [pair.claim_sessions[0] for pair in unclaimed if pair.ratio is not None]:
         there = f"{min(few)}" if min(few) == max(few) else f"{min(few)} to {max(few)}"
         yield (
             f"Sessions of one server differ more than their runs. A claim needs {MIN_SESSIONS} sessions of the first "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from recovery.analysis.contrasts import Contrast, false_positives_text
+from recovery.analysis.contrasts import Contrast
 from recovery.analysis.statistics import binomial_interval
 from recovery.analysis.summary import Group, Summary, metric_values
 from recovery.errors import escape_control
@@ -181,9 +181,10 @@ def column(about: Metric, value: float | None) -> str:
 
 def passes_zero(summary: Summary) -> bool:
     """Returns whether the mean's interval passes zero: then the few runs vary so much that their range says more."""
-    if summary.interval is None or summary.mean is None or summary.low is not None:
+    if summary.interval is None or summary.mean is None:
         return False
-    return 0 < summary.mean <= summary.interval
+    low = summary.mean - summary.interval if summary.low is None else summary.low
+    return low <= 0 < summary.mean
 
 
 def drawn_interval(summary: Summary) -> tuple[float, float] | None:
@@ -198,10 +199,10 @@ def drawn_interval(summary: Summary) -> tuple[float, float] | None:
 def interval_column(about: Metric, summary: Summary) -> str:
     """Formats half of a mean's interval, of seconds with as many decimals as the mean; over several sessions its ends.
     If it would pass zero it is the range of the runs."""
-    if summary.low is not None and summary.high is not None:
-        return f"{column(about, summary.low)}-{column(about, summary.high)}"
     if passes_zero(summary):
         return f"{column(about, summary.min)}-{column(about, summary.max)}"
+    if summary.low is not None and summary.high is not None:
+        return "-".join(dict.fromkeys((column(about, summary.low), column(about, summary.high))))
     if about.unit == "s" and (summary.mean or 0) >= 1 and summary.interval is not None:
         return seconds(summary.interval) if (summary.mean or 0) < 100 else f"{summary.interval:.1f}"
     return column(about, summary.interval)
@@ -282,16 +283,6 @@ def verdict(about: Metric, contrast: Contrast) -> str:
     if about.more_is_better is None:
         return "yes, more" if more else "yes, less"
     return "yes, better" if more == about.more_is_better else "yes, worse"
-
-
-def chance_notes(differ: Sequence[bool | None]) -> tuple[str, ...]:
-    """Returns a note with the number of significant comparisons and the number expected by chance. There is no note for
-    fewer than two comparisons with an interval."""
-    known = [value for value in differ if value is not None]
-    if len(known) < 2:
-        return ()
-    would, found = false_positives_text(len(known)), sum(known)
-    return (f"Of {len(known):,} comparisons {would} would be significant by chance; {found:,} {is_or_are(found)}.",)
 
 
 def together_notes(count: int, *, along: str = "") -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from recovery.analysis.basis import Basis, basis_of, count_days, number_of_hosts
 from recovery.analysis.combined import CombinedSession
+from recovery.analysis.compare import incomplete_reason
 from recovery.analysis.host_figures import (
     CPU_LOOP,
     READS,
@@ -27,7 +28,7 @@ _MOVED = 4 / 3
 """A figure of the host is a range from this ratio of its largest to its smallest value on: measurements on a quiet host
 differ by up to a third."""
 _MAX_NAMED = 3
-"""Most cells that are named in a note; of more, it has the number."""
+"""Most cells or sessions that are named in a note; of more, it has the number."""
 
 
 # --- Sessions and hosts
@@ -87,6 +88,15 @@ def over_sessions_line(session: CombinedSession) -> str:
         return f"{basis_words(basis)}: no interval over sessions, which needs {MIN_SESSIONS}.".capitalize()
     stronger = stronger_words(basis) if basis.days == 1 else ""
     return f"{'; '.join(filter(None, (basis_words(basis), stronger)))}.".capitalize()
+
+
+def incomplete_sessions_line(session: CombinedSession) -> Iterator[str]:
+    """Yields which sessions lack runs, and that they count nevertheless."""
+    parts = enumerate(session.parts, 1)
+    found = [f"session {number}, {reason}" for number, part in parts if (reason := incomplete_reason(part.session))]
+    if found and is_compared(session):
+        more = f"; and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
+        yield f"Each session is one value, however few runs it has: {'; '.join(found[:_MAX_NAMED])}{more}."
 
 
 # --- Host and storage

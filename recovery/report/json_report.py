@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 from recovery import __version__, model
 from recovery.analysis.combined import CombinedSession
 from recovery.analysis.growth import stored_fits
-from recovery.analysis.statistics import LINE, LineFit, Step
+from recovery.analysis.statistics import LINE, LineFit, SessionSpread, Step
 from recovery.analysis.summary import (
     Summary,
     VariantRatio,
@@ -166,6 +166,7 @@ _STORED_CLASSES = (
         VariantRatio,
         VersionRatio,
         StoredFit,
+        SessionSpread,
         Step,
         Predicted,
         HeldOut,

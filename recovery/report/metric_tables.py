@@ -103,9 +103,9 @@ def earlier_table(session: Session) -> Table | None:
         about, over = metric(session.metric_of(cell.variant)), cell.over_all
         low, high = cell.range
         mean, interval = fmt.ABSENT, fmt.ABSENT
-        if over is not None:
+        if over is not None and over.interval is not None:
             mean = fmt.column(about, over.mean)
-            interval = f"{fmt.column(about, over.low)}-{fmt.column(about, over.high)}"
+            interval = "-".join(fmt.column(about, end) for end in over.interval)
         name = f"{cell_words(session, cell.variant)}, {about.label}"
         counts = map(str, cell.sessions_and_days)
         rows.append((cell.version, name, *counts, fmt.column(about, low), fmt.column(about, high), mean, interval))
@@ -118,10 +118,19 @@ def earlier_table(session: Session) -> Table | None:
         numeric=(False, False, True, True, True, True, True, True),
         notes=(
             "Sessions of the same experiment, server, tables, options and limits. over all: geometric mean of their "
-            f"means and this session's, from {MIN_SESSIONS} sessions on.",
+            f"means and this session's, from {MIN_SESSIONS} sessions on, or the arithmetic one if any is zero.",
+            *_few_runs_note(session),
         ),
         keys=2,
     )
+
+
+def _few_runs_note(session: Session) -> Iterator[str]:
+    """Yields how many earlier sessions have too few runs for an interval of their own."""
+    few = {earlier.session for earlier in session.earlier if earlier.count < MIN_RUNS}
+    if few:
+        has = "has" if len(few) == 1 else "have"
+        yield f"Each session is one value, however few runs it has: {len(few)} {has} fewer than {MIN_RUNS} of a cell."
 
 
 # --- Versions compared with the baseline, and the effect of each axis, with confidence intervals
@@ -342,8 +351,8 @@ def _summary_notes(session: Session) -> Iterator[str]:
     zero = "; none where it would pass zero: see min and max" if any(map(fmt.passes_zero, summarise(session))) else ""
     if is_over_sessions(session):
         yield (
-            f"mean: the geometric mean of the sessions' means, where all are above zero; 95 %: its interval "
-            f"{scope(session)}, by Student's t on logarithms, from {MIN_SESSIONS} sessions on{zero}."
+            f"mean: geometric mean of the sessions' means, or the arithmetic one if any is zero; 95 %: its interval "
+            f"{scope(session)}, by Student's t, from {MIN_SESSIONS} sessions on{zero}."
         )
     else:
         yield f"+-: half of the 95 % interval {scope(session)}, by Student's t, from {MIN_RUNS} runs on{zero}."

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from recovery.model import Session, Table
 from recovery.report import fmt
-from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims, claim_facts
+from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims, claim_facts, count_comparisons
 
 
 @cache
@@ -40,7 +40,7 @@ def published_tables(session: Session) -> tuple[Table, ...]:
     if publication is None or all(answer.verdict is ClaimVerdict.NOT_MEASURED for answer in answers):
         return ()
     tables = (
-        _claims_table(answers),
+        _claims_table(answers, count_comparisons(publication, session)),
         _figures_table(publication),
         _publication_table(publication),
         _limitations_table(publication, session),
@@ -48,7 +48,7 @@ def published_tables(session: Session) -> tuple[Table, ...]:
     return tuple(table for table in tables if table.rows)
 
 
-def _claims_table(answers: Sequence[Answer]) -> Table:
+def _claims_table(answers: Sequence[Answer], comparisons: int) -> Table:
     numbers = {
         note: str(number)
         for number, note in enumerate(dict.fromkeys(answer.note for answer in answers if answer.note), 1)
@@ -66,9 +66,7 @@ def _claims_table(answers: Sequence[Answer]) -> Table:
     notes = [f"Note {number}: {note}." for note, number in numbers.items()]
     if any(answer.is_ratio for answer in answers):
         notes.append("A ratio is a mean divided by a mean, with its 95 % interval if both have three runs.")
-    significant = [answer.is_significant for answer in answers if answer.interval and answer.is_ratio]
-    fixed = "The claims were fixed before the measurement, so each is judged by itself."
-    notes += [f"{fixed} {text}" for text in fmt.chance_notes(significant)]
+    notes += fmt.together_notes(comparisons)
     return Table(
         "Published and here",
         ("what", "servers here", "verdict", "published", "here", "95 % interval", "note"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from recovery.analysis.combined import CombinedSession, PartRun
-from recovery.analysis.compare import differences
-from recovery.analysis.statistics import MIN_RUNS, half_interval_95
-from recovery.analysis.summary import interval_factor, is_compared, main_value, measured_runs_by_cell
+from recovery.analysis.combined import CombinedSession
+from recovery.analysis.compare import differences, lacking_runs
+from recovery.analysis.summary import is_compared, measured_runs_by_cell, sample_of
 from recovery.metrics import metric
-from recovery.model import Run, Table, Verdict
+from recovery.model import Table, Verdict
 from recovery.report import fmt
 
 
@@ -36,8 +35,8 @@ def _sessions_table(session: CombinedSession) -> Table:
             part.session.started_at,
             part.session.host_id or fmt.ABSENT,
             fmt.found_of_expected(
-                sum(run.verdict is Verdict.MEASURED for run in part.runs),
-                sum(run.verdict is not Verdict.SAMPLED for run in part.runs),
+                (measured := sum(run.verdict is Verdict.MEASURED for run in part.runs)),
+                measured + lacking_runs(part.session),
             ),
         )
         for number, part in enumerate(session.parts, 1)
@@ -47,7 +46,10 @@ def _sessions_table(session: CombinedSession) -> Table:
         ("#", "session", "started", "host", "runs"),
         rows,
         (True, False, False, False, True),
-        notes=("host: an id of the host and its storage; runs: those that count, of all but extra ones.",),
+        notes=(
+            "host: an id of the host and its storage; runs: those that count, of these and those that failed, were "
+            "void or are missing.",
+        ),
         keys=2,
     )
 
@@ -57,14 +59,16 @@ def _means_table(session: CombinedSession) -> Table:
     rows = []
     for (version, variant), runs in measured_runs_by_cell(session).items():
         about = metric(session.metric_of(variant))
-        found = _values(session, runs)
-        means = [sum(values) / len(values) for values in found.values()]
-        spread = fmt.spread(means)
-        for (place, values), mean in zip(found.items(), means, strict=True):
-            factor = interval_factor(session.parts[place].session)
-            error = half_interval_95(values, factor=factor) if len(values) >= MIN_RUNS else None
-            cells = (fmt.column(about, mean), fmt.column(about, error), spread)
-            rows.append((version, variant, str(place + 1), str(len(values)), *cells))
+        samples = [
+            (session.block_of(of_part[0])[0] + 1, sample_of(part, of_part, about.name))
+            for part, of_part in session.by_session(runs)
+        ]
+        spread = fmt.spread([mean for _, sample in samples for mean in sample.means])
+        for number, sample in samples:
+            if sample.values:
+                found = sample.statistics()
+                cells = (fmt.column(about, found["mean"]), fmt.column(about, found["interval"]), spread)
+                rows.append((version, variant, str(number), str(len(sample.values)), *cells))
     return Table(
         "Spread between sessions",
         ("version", "variant", "#", "runs", "mean", "+-", "spread"),
@@ -76,12 +80,3 @@ def _means_table(session: CombinedSession) -> Table:
         ),
         keys=3,
     )
-
-
-def _values(session: CombinedSession, runs: Sequence[Run]) -> dict[int, list[float]]:
-    """Returns the values of these runs by the place of their session."""
-    found: dict[int, list[float]] = {}
-    for run in runs:
-        if isinstance(run, PartRun) and (value := main_value(session, run)) is not None:
-            found.setdefault(run.part, []).append(value)
-    return found

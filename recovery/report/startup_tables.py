@@ -15,6 +15,7 @@ from recovery.analysis.growth import (
     MAX_PREDICTION_ERROR,
     TEST_NEEDS,
     Curve,
+    MemoryFit,
     PredictionTest,
     growth_curves,
 )
@@ -285,8 +286,8 @@ def scale_tables(session: Session) -> tuple[Table, ...]:
     return (
         _growth(drawn),
         *((_fit_table(session, fitted),) if fitted else ()),
-        *((_tested(tested),) if tested else ()),
-        *((_predicted(fitted, requested),) if fitted and requested is not None else ()),
+        *((_tested(tested, one_more(session)),) if tested else ()),
+        *((_predicted(fitted, requested, one_more(session)),) if fitted and requested is not None else ()),
         *_memory(drawn),
     )
 
@@ -311,9 +312,8 @@ def _growth(drawn: tuple[Curve, ...]) -> Table:
 
 def _growth_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
     before: tuple[int, float] | None = None
-    for tables, runs in curve.points:
+    for (tables, runs), middle in zip(curve.points, curve.means, strict=True):
         times = [run.metrics["startup_s"] for run in runs if "startup_s" in run.metrics]
-        middle = mean(times)
         line = curve.fit.line_at(tables) if curve.fit else None
         threads = {run.startup.scan_threads for run in runs if run.startup.scan_threads is not None}
         yield (
@@ -362,7 +362,8 @@ def _missing_data_notes(drawn: tuple[Curve, ...]) -> Iterator[str]:
 
 def _fit_table(session: Session, fitted: Sequence[tuple[Curve, LineFit]]) -> Table:
     several = isinstance(session, CombinedSession)
-    where = "of all runs, as if they were of one session" if several else "in this session"
+    where = "over the sessions, with their spread" if several else "in this session"
+    fitted_to = "the mean of each session" if several else "every run"
     return Table(
         title="Growth: a straight line if it fits, otherwise piecewise",
         headers=("version", "variant", "form", "lack of fit", "fixed, s", "+-", "ms a table", "+-"),
@@ -371,8 +372,8 @@ def _fit_table(session: Session, fitted: Sequence[tuple[Curve, LineFit]]) -> Tab
         notes=(
             "lack of fit: p-value of the F test of a straight line against the spread of repeated runs; below 0.05 the "
             "line is rejected.",
-            "straight line: fixed part + ms a table, fitted to relative errors over every run; +-: half of the 95 % "
-            f"interval {where}. piecewise: straight between the means; ms a table is that of the steepest step, "
+            f"straight line: fixed part + ms a table, fitted to relative errors over {fitted_to}; +-: half of the "
+            f"95 % interval {where}. piecewise: straight between the means; ms a table is that of the steepest step, "
             "its interval taken for all steps together.",
             *((_BETWEEN_NOTE,) if any(found.form != LINE and curve.between for curve, found in fitted) else ()),
             *((_NOT_TOLD_APART_NOTE,) if any(found.called == NOT_TOLD_APART for _, found in fitted) else ()),
@@ -400,19 +401,19 @@ def _form_row(curve: Curve, found: LineFit) -> tuple[str, ...]:
         fmt.seconds(found.fixed_s),
         fmt.seconds(found.fixed_error_s),
         f"{1000 * found.per_table_s:.4f}",
-        f"{1000 * found.per_table_error_s:.4f}",
+        fmt.ABSENT if found.per_table_error_s is None else f"{1000 * found.per_table_error_s:.4f}",
     )
 
 
-def _tested(tested: Sequence[tuple[Curve, PredictionTest]]) -> Table:
+def _tested(tested: Sequence[tuple[Curve, PredictionTest]], more: str) -> Table:
     return Table(
         title="Test of the prediction: the largest point, predicted from the smaller ones",
         headers=("version", "variant", "tables", "form", "predicted", "interval", "within", "measured", "off"),
         rows=tuple(_tested_row(curve, found) for curve, found in tested),
         numeric=(False, False, True, False, *(True,) * 5),
         notes=(
-            "form: that fits the smaller points; interval: 95 % of one more run, of a straight line only; within: runs "
-            "in the interval; off: the measured mean compared with the prediction.",
+            f"form: that fits the smaller points; interval: 95 % of one more {more}, of a straight line only; within: "
+            f"{more}s in the interval; off: the measured mean compared with the prediction.",
         ),
         keys=2,
     )
@@ -426,21 +427,21 @@ def _tested_row(curve: Curve, found: PredictionTest) -> tuple[str, ...]:
         found.form,
         fmt.seconds(found.predicted.seconds),
         _interval(found.predicted),
-        fmt.ABSENT if found.inside is None else fmt.found_of_expected(found.inside, len(found.runs)),
+        fmt.ABSENT if found.inside is None else fmt.found_of_expected(found.inside, len(found.values)),
         fmt.seconds(found.measured_s),
         fmt.whole_percent(found.off, sign="+"),
     )
 
 
-def _predicted(fitted: Sequence[tuple[Curve, LineFit]], tables: int) -> Table:
+def _predicted(fitted: Sequence[tuple[Curve, LineFit]], tables: int, more: str) -> Table:
     return Table(
         title=f"Predicted for {tables:,} tables",
         headers=("version", "variant", "form", "seconds", "interval", "off at the largest point", "used"),
         rows=tuple(_predicted_row(curve, found.predict(tables), found.form) for curve, found in fitted),
         numeric=(False, False, False, *(True,) * 3, False),
         notes=(
-            "interval: 95 % of one more run, if the straight line continues; off at the largest point: as above; used: "
-            f"only if that is at most {fmt.whole_percent(MAX_PREDICTION_ERROR)}.",
+            f"interval: 95 % of one more {more}, if the straight line continues; off at the largest point: as above; "
+            f"used: only if that is at most {fmt.whole_percent(MAX_PREDICTION_ERROR)}.",
         ),
         keys=2,
     )
@@ -475,13 +476,17 @@ def _memory(drawn: tuple[Curve, ...]) -> Iterator[Table]:
             "the point before.",
             *(
                 f"{curve.version} {curve.variant}, {fit.form}: {fmt.size(round(fit.fixed_bytes))} and "
-                f"{fit.per_table_bytes:,.0f} B +- {fit.per_table_error_bytes:,.0f} for each table."
+                f"{fit.per_table_bytes:,.0f} B{_memory_error(fit)} for each table."
                 for curve, fit in fits
                 if fit.form != PIECEWISE
             ),
         ),
         keys=3,
     )
+
+
+def _memory_error(fit: MemoryFit) -> str:
+    return "" if fit.per_table_error_bytes is None else f" +- {fit.per_table_error_bytes:,.0f}"
 
 
 def _memory_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
@@ -498,6 +503,11 @@ def _memory_rows(curve: Curve) -> Iterator[tuple[str, ...]]:
                 fmt.ABSENT if added is None else f"{added:,.0f}",
             )
             before = tables, used
+
+
+def one_more(session: Session) -> str:
+    """Returns what a prediction is of: of one more run, or of one more session if each of several is one value."""
+    return "session" if isinstance(session, CombinedSession) and len(session.parts) > 1 else "run"
 
 
 def _interval(found: Prediction) -> str:

@@ -46,6 +46,7 @@ from recovery.model import SETTINGS_AXIS, STARTUP_METRIC, Axis, Cache, Run, Sess
 from recovery.report import fmt
 from recovery.report.host_words import (
     host_line,
+    incomplete_sessions_line,
     is_over_sessions,
     on_host,
     over_sessions_line,
@@ -88,12 +89,23 @@ def answers(session: Session, *, each_version: bool = True, reason: bool = True,
         *_missed_precision(session),
         *(host_line(session) if is_shown else ()),
         *_history(session),
-        *((over_sessions_line(session),) if isinstance(session, CombinedSession) else ()),
+        *(
+            (over_sessions_line(session), *incomplete_sessions_line(session))
+            if isinstance(session, CombinedSession)
+            else ()
+        ),
     )
 
 
 def _missed_precision(session: Session) -> Iterator[str]:
-    if missed := [about for about, _ in cells_missing_precision(session)]:
+    """Yields which cells missed the precision. It is one of a session: over several, those that missed it are
+    counted."""
+    if isinstance(session, CombinedSession) and len(session.parts) > 1:
+        missing = sum(any(cells_missing_precision(part.session)) for part in session.parts)
+        if missing:
+            precision = 100 * (session.design.precision or 0)
+            yield f"The precision of +- {precision:g} % was missed in {missing} of {len(session.parts)} sessions."
+    elif missed := [about for about, _ in cells_missing_precision(session)]:
         more = f" and {len(missed) - _MAX_CLAUSES} more" if len(missed) > _MAX_CLAUSES else ""
         precision = 100 * (session.design.precision or 0)
         yield (
@@ -113,7 +125,7 @@ def _history(session: Session) -> Iterator[str]:
 
     def mean_of(cell: CellHistory) -> str:
         over, about = cell.over_all, metric(session.metric_of(cell.variant))
-        return "" if over is None else _mean_over_sessions(about, over.mean, over.low, over.high)
+        return "" if over is None or over.interval is None else _mean_over_sessions(about, over.mean, *over.interval)
 
     ranges = [
         f"{_cells_text(session, cells, range_of)} in {where}"
@@ -167,10 +179,11 @@ def _range_text(about: Metric, low: float, high: float) -> str:
 
 def _mean_over_sessions(about: Metric, mean: float, low: float, high: float) -> str:
     """Formats a mean with its interval, such as `46.1 s (39.0-54.4)`."""
+    to = " to " if low < 0 else "-"
     if about.unit == "s":
         places = _decimals(mean)
-        return f"{mean:.{places}f} s ({low:.{places}f}-{high:.{places}f})"
-    return f"{fmt.with_unit(about, mean)} ({fmt.column(about, low)}-{fmt.column(about, high)})"
+        return f"{mean:.{places}f} s ({low:.{places}f}{to}{high:.{places}f})"
+    return f"{fmt.with_unit(about, mean)} ({fmt.column(about, low)}{to}{fmt.column(about, high)})"
 
 
 def _answers(session: Session, *, each_version: bool, reason: bool) -> tuple[str, ...]:

@@ -467,6 +467,21 @@ def test_a_limit_needs_three_sessions_of_the_first_and_says_how_to_get_them(
     assert "8.0.31 cold takes 1.50 times as long as 8.0.31, 1.1 are allowed" in printed.err
 
 
+def test_a_limit_on_a_mean_of_zero_needs_three_sessions_of_each_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in (10, 11, 12):
+        stored_on(tmp_path, f"zero-{number}", 0.0, number)
+    stored_on(tmp_path, "new", 1.5, 20, server="b")
+    assert run(["compare", "zero-10,zero-11,zero-12", "new", "--results", str(tmp_path), "--fail-over", "10%"]) == 2
+    printed = capsys.readouterr()
+    need = "mean of zero has no ratio, and a claim about a difference needs 3 sessions of each side"
+    assert f"--fail-over cannot be judged for 8.0.31 cold: a {need}: 3 and 1 are named" in printed.err
+    assert "name 3 of each: `recovery compare A,B,C D,E,F`" in printed.err
+    assert f"A {need}." in printed.out
+    assert "sessions of the first side" not in printed.out
+
+
 def test_sides_of_different_hosts_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stored_on(tmp_path, "one", 1.0, 10)
     stored_on(tmp_path, "other", 1.5, 11, host="b")

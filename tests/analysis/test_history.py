@@ -15,6 +15,7 @@ from runs import variants_with, with_parts
 from sessions import KEPT_SESSIONS
 
 from recovery.analysis import history
+from recovery.analysis.combined import combine_sessions
 from recovery.analysis.compare import differences, not_alike
 from recovery.analysis.history import (
     SETTING_ROLES,
@@ -25,7 +26,8 @@ from recovery.analysis.history import (
     earlier_sessions,
     session_cells,
 )
-from recovery.analysis.statistics import over_sessions, t975
+from recovery.analysis.statistics import half_interval_95, over_sessions, t975
+from recovery.analysis.summary import summarise
 from recovery.cli.options import OPTIONS
 from recovery.model import REPEAT_OF, EarlierSession, Run, Session, Verdict
 from recovery.storage.sessions import load_session
@@ -210,11 +212,33 @@ def test_the_interval_over_sessions_is_that_of_the_logarithms_of_their_means() -
     assert found is not None
     logs = [log(mean) for mean in means]
     half = t975(3) * stdev(logs) / sqrt(4)
-    assert (found.mean, found.low, found.high) == pytest.approx(
+    assert found.interval is not None
+    assert (found.mean, *found.interval) == pytest.approx(
         (exp(fmean(logs)), exp(fmean(logs) - half), exp(fmean(logs) + half))
     )
-    assert over_sessions(means[:2]) is None
-    assert over_sessions([*means, 0.0]) is None
+    two = over_sessions(means[:2])
+    assert two is not None
+    assert two.mean == pytest.approx(exp(fmean(logs[:2])))
+    assert two.interval is None
+    assert over_sessions([]) is None
+
+
+def test_with_a_mean_of_zero_the_mean_over_sessions_is_the_arithmetic_one() -> None:
+    found = over_sessions([0.0, 1.0, 5.0])
+    half = half_interval_95([0.0, 1.0, 5.0])
+    assert found is not None
+    assert found.interval is not None
+    assert (found.mean, *found.interval) == pytest.approx((2.0, 2.0 - half, 2.0 + half))
+
+
+@pytest.mark.parametrize("means", [(40.0, 52.2, 46.1), (40.0, 52.2, 46.1, 43.0)])
+def test_the_end_of_a_session_and_the_report_of_all_have_the_same_mean(means: tuple[float, ...]) -> None:
+    """The one knows the earlier sessions by their results, the other reads all of them."""
+    *before, now = (session(mean, day=20 + number) for number, mean in enumerate(means))
+    (cell,) = cell_histories(replace(now, earlier=earlier_sessions(now, others(*before))))
+    (summary,) = summarise(combine_sessions({one.started_at: one for one in (*before, now)}))
+    assert cell.over_all is not None
+    assert (cell.over_all.mean, cell.over_all.interval) == (summary.mean, (summary.low, summary.high))
 
 
 def test_a_precise_session_is_one_value_among_sessions() -> None:

@@ -11,6 +11,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from runs import make_run, variants_with
 from scipy import linalg, stats
 
 from recovery.analysis.combined import combine_sessions
@@ -37,7 +38,8 @@ from recovery.analysis.statistics import (
     t_two_sided_p,
 )
 from recovery.analysis.summary import measured_runs_by_cell, metric_values
-from recovery.model import EarlierSession
+from recovery.model import Axis, EarlierSession, Session, Verdict
+from recovery.report.startup_tables import scale_tables
 from recovery.report.summary_text import answers
 from recovery.storage.sessions import load_session
 
@@ -265,6 +267,8 @@ def test_intervals_and_rejections_are_as_frequent_as_they_claim() -> None:
         if found.form != LINE:
             continue
         tries += 1
+        assert found.fixed_error_s is not None
+        assert found.per_table_error_s is not None
         fixed += abs(found.fixed_s - 2.0) <= found.fixed_error_s
         slope += abs(found.per_table_s - 0.0003) <= found.per_table_error_s
         interval = found.predict(1_000_000).interval
@@ -281,6 +285,7 @@ def test_a_start_of_a_second_weighs_as_much_as_one_of_a_minute() -> None:
     """Weighed alike, what small numbers of tables show of the fixed part would drown in the noise of the large."""
     found = fitted([*((1_000, s) for s in (2.2, 2.3, 2.4)), *((200_000, s) for s in (55.0, 62.0, 69.0))])
     assert found.fixed_s == pytest.approx(2.0, abs=0.1)
+    assert found.fixed_error_s is not None
     assert found.fixed_error_s < 0.5
 
 
@@ -401,6 +406,112 @@ def test_a_curve_has_the_spread_between_its_sessions(kept_sessions: Path) -> Non
     assert together.between.log_stdev == pytest.approx(0, abs=1e-9)
     assert together.between.sessions == 3
     assert "ms for each, with the spread between 3 sessions" in "".join(answers(replace(session, earlier=earlier)))
+
+
+# --- Lines over several sessions
+
+TRUE_FIXED_S, TRUE_PER_TABLE_S = 2.0, 0.0003
+
+
+def scale_session(name: str, *, factor: float, slope_factor: float = 1.0, noise: float = 0.0, seed: int = 0) -> Session:
+    """A session in which all times are longer by a factor, and each table adds more by another; with three runs at each
+    point."""
+    dice = random.Random(seed)  # noqa: S311
+    measured = tuple(
+        make_run(
+            number, "5.7.22", "mysql", f"cold-{tables}", number, Verdict.MEASURED,
+            metrics={
+                "startup_s": factor
+                * (TRUE_FIXED_S + slope_factor * TRUE_PER_TABLE_S * tables)
+                * (1 + dice.gauss(0, noise))
+            },
+        )
+        for number, tables in enumerate((tables for tables in POINTS for _ in range(3)), 1)
+    )  # fmt: skip
+    variants = variants_with({f"cold-{tables}": {"cache": "cold", "tables": str(tables)} for tables in POINTS})
+    return Session(
+        "scale", "q", "c", name, {"host_id": "0123456789ab"}, {}, ("5.7.22",), variants, len(measured), runs=measured,
+        axes=(Axis("tables", tuple(map(str, POINTS))),), tool_version="1", status="finished",
+    )  # fmt: skip
+
+
+def fit_over(sessions: Sequence[Session]) -> LineFit:
+    (curve,) = growth_curves(combine_sessions({session.started_at: session for session in sessions}))
+    assert curve.fit is not None
+    return curve.fit
+
+
+def test_a_line_over_sessions_is_that_of_the_middle_one_with_their_spread() -> None:
+    found = fit_over([scale_session(f"s{number}", factor=factor) for number, factor in enumerate((0.5, 1.0, 2.0))])
+    assert (found.fixed_s, found.per_table_s) == pytest.approx((TRUE_FIXED_S, TRUE_PER_TABLE_S))
+    assert (found.sessions, found.runs, found.form) == (3, 12, LINE)
+    of_mean = t975(2) * np.log(2) / np.sqrt(3)
+    assert found.per_table_error_s == pytest.approx(of_mean * TRUE_PER_TABLE_S)
+    assert found.fixed_error_s == pytest.approx(of_mean * TRUE_FIXED_S)
+    predicted = found.predict(400_000)
+    of_next = t975(2) * np.log(2) * np.sqrt(1 + 1 / 3)
+    assert predicted.interval == pytest.approx((max(0.0, 122 * (1 - of_next)), 122 * (1 + of_next)))
+
+
+def test_two_sessions_have_a_line_without_intervals() -> None:
+    found = fit_over([scale_session("s0", factor=0.5), scale_session("s1", factor=2.0)])
+    assert found.per_table_s == pytest.approx(TRUE_PER_TABLE_S)
+    assert (found.fixed_error_s, found.per_table_error_s, found.predict(400_000).interval) == (None, None, None)
+    assert found.steepest_step().per_table_error_s is None
+    assert found.lack_of_fit_p is not None, "the form is tested within the sessions"
+
+
+def test_the_report_says_what_a_line_over_sessions_is_fitted_to() -> None:
+    sessions = {f"s{number}": scale_session(f"s{number}", factor=factor) for number, factor in enumerate((0.5, 1, 2))}
+    combined = replace(combine_sessions(sessions), settings={"predict": 400_000})
+    notes = " ".join(note for table in scale_tables(combined) for note in table.notes)
+    assert "fitted to relative errors over the mean of each session" in notes
+    assert "interval: 95 % of one more session, if the straight line continues" in notes
+    _, fits, tested, predicted = scale_tables(combined)
+    assert [row[2] for row in (*fits.rows, *tested.rows, *predicted.rows)] == [LINE, "200,000", LINE]
+    assert [row[4] for row in predicted.rows] != ["-"]
+
+
+def test_the_spread_between_sessions_does_not_hide_a_curve() -> None:
+    def curved(session: Session) -> Session:
+        last = f"cold-{POINTS[-1]}"
+        runs = (
+            replace(run, metrics={"startup_s": 1.5 * run.metrics["startup_s"]}) if run.variant == last else run
+            for run in session.runs
+        )
+        return replace(session, runs=tuple(runs))
+
+    sessions = [scale_session(f"s{number}", factor=2.0**number, noise=0.03, seed=number) for number in range(4)]
+    assert fit_over(sessions).form == LINE
+    assert fit_over([curved(session) for session in sessions]).form == PIECEWISE
+
+
+@pytest.mark.parametrize("many", [3, 5])
+@pytest.mark.parametrize("spreads", [(0.2, 0.0), (0.1, 0.1)], ids=["all", "all and slope"])
+def test_intervals_over_sessions_contain_the_line_of_all_sessions(many: int, spreads: tuple[float, float]) -> None:
+    """Sessions are slower as a whole, and some more for each table. Of many such sets it is 91 to 94 %."""
+    slope, next_session, lines = 0, 0, 0
+    for seed in range(50):
+        dice = np.random.default_rng(seed)
+        *sessions, later = (
+            scale_session(
+                f"s{number}",
+                factor=float(np.exp(dice.normal(0, spreads[0]))),
+                slope_factor=float(np.exp(dice.normal(0, spreads[1]))),
+                noise=0.05,
+                seed=(many + 1) * seed + number,
+            )
+            for number in range(many + 1)
+        )
+        found = fit_over(sessions)
+        interval = found.predict(POINTS[-1]).interval
+        if found.form != LINE or interval is None:
+            continue
+        assert found.per_table_error_s is not None
+        lines += 1
+        slope += abs(found.per_table_s - TRUE_PER_TABLE_S) <= found.per_table_error_s
+        next_session += interval[0] <= fmean(run.metrics["startup_s"] for run in later.runs[-3:]) <= interval[1]
+    assert min(slope, next_session) >= 0.82 * lines > 32, (slope, next_session)
 
 
 @pytest.fixture(scope="module")

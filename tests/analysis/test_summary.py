@@ -16,7 +16,7 @@ from schema_check import violations
 from sessions import FIXTURES, KEPT_SESSIONS, seconds
 
 from recovery.analysis.combined import combine
-from recovery.analysis.contrasts import false_positives_text, holm_adjusted, holm_significant, pairs_of_blocks
+from recovery.analysis.contrasts import holm_adjusted, holm_significant, pairs_of_blocks
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import (
     Group,
@@ -259,11 +259,6 @@ def test_comparisons_without_an_interval_are_not_counted() -> None:
     assert holm_significant([0.02, None, 0.04]) == (True, None, True)
     assert holm_significant([0.02, 0.9, 0.04]) == (False, False, False)
     assert holm_significant([]) == ()
-
-
-@pytest.mark.parametrize(("count", "words"), [(2, "less than one"), (9, "less than one"), (12, "about 1"), (72, "about 4")])  # fmt: skip # noqa: E501
-def test_expected_number_of_false_positives(count: int, words: str) -> None:
-    assert false_positives_text(count) == words
 
 
 def with_values(session: Session, value: Callable[[Run], float]) -> Session:

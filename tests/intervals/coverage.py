@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from recovery.analysis.contrasts import CellKey, Sample, contrasts
-from recovery.analysis.statistics import over_sessions
 
 ONE, OTHER = CellKey("", "one", "cold"), CellKey("", "other", "cold")
 _RATIO = 1.3
@@ -101,13 +99,11 @@ class Simulated:
     alternates: bool
 
     def mean_interval(self) -> tuple[float, float]:
-        """Returns the tool's interval of the mean of one server."""
-        if len(self.sessions) > 1:
-            over = over_sessions([statistics.fmean(session.one) for session in self.sessions])
-            assert over is not None
-            return over.low, over.high
+        """Returns the tool's interval of the mean of one server, which reports of several sessions and the end of a
+        session have alike."""
         found = Sample(tuple(session.one for session in self.sessions)).statistics()
-        return found["mean"] - found["interval"], found["mean"] + found["interval"]
+        low, high = found["mean"] - found["interval"], found["mean"] + found["interval"]
+        return found.get("low", low), found.get("high", high)
 
     def ratio_interval(self) -> tuple[float, float]:
         """Returns the tool's interval of the ratio of two servers."""

@@ -59,7 +59,9 @@ def _by_fives(what: str, groups: Sequence[Others]) -> LeftOut:
             five, others = group[start : start + _FIVE], [*group[:start], *group[start + _FIVE :]]
             over = over_sessions([cell.mean for cell in five])
             assert over is not None
-            found.append(over.low <= statistics.geometric_mean(cell.mean for cell in others) <= over.high)
+            assert over.interval is not None
+            low, high = over.interval
+            found.append(low <= statistics.geometric_mean(cell.mean for cell in others) <= high)
     return LeftOut(what, sum(found), len(found))
 
 

@@ -59,5 +59,6 @@ def first_runs(cells: Sequence[SessionCell]) -> Iterator[OverSessions]:
 def _over(what: str, cells: Sequence[SessionCell], values: Sequence[float]) -> OverSessions:
     found = over_sessions(values)
     assert found is not None
+    assert found.interval is not None
     names = tuple(cell.session for cell in cells)
-    return OverSessions(what, names, found.mean, found.low, found.high, min(values), max(values))
+    return OverSessions(what, names, found.mean, *found.interval, min(values), max(values))

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from statistics import fmean, geometric_mean
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_three_sessions_over_one_data_directory(
     assert {one["count"] for one in means.values()} == {6}
     for variant, one in means.items():
         of_each = [[run.metrics["startup_s"] for run in each.runs if run.variant == variant] for each in found]
-        assert one["mean"] == pytest.approx(sum(sum(values) / len(values) for values in of_each) / 3)
+        assert one["mean"] == pytest.approx(geometric_mean(fmean(values) for values in of_each))
         assert one["interval"] > 0
     assert [one["name"] for one in stored["sessions"]] == [folder.name for folder in folders]
     assert run([*report, "csv"]) == 0

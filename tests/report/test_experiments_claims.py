@@ -132,6 +132,33 @@ def test_the_verdict_follows_from_the_figures(
     assert answer.interval[0] < answer.ours < answer.interval[1]
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [POLLED, RatioClaim(**LOOP, ratio=1.0), DirectionClaim(**LOOP, direction="less"), UnknownClaim(**LOOP)],
+    ids=["a ratio", "no change", "a direction", "no figure"],
+)
+def test_what_is_significant_alone_only_is_inconclusive(claim: Comparison) -> None:
+    """It neither reproduces nor refutes: as in all tables, comparisons are significant when taken together."""
+    in_new = replace(POLLED, what="another", cell={**LOOP["cell"], "version": "8.0"})
+    session = with_figures(87, 90, 94.5)
+    publication = Publication(
+        name="x", label="E0", title="x", question="x?", source="x", host="x", versions=(), scale="x",
+        claim=(claim, in_new),
+    )  # fmt: skip
+    together, _ = answer_claims(publication, session)
+    alone = answer_of(claim, session)
+    assert alone.interval == together.interval
+    assert alone.interval is not None
+    assert alone.interval[1] < 1
+    assert (alone.is_significant, together.is_significant) == (True, False)
+    assert alone.verdict is not ClaimVerdict.INCONCLUSIVE
+    if isinstance(claim, UnknownClaim):
+        assert (alone.note, together.note) == ("significant", "not significant")
+    else:
+        assert together.verdict is ClaimVerdict.INCONCLUSIVE
+        assert together.note == "not significant when all comparisons of the table are taken together"
+
+
 def test_a_claim_without_a_published_figure_is_only_compared() -> None:
     answer = answer_of(UnknownClaim(**LOOP), interference())
     assert (answer.verdict, answer.note) == (ClaimVerdict.COMPARED, "significant")

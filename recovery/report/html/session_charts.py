@@ -51,7 +51,7 @@ from recovery.report.html.charts import (
 )
 from recovery.report.html.parts import Chart, LegendEntry, Panels, Part, side_by_side
 from recovery.report.load_tables import DEVICE_READS, PAGES, page_size_groups
-from recovery.report.startup_tables import floor_comparisons, no_floor_notes
+from recovery.report.startup_tables import floor_comparisons, no_floor_notes, one_more
 from recovery.report.summary_text import mean_text
 
 _IN_THE_TABLE = "The table below has the figures."
@@ -237,7 +237,7 @@ def growth_charts(session: Session) -> Iterator[Chart]:
     notes = () if ahead is None else (f"Hollow: {words[0].lower()}{words[1:]}.",)
     title = f"{session.title} against the number of tables"
     yield xy(About("growth-chart", title, "tables", notes, _IN_THE_TABLE), growth_series(session))
-    about = About("predicted-chart", words, "s", interval="95 % interval of one more run")
+    about = About("predicted-chart", words, "s", interval=f"95 % interval of one more {one_more(session)}")
     predicted = bars(about, predicted_rows(session), (Segment("", bar_css(0)),))
     if predicted is not None:
         yield predicted
