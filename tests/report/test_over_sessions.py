@@ -108,6 +108,15 @@ def test_every_format_shows_all_sessions(name: str, results: Path) -> None:
         assert stored["answer"][-1].startswith("3 sessions over 48.")
 
 
+def test_ids_of_hosts_of_two_forms_are_said_to_tell_nothing(results: Path) -> None:
+    for name, host_id in zip(NAMES, ("25e7e865f7a6", "25e7e865f7a6", "2-5ddab8de4cac"), strict=True):
+        change(results, name, environment={"host_id": host_id})
+    known, mixed = (
+        render_sessions(load_sessions(results / name for name in names), "text") for names in (NAMES[:2], NAMES)
+    )
+    assert ("two forms" in known, "two forms" in mixed) == (False, True)
+
+
 def test_a_warning_names_its_session(results: Path) -> None:
     change(results, NAMES[1], settings={"runs": 2})
     combined = load_sessions([results / name for name in NAMES])
