@@ -177,7 +177,7 @@ class _OpenStart:
         if milestone is not None and milestone is not self.milestone and milestone not in BACKGROUND_MILESTONES:
             self.milestone, self.progress = milestone, None
         self.progress = progress or self.progress
-        self.tracker.version = _version_of(text) or self.tracker.version
+        self.tracker.version = version_of(text) or self.tracker.version
         if self.pid is None and (named := _PROCESS.search(text[:_MAX_TEXT])) is not None:
             self.pid = int(named[1])
         if self.first_error is None and is_error(text):
@@ -301,7 +301,7 @@ class StartParser:
         if milestone in BACKGROUND_MILESTONES and stamp is not None:
             tracker.add(text, milestone, stamp.at_s)
         if tracker.version is None:
-            tracker.version = _version_of(text)
+            tracker.version = version_of(text)
         if self._ended.outcome == "cut" and (report := end_report_of(text)) is not None and report.strong:
             self._ended.reason = report.reason
 
@@ -344,7 +344,7 @@ def _is_of_server(line: LogLine) -> bool:
     return line.own is not None and line.program not in ("systemd", "kernel")
 
 
-def _version_of(text: str) -> Version | None:
+def version_of(text: str) -> Version | None:
     if not any(hint in text for hint in _VERSION_HINTS):
         return None
     match = _VERSION.search(text[:_MAX_TEXT])
