@@ -68,7 +68,7 @@ _TORN = re.compile(
 _PROCESS = re.compile(r" as process (\d{1,10})\b", re.ASCII)
 _SERVER_PROGRAM = re.compile(r"mysql|maria|percona|[0-9a-f]{12}$", re.ASCII)
 """Names of programs, in a journal, whose lines are a server's. Docker names the container's id."""
-_ONLY_AFTER_CRASH = re.compile(
+ONLY_AFTER_CRASH = re.compile(
     r"\[MY-012552\]|InnoDB(?::|\]) Starting crash recovery\.(?!\.)|Applying a batch of [1-9]\d* redo log", re.ASCII
 )
 """What InnoDB logs on crash starts only, for a log without the line before it. A clean start applies a batch of 0
@@ -121,6 +121,9 @@ class LoggedStart:
     server's own first line; None if the log has no such line."""
     running_pid: int | None = None
     """The process id of its server, if that is still running and not ready. Then its seconds run until now."""
+    checkpoint_lsn: int | None = None
+    """Where the recovery begins in the redo log; None if the log does not say it. A start that ends before it is ready
+    leaves the next one the same checkpoint."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -316,7 +319,7 @@ class StartParser:
         elif event is not None and event.kind is EventKind.SHUTDOWN:
             start.reason, start.ended = "the server was shut down", True
         else:
-            if event is not None or _ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
+            if event is not None or ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
                 start.tracker.crashed = True
             return
         start.end, start.end_logged = start.last, stamp is not None
@@ -382,6 +385,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         pid=start.pid,
         ended_early=start.ended and not ready and not initialised and not start.headless,
         end_logged=start.end_logged,
+        checkpoint_lsn=tracker.checkpoint_lsn,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
     )

@@ -40,7 +40,15 @@ from recovery.analysis.phase_names import (
     VALIDATION,
 )
 from recovery.model import Phase, Version, can
-from recovery.mysqld.error_log import Milestone, is_note, log_counters, microsecond_stamp, milestone_of, progress_of
+from recovery.mysqld.error_log import (
+    Milestone,
+    checkpoint_of,
+    is_note,
+    log_counters,
+    microsecond_stamp,
+    milestone_of,
+    progress_of,
+)
 
 
 @dataclass(frozen=True)
@@ -224,7 +232,7 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if last is Milestone.APPLIED:
         return _unlogged_phase(server) or UNNAMED
     if last is Milestone.STARTED:
-        return DICTIONARY if server.file_access is FileAccess.SCAN_AND_VALIDATE else REST_TO_READY
+        return _phase_after_innodb(server)
     if last is Milestone.CHECKPOINT and server.file_access is FileAccess.BEFORE_REDO:
         return DISCOVERY
     if last is Milestone.INNODB and not server.has_notes:
@@ -237,6 +245,12 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if server.file_access is FileAccess.UNLOGGED_AFTER_REDO and is_last_line:
         return _join_names((opened, _unlogged_phase(server) or UNNAMED))
     return opened
+
+
+def _phase_after_innodb(server: StartContext) -> str:
+    if server.file_access is not FileAccess.SCAN_AND_VALIDATE:
+        return REST_TO_READY
+    return DICTIONARY if server.has_notes else JOIN.join((DICTIONARY_READ, FILE_CHECK))
 
 
 def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:
@@ -385,6 +399,8 @@ class PhaseTracker:
         """Whether a line of the severity Note was seen."""
         self.counts: dict[str, int] = {}
         """Counters that the server has logged, such as `scan_threads`: the number of threads that scan the files."""
+        self.checkpoint_lsn: int | None = None
+        """Where the recovery begins in the redo log."""
         self._sightings: list[Sighting] = []
 
     def add_arrival(self, text: str, arrived_s: float, wall_s: float) -> None:
@@ -398,6 +414,8 @@ class PhaseTracker:
         megabytes); a repeated one is left out."""
         self.counts.update(log_counters(text))
         self.has_notes = self.has_notes or is_note(text)
+        if self.checkpoint_lsn is None:
+            self.checkpoint_lsn = checkpoint_of(text)
         if milestone is None:
             return
         self.milestones.add(milestone)
@@ -455,6 +473,12 @@ class PhaseTracker:
             )
             for sighting in self._sightings
         ]
+
+    @property
+    def last_milestone(self) -> Milestone | None:
+        """The last milestone that bounds a phase."""
+        bounding = _bounding_sightings(self._sightings)
+        return bounding[-1].milestone if bounding else None
 
     @property
     def last_phase(self) -> str:
