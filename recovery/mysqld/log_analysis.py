@@ -226,6 +226,11 @@ class StartParser:
         """Whether a container's script is about to run itself again, as another user."""
 
     @property
+    def start_line(self) -> int | None:
+        """The number of the first line of the start under way, or None."""
+        return None if self._open is None else self._open.line
+
+    @property
     def idle(self) -> bool:
         """Whether no start is under way. Then only lines that could begin a start, or add to the last one, matter."""
         return self._open is None
