@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TextIO
 
 from recovery.analysis.summary import metric_value
+from recovery.cli.output import duration_words
 from recovery.errors import InterruptedByUserError, escape_control
 from recovery.metrics import metric
 from recovery.model import Run, Status
@@ -47,12 +48,6 @@ _NO_BREAK_SPACE = "\u00a0"
 class Line:
     text: str
     style: str = ""
-
-
-def duration_words(value: float) -> str:
-    if value < 99.5:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
 
 
 def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:

@@ -181,8 +181,8 @@ class _OpenStart:
             self.milestone, self.progress = milestone, None
         self.progress = progress or self.progress
         self.tracker.version = version_of(text) or self.tracker.version
-        if self.pid is None and (named := _PROCESS.search(text[:_MAX_TEXT])) is not None:
-            self.pid = int(named[1])
+        if self.pid is None:
+            self.pid = process_id_in(text)
         if self.first_error is None and is_error(text):
             self.first_error = text.strip()[:_MAX_TEXT]
 
@@ -350,6 +350,12 @@ def _is_of_server(line: LogLine) -> bool:
     if line.program is None or _SERVER_PROGRAM.match(line.program):
         return True
     return line.own is not None and line.program not in ("systemd", "kernel")
+
+
+def process_id_in(text: str) -> int | None:
+    """Returns the process id with which a server names itself."""
+    named = _PROCESS.search(text[:_MAX_TEXT]) if " as process " in text else None
+    return None if named is None else int(named[1])
 
 
 def version_of(text: str) -> Version | None:

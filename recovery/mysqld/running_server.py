@@ -94,9 +94,9 @@ def sample_of(pid: int, at_s: float) -> ProcessSample | None:
     fields = process_stat(pid)
     if fields is None:
         return None
-    io = process_io(pid) or {}
-    names = ("syscr", "rchar", "wchar", "read_bytes", "write_bytes")
-    return ProcessSample(at_s, *(io.get(name) for name in names), fields.cpu_ticks / TICKS_PER_S, fields.state)
+    counted = process_io(pid) or {}
+    io = {name: counted.get(name) for name in ("syscr", "rchar", "wchar", "read_bytes", "write_bytes")}
+    return ProcessSample(at_s, **io, cpu_s=fields.cpu_ticks / TICKS_PER_S, state=fields.state)
 
 
 def what_it_waits_for(pid: int) -> str:

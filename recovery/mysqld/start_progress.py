@@ -247,15 +247,17 @@ class StartProgress:
         self.failure: str | None = None
         self._samples: list[ProcessSample] = []
         self._moved: ProcessSample | None = None
-        """The last sample in which the process had done something."""
-        self._moved_s = started_s
+        """The last sample in which the process had done something, or the first one."""
+        self.moved_s = started_s
+        """The last moment at which the log or the process is known to have moved."""
+        self._rows_left: int | None = None
         self._steps: list[tuple[float, Unit, float]] = []
         """Progress that the log reports: when, and how much was done."""
         self._logged_totals: dict[Unit, int] = {}
 
     def add_line(self, text: str, at_s: float, *, complete: bool = True) -> None:
         """Takes a line of the log. One that is still being written is given again when it has grown."""
-        self._moved_s = max(self._moved_s, at_s)
+        self.moved_s = max(self.moved_s, at_s)
         self._add_step(text[:MAX_SEARCHED_CHARS], at_s)
         if not complete or self.failure is not None:
             return
@@ -280,12 +282,17 @@ class StartProgress:
         self._samples.append(sample)
         if len(self._samples) > _MAX_SAMPLES:
             self._samples = self._samples[::2]
-        if self._moved is None or _has_moved(self._moved, sample):
-            self._moved, self._moved_s = sample, max(self._moved_s, sample.at_s)
+        if self._moved is None:
+            self._moved = sample
+        elif _has_moved(self._moved, sample):
+            self._moved, self.moved_s = sample, max(self.moved_s, sample.at_s)
 
     def add_rows_to_undo(self, at_s: float, rows: int) -> None:
         """Takes the number of rows that the rollback after ready has still to undo: the sum of `trx_rows_modified` in
         information_schema.innodb_trx where `trx_mysql_thread_id` is 0."""
+        if rows != self._rows_left:
+            self.moved_s = max(self.moved_s, at_s)
+        self._rows_left = rows
         self._add_remaining(at_s, Unit.ROWS, rows)
 
     def progress(self, now_s: float) -> Progress:
@@ -293,10 +300,12 @@ class StartProgress:
         row = self._row(phase)
         points, unit, partly_seen = self._points(row, since_s) if row is not None else ((), None, False)
         total = None if unit is None else self._total(unit)
-        pace = _Pace.of(points, now_s, self._moved_s, since_s + (0.0 if row is None else row.skipped_s))
+        pace = _Pace.of(points, now_s, self.moved_s, since_s + (0.0 if row is None else row.skipped_s))
+        # It is not known whether a process moved before it was looked at.
+        progress_at_s = max(self.moved_s, self._samples[0].at_s if self._samples else self.moved_s)
         done = points[-1][1] if points else None
         left = None
-        if row is not None and pace is not None and total and now_s - self._moved_s < _QUIET_S:
+        if row is not None and pace is not None and total and now_s - progress_at_s < _QUIET_S:
             left = _time_left(row, pace, total, partly_seen=partly_seen)
         return Progress(
             phase=phase,
@@ -306,7 +315,7 @@ class StartProgress:
             rate=None if pace is None else pace.rate,
             since_s=max(0.0, now_s - since_s),
             left_s=left,
-            progress_at_s=self._moved_s,
+            progress_at_s=progress_at_s,
             ahead=tuple(self._ahead(phase)),
             ready=self.ready_s is not None,
             failure=self.failure,
@@ -318,6 +327,7 @@ class StartProgress:
         milestones = self.tracker.milestones
         if self.ready_s is not None:
             rolls_back = Milestone.ROLLBACK in milestones and Milestone.ROLLED_BACK not in milestones
+            rolls_back = rolls_back if self._rows_left is None else self._rows_left > 0
             return ROLLBACK if rolls_back else None, self.ready_s
         current = self.tracker.current(now_s)
         is_flush = (
