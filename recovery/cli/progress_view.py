@@ -55,8 +55,8 @@ def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line
 
     If the height does not allow all results, those around the current trial are shown."""
     width = max(_MIN_WIDTH, width)
-    lines = [Line(text, FAINT) for text in _wrapped(headline(snapshot), width)]
-    lines += [Line(text, STRONG) for text in _wrapped(current_activity(snapshot), width)]
+    lines = [Line(text, FAINT) for text in wrapped(headline(snapshot), width)]
+    lines += [Line(text, STRONG) for text in wrapped(current_activity(snapshot), width)]
     if snapshot.build is not None and (drawn := _progress_bar(snapshot.build, width)):
         lines.append(Line(drawn))
     lines += [Line(text) for text in _rows_that_fit(snapshot, width, max(0, height - len(lines)))]
@@ -146,7 +146,7 @@ def _step_text(snapshot: ProgressSnapshot) -> str:
     return f"{text} ({snapshot.told})" if snapshot.told else text
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Wraps the text, and keeps each number on one line with its unit."""
     tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _NO_BREAK_SPACE, text)
     lines = textwrap.wrap(tied, width, subsequent_indent="  ", break_on_hyphens=False)
@@ -415,7 +415,7 @@ class ProgressDisplay:
             text = self._other_session()
             if self.screen.live:
                 columns, _ = self.screen.size
-                self.screen.draw([Line(line, STRONG) for line in _wrapped(f"waiting for {text}", columns - 1) if text])
+                self.screen.draw([Line(line, STRONG) for line in wrapped(f"waiting for {text}", columns - 1) if text])
             elif text not in ("", shown) and time.monotonic() - self._last_line_s >= PLAIN_EVERY_S:
                 shown = text
                 self.say(f"waiting for {text}")

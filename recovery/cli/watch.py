@@ -370,51 +370,68 @@ def _look_once(watched: Watched, asked: _Asked) -> int:
 
 
 def _show(view: View, asked: _Asked) -> None:
-    if asked.json_to is None:
+    if not write_json(asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
         print_line(one_line(view))
-    else:
-        _write_json(asked, to_json(view, datetime.now(UTC)))
 
 
-def _write_json(asked: _Asked, line: str) -> None:
-    write_json(asked.json_to, f"{line}\n")
+class _Display:
+    """Shows views as a page that is drawn again, as lines where there is no terminal, or as JSON, one object a line."""
+
+    def __init__(self, asked: _Asked) -> None:
+        from recovery.cli.progress_view import Screen
+
+        self._asked, self._screen = asked, Screen(sys.stdout if asked.json_to is None else None)
+        self._shown: tuple[object, ...] = ()
+        self._shown_s = 0.0
+
+    def show(self, view: View) -> None:
+        now_s, key = time.monotonic(), (view.state, view.pid, view.progress.phase)
+        if self._screen.live:
+            from recovery.cli.progress_view import Line, wrapped
+
+            columns, rows = self._screen.size
+            lines = [row for text in view_lines(view) for row in wrapped(text, columns - 1)]
+            self._screen.draw([Line(escape_control(line)) for line in lines[: rows - 1]])
+        elif self._asked.json_to is not None or key != self._shown or now_s - self._shown_s >= _PLAIN_EVERY_S:
+            self._shown, self._shown_s = key, now_s
+            _show(view, self._asked)
+
+    def end(self, watched: Watched, view: View) -> None:
+        """Removes the page, and prints what `recovery analyze` says of the start."""
+        self._screen.clear()
+        if self._asked.json_to != STANDARD_OUTPUT:
+            for line in _last_lines(watched, view):
+                print_line(line)
+
+    def __enter__(self) -> _Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._screen.clear()
 
 
 def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
-    """Shows the progress until the server is ready, and what rolls back after that if there is a login."""
-    from recovery.cli.progress_view import Line, Screen
-
-    screen = Screen(sys.stdout if asked.json_to is None else None)
-    rollback = _Rollback(asked)
-    shown: tuple[object, ...] = ()
-    shown_s = 0.0
+    """Shows the progress until the server is ready, and what rolls back after that if there is a login. If the server
+    ends, the next one over its data directory is waited for."""
+    rollback, there_s = _Rollback(asked), time.monotonic()
     watched.seconds_ahead = _seconds_ahead(watched, asked)
-    try:
+    with _Display(asked) as display:
         while True:
             watched.update()
-            if watched.log.progress.ready_s is not None:
-                rollback.update(watched.log.progress)
+            rollback.update(watched.log.progress)
             view = watched.view(asked.stalled_after_s)
-            now_s, key = time.monotonic(), (view.state, view.pid, view.progress.phase)
-            if screen.live:
-                columns, rows = screen.size
-                lines = [row for text in view_lines(view) for row in _wrapped(text, columns - 1)]
-                screen.draw([Line(escape_control(line)) for line in lines[: rows - 1]])
-            elif asked.json_to is not None or key != shown or now_s - shown_s >= _PLAIN_EVERY_S:
-                shown, shown_s = key, now_s
-                _show(view, asked)
+            display.show(view)
             if view.state is State.READY and not (rollback.is_followed and view.progress.phase):
                 break
-            if view.state is State.GONE and watched.server is not None:
+            if view.state is not State.GONE:
+                there_s = time.monotonic()
+            elif watched.server is not None:
                 watched = _successor(watched, asked, stack) or watched
-            if watched.source is not None and watched.source.ended:
+            is_over = watched.source is not None and watched.source.ended
+            if is_over or time.monotonic() - there_s > asked.stalled_after_s:
                 break
             _wait(watched)
-    finally:
-        screen.clear()
-    if asked.json_to is None:
-        for line in _last_lines(watched, view):
-            print_line(line)
+        display.end(watched, view)
     return view.state.value
 
 
@@ -426,12 +443,6 @@ def _wait(watched: Watched) -> None:
     poller = select.poll()
     poller.register(watched.source.fd, select.POLLIN)
     poller.poll(_INTERVAL_S * 1000)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, max(width, 20), subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _last_lines(watched: Watched, view: View) -> Iterator[str]:
@@ -495,7 +506,7 @@ class _Rollback:
         self.is_followed = self._socket is not None or self._file is not None
 
     def update(self, progress: StartProgress) -> None:
-        if not self.is_followed:
+        if not self.is_followed or progress.ready_s is None:
             return
         import pymysql
 

@@ -105,25 +105,22 @@ def progress_text(view: View) -> str:
 
 
 def _done_text(progress: Progress) -> str:
-    if progress.done is None or progress.unit is None:
+    done, total, unit = progress.done, progress.total, progress.unit
+    if unit is None or done is None or (total is None and not done):
         return ""
-    if progress.total is None and progress.done == 0:
-        return ""
-    if progress.unit is Unit.PERCENT:
-        return f"{progress.done:.0f} %"
-    done = amount(progress.done, progress.unit) if progress.unit is Unit.BYTES else f"{progress.done:,.0f}"
-    text = done if progress.total is None else f"{done} of {amount(progress.total, progress.unit)}"
-    if progress.total is None and progress.unit is not Unit.BYTES:
-        text = amount(progress.done, progress.unit)
-    return text if progress.rate is None else f"{text}, {_rate_text(progress.rate, progress.unit)} a second"
+    if unit is Unit.PERCENT:
+        return f"{done:.0f} %"
+    number = f"{done:,.0f}" if unit is not Unit.BYTES and total else amount(done, unit)
+    text = f"{number} of {amount(total, unit)}" if total else number
+    if progress.rate is None:
+        return text
+    return f"{text}, {amount(progress.rate, unit) if unit is Unit.BYTES else f'{progress.rate:,.0f}'} a second"
 
 
 def amount(number: float, unit: Unit) -> str:
-    return f"{number / 1e6:,.0f} MB" if unit is Unit.BYTES else f"{number:,.0f} {unit.value}"
-
-
-def _rate_text(rate: float, unit: Unit) -> str:
-    return f"{rate / 1e6:,.1f} MB" if unit is Unit.BYTES else f"{rate:,.0f}"
+    if unit is not Unit.BYTES:
+        return f"{number:,.0f} {unit.value}"
+    return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e3:,.0f} kB"
 
 
 def _left_text(progress: Progress) -> str:

@@ -75,14 +75,13 @@ def look_at(pid: int) -> RunningServer:
     if process_io(pid) is None and not missing:
         missing.append("its I/O (run as root, or as the user of the server)")
     root = folder / "root" if cwd is not None else Path("/")
-    if "datadir" not in given or "log-error" not in given:
+    datadir, log = _datadir_of(given, root, cwd), _log_of(pid, given, root, cwd)
+    if datadir is None or log is None:
         given = _file_options(root, given) | given
-    places = [root / given["datadir"].lstrip("/")] if "datadir" in given else []
-    # A server works in its data directory, as soon as it has read its options.
-    datadir = next((place for place in (*places, *([cwd] if cwd else ())) if _has_innodb(place)), None)
-    if datadir is None and places and not os.access(places[0], os.R_OK | os.X_OK):
+        datadir = datadir or _datadir_of(given, root, cwd)
+        log = log or _log_of(pid, given, root, datadir)
+    if datadir is None and "datadir" in given:
         missing.append(f"its data directory {given['datadir']}")
-    log = _log_of(pid, given, root, datadir)
     if log is not None and not os.access(log, os.R_OK):
         missing.append(f"its log {given.get('log-error') or log}")
         log = None
@@ -187,8 +186,17 @@ def _file_options(root: Path, given: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _has_innodb(folder: Path) -> bool:
-    return any(os.access(folder / name, os.F_OK) for name in _OF_INNODB)
+def _datadir_of(given: dict[str, str], root: Path, cwd: Path | None) -> Path | None:
+    """Returns the folder that the options name or, once it has read them, the one that the server works in."""
+    named = [root / given["datadir"].lstrip("/")] if "datadir" in given else []
+    return next(
+        (
+            folder
+            for folder in (*named, *([cwd] if cwd else ()))
+            if any(os.access(folder / name, os.F_OK) for name in _OF_INNODB)
+        ),
+        None,
+    )
 
 
 def _log_of(pid: int, given: dict[str, str], root: Path, datadir: Path | None) -> Path | None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
 from recovery.analysis.phase_names import (
@@ -474,7 +473,8 @@ class _Pace:
             return None
         step_s, done = steps[-1]
         times = [points[0][0], *(at_s for at_s, _ in steps)]
-        usual_s = median(later - before for before, later in pairwise(times[-10:]))
+        gaps = sorted(later - before for before, later in pairwise(times[-10:]))
+        usual_s = gaps[len(gaps) // 2]
         from_s = max(begin_s, step_s - max(_WINDOW_S, (step_s - begin_s) / 2))
         if from_s >= step_s:
             return None
