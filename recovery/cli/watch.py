@@ -365,13 +365,9 @@ def _look_once(watched: Watched, asked: _Asked) -> int:
         time.sleep(wait_s)
         wait_s = min(_LOOK_S, asked.stalled_after_s)
         watched.update()
-    _show(view, asked)
-    return view.state.value
-
-
-def _show(view: View, asked: _Asked) -> None:
     if not write_json(asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
         print_line(one_line(view))
+    return view.state.value
 
 
 class _Display:
@@ -380,21 +376,23 @@ class _Display:
     def __init__(self, asked: _Asked) -> None:
         from recovery.cli.progress_view import Screen
 
-        self._asked, self._screen = asked, Screen(sys.stdout if asked.json_to is None else None)
+        self._asked, self._screen = asked, Screen(None if asked.json_to == STANDARD_OUTPUT else sys.stdout)
         self._shown: tuple[object, ...] = ()
         self._shown_s = 0.0
 
     def show(self, view: View) -> None:
         now_s, key = time.monotonic(), (view.state, view.pid, view.progress.phase)
+        if write_json(self._asked.json_to, f"{to_json(view, datetime.now(UTC))}\n"):
+            return
         if self._screen.live:
             from recovery.cli.progress_view import Line, wrapped
 
             columns, rows = self._screen.size
             lines = [row for text in view_lines(view) for row in wrapped(text, columns - 1)]
             self._screen.draw([Line(escape_control(line)) for line in lines[: rows - 1]])
-        elif self._asked.json_to is not None or key != self._shown or now_s - self._shown_s >= _PLAIN_EVERY_S:
+        elif key != self._shown or now_s - self._shown_s >= _PLAIN_EVERY_S:
             self._shown, self._shown_s = key, now_s
-            _show(view, self._asked)
+            print_line(one_line(view))
 
     def end(self, watched: Watched, view: View) -> None:
         """Removes the page, and prints what `recovery analyze` says of the start."""

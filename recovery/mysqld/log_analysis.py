@@ -69,7 +69,9 @@ _PROCESS = re.compile(r" as process (\d{1,10})\b", re.ASCII)
 _SERVER_PROGRAM = re.compile(r"mysql|maria|percona|[0-9a-f]{12}$", re.ASCII)
 """Names of programs, in a journal, whose lines are a server's. Docker names the container's id."""
 ONLY_AFTER_CRASH = re.compile(
-    r"\[MY-012552\]|InnoDB(?::|\]) Starting crash recovery\.(?!\.)|Applying a batch of [1-9]\d* redo log", re.ASCII
+    r"\[MY-012552\]|InnoDB(?::|\]) Starting crash recovery\.(?!\.)|Applying a batch of [1-9]\d* redo log"
+    r"|Log scan progressed past the checkpoint",
+    re.ASCII,
 )
 """What InnoDB logs on crash starts only, for a log without the line before it. A clean start applies a batch of 0
 records, and the binlog's "Starting crash recovery..." has three dots."""

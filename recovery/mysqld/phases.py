@@ -145,6 +145,11 @@ _PHASE_BETWEEN: dict[tuple[Milestone, Milestone], tuple[FileAccess, str]] = {
     (Milestone.CHECKPOINT, Milestone.RESTORE): (FileAccess.BEFORE_REDO, DISCOVERY),
 }
 """Phases that are known by both of their milestones only, and the access to files of the servers that have them."""
+_PHASE_BEGUN_BY = {
+    (Milestone.CHECKPOINT, FileAccess.BEFORE_REDO): DISCOVERY,
+    (Milestone.SEGMENTS, FileAccess.NAMED_IN_REDO): DICTIONARY,
+}
+"""The same phases while they last, by the milestone that begins them and the access to files."""
 _PROGRESS_OF = {Milestone.SCANNING: Milestone.FOUND, Milestone.CHECKING: Milestone.CHECK}
 """Milestones about the progress of some work, and the one at which the work began."""
 _PROGRESS_INTERVAL_S = 10.0
@@ -233,8 +238,9 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
         return _unlogged_phase(server) or UNNAMED
     if last is Milestone.STARTED:
         return _phase_after_innodb(server)
-    if last is Milestone.CHECKPOINT and server.file_access is FileAccess.BEFORE_REDO:
-        return DISCOVERY
+    begun = _PHASE_BEGUN_BY.get((last, server.file_access))
+    if begun is not None and Milestone.UNDO not in milestones:
+        return begun
     if last is Milestone.INNODB and not server.has_notes:
         return INNODB_INITIALIZATION
     opened = _PHASE_OPENED_BY.get(last, UNNAMED)

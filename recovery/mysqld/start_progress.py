@@ -190,7 +190,7 @@ class Progress:
     ahead: tuple[PhaseAhead, ...]
     ready: bool
     failure: str | None
-    """The line with which the server said that its start failed."""
+    """The line with which the server said that its start failed, or that it ended."""
 
 
 _SHOWN_FROM = 0.05
@@ -265,12 +265,10 @@ class StartProgress:
             milestone = Milestone.READY  # it follows the ready line, which is translated up to 5.7 and in MariaDB
         if self.ready_s is None or milestone in BACKGROUND_MILESTONES:
             self.tracker.add(text, milestone, at_s)
-        if self.ready_s is not None:
-            return
         self.tracker.version = self.tracker.version or version_of(text)
         event = classify(text)
         if milestone is Milestone.READY:
-            self.ready_s = at_s
+            self.ready_s = self.ready_s or at_s
         elif event is not None and event.kind in (EventKind.FAILURE, EventKind.SHUTDOWN):
             self.failure = event.text
         elif event is not None or ONLY_AFTER_CRASH.search(text[:MAX_SEARCHED_CHARS]):
@@ -316,7 +314,7 @@ class StartProgress:
             left_s=left,
             progress_at_s=progress_at_s,
             ahead=tuple(self._ahead(phase)),
-            ready=self.ready_s is not None,
+            ready=self.ready_s is not None and self.failure is None,
             failure=self.failure,
         )
 

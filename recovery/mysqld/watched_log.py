@@ -105,9 +105,9 @@ class WatchedLog:
 
     @property
     def ended(self) -> bool:
-        """Whether the log shows that the last start has ended without becoming ready."""
-        progress = self.progress
-        return progress.ready_s is None and (progress.failure is not None or (self.has_start and self._parser.idle))
+        """Whether the log shows that the server has ended, before it was ready or after that."""
+        is_over = self.has_start and self._parser.idle and self.progress.ready_s is None
+        return is_over or self.progress.failure is not None
 
     @property
     def loop(self) -> RestartLoop | None:
