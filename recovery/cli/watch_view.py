@@ -129,9 +129,10 @@ def _left_text(progress: Progress) -> str:
         return ""
     if left.about_s is None:
         return f"at most about {duration_words(left.most_s)} left"
-    return (
-        f"about {duration_words(left.about_s)} left ({duration_words(left.least_s)} to {duration_words(left.most_s)})"
-    )
+    least, most = duration_words(left.least_s), duration_words(left.most_s)
+    number, unit = least.split(" ", 1)
+    range_text = f"{number if most.endswith(f' {unit}') else least} to {most}"
+    return f"about {duration_words(left.about_s)} left ({range_text})"
 
 
 def _what_happens(view: View) -> str | None:
