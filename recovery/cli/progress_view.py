@@ -143,6 +143,8 @@ def _step_text(snapshot: ProgressSnapshot) -> str:
         text += (
             f", {snapshot.phase} {duration_words(snapshot.phase_s)}" if snapshot.phase else ", nothing in the log yet"
         )
+    if snapshot.phase_left_s is not None:
+        text += f", about {duration_words(snapshot.phase_left_s)} left"
     return f"{text} ({snapshot.told})" if snapshot.told else text
 
 

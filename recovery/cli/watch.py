@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 DEFAULT_STALL_S = 60.0
-_INTERVAL_S = 1.0
+_INTERVAL_S, _SHORTEST_S = 1.0, 0.1
+"""Times between two looks: without a new line, and in any case."""
 _FIRST_LOOK_S, _LOOK_S = 0.1, 0.5
 """Times between two looks of `--once` at a process that has not moved yet."""
 _PLAIN_EVERY_S = 15.0
@@ -434,13 +435,12 @@ def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
 
 
 def _wait(watched: Watched) -> None:
-    """Waits for the next line, a second at most."""
-    if watched.source is None:
-        time.sleep(_INTERVAL_S)
-        return
+    """Waits for the next line, a second at most. Some lines grow by a number many times a second."""
+    time.sleep(_SHORTEST_S)
     poller = select.poll()
-    poller.register(watched.source.fd, select.POLLIN)
-    poller.poll(_INTERVAL_S * 1000)
+    if watched.source is not None:
+        poller.register(watched.source.fd, select.POLLIN)
+    poller.poll((_INTERVAL_S - _SHORTEST_S) * 1000)
 
 
 def _last_lines(watched: Watched, view: View) -> Iterator[str]:
@@ -449,6 +449,8 @@ def _last_lines(watched: Watched, view: View) -> Iterator[str]:
 
     yield one_line(view)
     last = watched.log.starts()[-1:]
+    if view.state is State.READY and view.progress.phase is not None:
+        yield "Rows of open transactions stay locked until the rollback ends: --socket or --defaults-file follow it."
     if last and view.state in (State.READY, State.GONE):
         yield log_answer(last)
         yield from advice_lines(last)
@@ -501,11 +503,13 @@ class _Rollback:
     def __init__(self, asked: _Asked) -> None:
         self._socket, self._file = asked.login_socket, asked.login_file
         self._connection: Connection[Cursor] | None = None
+        self._asked_s = 0.0
         self.is_followed = self._socket is not None or self._file is not None
 
     def update(self, progress: StartProgress) -> None:
-        if not self.is_followed or progress.ready_s is None:
+        if not self.is_followed or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
             return
+        self._asked_s = time.monotonic()
         import pymysql
 
         from recovery.mysqld.client import message_of, scalar

@@ -61,6 +61,8 @@ class CurrentPhase:
     """Beginning of the phase, on the monotonic clock."""
     progress: str | None = None
     """Progress within the phase, as the server reports it; None if it reports none."""
+    left_s: float | None = None
+    """Time left of the phase, where it can be estimated (`start_progress.py`)."""
 
 
 _MAX_SIGHTINGS = 4096
@@ -388,6 +390,12 @@ _MIN_PHASE_S = 1e-3
 """Length given to a phase that has just begun, so that it is not dropped as empty."""
 
 
+def lateness(text: str, wall_s: float) -> float:
+    """Returns the seconds from the stamp of a line to its arrival, or 0 if the stamp does not tell them."""
+    stamp = microsecond_stamp(text)
+    return 0.0 if stamp is None else max(0.0, wall_s - stamp)
+
+
 class PhaseTracker:
     """Records what the log shows of one start. It is fed line by line, while the server starts or from a stored log."""
 
@@ -412,8 +420,7 @@ class PhaseTracker:
     def add_arrival(self, text: str, arrived_s: float, wall_s: float) -> None:
         """Records a complete line when it arrives. `wall_s` is the moment of its arrival on the wall clock."""
         milestone = milestone_of(text)
-        stamp = microsecond_stamp(text) if milestone is not None else None
-        self.add(text, milestone, arrived_s, late_s=0.0 if stamp is None else max(0.0, wall_s - stamp))
+        self.add(text, milestone, arrived_s, late_s=0.0 if milestone is None else lateness(text, wall_s))
 
     def add(self, text: str, milestone: Milestone | None, at_s: float | None, *, late_s: float = 0.0) -> None:
         """Records a complete line and its milestone. Some milestones repeat (the position of the redo scan, every few

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from recovery.analysis.phase_names import (
 from recovery.model import Flavor
 from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, milestone_of
 from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
-from recovery.mysqld.phases import BACKGROUND_MILESTONES, FileAccess, PhaseTracker
+from recovery.mysqld.phases import BACKGROUND_MILESTONES, CurrentPhase, FileAccess, PhaseTracker, lateness
 
 if TYPE_CHECKING:
     from recovery.model import Version
@@ -254,8 +254,9 @@ class StartProgress:
         """Progress that the log reports: when, and how much was done."""
         self._logged_totals: dict[Unit, int] = {}
 
-    def add_line(self, text: str, at_s: float, *, complete: bool = True) -> None:
-        """Takes a line of the log. One that is still being written is given again when it has grown."""
+    def add_line(self, text: str, at_s: float, *, complete: bool = True, wall_s: float | None = None) -> None:
+        """Takes a line of the log. One that is still being written is given again when it has grown. `wall_s` is the
+        moment of its arrival on the wall clock, which shows lines that the server held back."""
         self.moved_s = max(self.moved_s, at_s)
         self._add_step(text[:MAX_SEARCHED_CHARS], at_s)
         if not complete or self.failure is not None:
@@ -264,7 +265,8 @@ class StartProgress:
         if milestone is None and text.startswith("Version: '"):
             milestone = Milestone.READY  # it follows the ready line, which is translated up to 5.7 and in MariaDB
         if self.ready_s is None or milestone in BACKGROUND_MILESTONES:
-            self.tracker.add(text, milestone, at_s)
+            late_s = 0.0 if wall_s is None or milestone is None else lateness(text, wall_s)
+            self.tracker.add(text, milestone, at_s, late_s=late_s)
         self.tracker.version = self.tracker.version or version_of(text)
         event = classify(text)
         if milestone is Milestone.READY:
@@ -318,6 +320,11 @@ class StartProgress:
             failure=self.failure,
         )
 
+    def current(self, now_s: float) -> CurrentPhase:
+        """Returns the phase of the start with its time left. Another thread may call this while lines arrive."""
+        current, left = self.tracker.current(now_s), self.progress(now_s).left_s
+        return current if left is None else replace(current, left_s=left.about_s)
+
     # --- Which phase, and which row of the table
 
     def _phase(self, now_s: float) -> tuple[str | None, float]:
@@ -347,7 +354,8 @@ class StartProgress:
             return
         context = self.tracker.context
         rows = [row for row in TABLE if row.phase in _PHASES_OF[context.file_access]]
-        if context.has_notes and not context.crashed and self.tracker.milestones & _AFTER_REDO:
+        has_read_redo = any(milestone in self.tracker.milestones for milestone in _AFTER_REDO)
+        if context.has_notes and not context.crashed and has_read_redo:
             rows = []  # a clean start
         part = None if phase is None else phase.split(JOIN)[-1]
         now = _POSITIONS.get(part or "", -1.0)
