@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,6 +24,7 @@ from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.watch_view import FORMAT, State, View, one_line, to_json, view_lines
 from recovery.errors import InterruptedByUserError, UsageError, escape_control
 from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
+from recovery.mysqld.error_log import Milestone
 from recovery.mysqld.log_tail import LogTail
 from recovery.mysqld.running_server import (
     RunningServer,
@@ -32,6 +33,7 @@ from recovery.mysqld.running_server import (
     running_servers,
     sample_of,
     start_limit,
+    uses_direct_io,
     what_it_waits_for,
 )
 from recovery.mysqld.start_progress import StartProgress
@@ -185,7 +187,8 @@ class Watched:
         self._unlogged = StartProgress(started_s=self.log.process_s or now_s)
         self._limit: str | None = None
         self.seconds_ahead: Mapping[str, float] = {}
-        self._counted: object = None
+        self._counted: StartProgress | None = None
+        self._last_milestone: Milestone | None = None
 
     @property
     def pid(self) -> int | None:
@@ -203,6 +206,10 @@ class Watched:
             redo = progress.totals.redo
             if redo is not None and self.log.stamp is not None:
                 self.log.seen_checkpoints[self.log.stamp] = redo.checkpoint_lsn
+        if progress.tracker.last_milestone is not self._last_milestone:
+            # Only when it opens its files it shows how.
+            self._last_milestone = progress.tracker.last_milestone
+            progress.totals = replace(progress.totals, direct_io=uses_direct_io(self.server.pid))
         if (sample := sample_of(self.server.pid, time.monotonic())) is not None:
             progress.add_sample(sample)
 

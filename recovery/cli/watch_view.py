@@ -112,7 +112,7 @@ def _done_text(progress: Progress) -> str:
         return f"{done:.0f} %"
     number = f"{done:,.0f}" if unit is not Unit.BYTES and total else amount(done, unit)
     text = f"{number} of {amount(total, unit)}" if total else number
-    if progress.rate is None:
+    if progress.rate is None or (total is not None and done >= total):
         return text
     return f"{text}, {amount(progress.rate, unit) if unit is Unit.BYTES else f'{progress.rate:,.0f}'} a second"
 

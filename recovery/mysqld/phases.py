@@ -487,6 +487,10 @@ class PhaseTracker:
             for sighting in self._sightings
         ]
 
+    def first_seen(self, milestone: Milestone) -> float | None:
+        """Returns when a milestone came first, or None if it has not come."""
+        return next((one.at_s for one in tuple(self._sightings) if one.milestone is milestone), None)
+
     @property
     def last_milestone(self) -> Milestone | None:
         """The last milestone that bounds a phase."""

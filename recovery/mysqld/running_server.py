@@ -51,7 +51,7 @@ class RunningServer:
         with suppress(OSError, UsageError):
             page_bytes = None if self.datadir is None else read_page_bytes(self.datadir / "ibdata1")
         files = None if self.datadir is None else _count_tablespaces(self.datadir)
-        return Totals(files, redo, page_bytes or Totals.page_bytes, direct_io=_uses_direct_io(self.pid))
+        return Totals(files, redo, page_bytes or Totals.page_bytes, direct_io=uses_direct_io(self.pid))
 
 
 def running_servers() -> list[int]:
@@ -243,7 +243,7 @@ def _count_tablespaces(datadir: Path) -> int | None:
     return count
 
 
-def _uses_direct_io(pid: int) -> bool:
+def uses_direct_io(pid: int) -> bool:
     """Returns whether the server has opened its system tablespace with O_DIRECT."""
     with suppress(OSError, ValueError):
         for opened in Path(f"/proc/{pid}/fd").iterdir():

@@ -111,6 +111,8 @@ class CountedPhase:
     inverse, when 25, 50 and 75 % were done."""
     passes_before: int = 0
     """How often the server has read every file before this phase."""
+    opened_by: Milestone | None = None
+    """The milestone from which on is counted, if the log may tell only later when the phase itself began."""
     skipped_s: float = 0.0
     """Time at the beginning of the phase in which something else is done."""
 
@@ -138,12 +140,21 @@ def _pages_written(sample: ProcessSample, totals: Totals) -> float | None:
 
 TABLE = (
     CountedPhase(DISCOVERY, Unit.FILES, _read_calls, Claim.RANGE, (0.35, 0.35, 0.35)),
-    CountedPhase(FILE_SCAN, Unit.FILES, _read_calls, Claim.RANGE, (0.35, 0.30, 0.30)),
+    CountedPhase(FILE_SCAN, Unit.FILES, _read_calls, Claim.RANGE, (0.35, 0.30, 0.30), opened_by=Milestone.SCAN),
     CountedPhase(REDO_SCAN, Unit.BYTES, _bytes_read, Claim.AT_MOST, (1.0, 1.0, 1.0)),
     CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.AT_MOST, (1.0, 1.0, 1.0)),
     CountedPhase(VALIDATION, Unit.FILES, _read_calls, Claim.RANGE, (0.40, 0.35, 0.30)),
     CountedPhase(PAGE_FLUSH, Unit.PAGES, _pages_written, Claim.RANGE, (0.30, 0.30, 0.40)),
-    CountedPhase(FILE_CHECK, Unit.FILES, _read_calls, Claim.RANGE, (1.2, 0.8, 0.4), passes_before=1, skipped_s=2.0),
+    CountedPhase(
+        FILE_CHECK,
+        Unit.FILES,
+        _read_calls,
+        Claim.RANGE,
+        (1.2, 0.8, 0.4),
+        passes_before=1,
+        opened_by=Milestone.VALIDATE,
+        skipped_s=2.0,
+    ),
     CountedPhase(ROLLBACK, Unit.ROWS, None, Claim.RANGE, (0.40, 0.25, 0.15)),
 )
 """The phases in their order. Errors: facts of prototypes, to be replaced by those of the bench."""
@@ -295,8 +306,10 @@ class StartProgress:
         self._add_remaining(at_s, Unit.ROWS, rows)
 
     def progress(self, now_s: float) -> Progress:
-        phase, since_s = self._phase(now_s)
+        phase, begun_s = self._phase(now_s)
         row = self._row(phase)
+        opened_s = None if row is None or row.opened_by is None else self.tracker.first_seen(row.opened_by)
+        since_s = begun_s if opened_s is None else min(begun_s, opened_s)
         points, unit, partly_seen = self._points(row, since_s) if row is not None else ((), None, False)
         total = None if unit is None else self._total(unit)
         pace = _Pace.of(points, now_s, self.moved_s, since_s + (0.0 if row is None else row.skipped_s))
@@ -312,7 +325,7 @@ class StartProgress:
             total=total,
             unit=unit,
             rate=None if pace is None else pace.rate,
-            since_s=max(0.0, now_s - since_s),
+            since_s=max(0.0, now_s - begun_s),
             left_s=left,
             progress_at_s=progress_at_s,
             ahead=tuple(self._ahead(phase)),
@@ -391,8 +404,10 @@ class StartProgress:
         ]
         if not counted:
             return logged, unit, False
-        partly_seen = counted[0][0] > since_s + 1.0
+        partly_seen = counted[0][0] > since_s + 1.0 and len(logged) < 2
         base = self._count_before(row) if partly_seen else _value_at(counted, since_s)
+        if row.unit is Unit.FILES and len(logged) > 1 and counted[0][0] <= logged[-1][0]:
+            base = _value_at(counted, logged[-1][0]) - logged[-1][1]  # the log tells it exactly
         points = [(since_s, 0.0), *((at_s, max(0.0, count - base)) for at_s, count in counted if at_s > since_s)]
         if self._total(row.unit) is None and len(logged) > 1:
             return logged, unit, False
@@ -412,6 +427,8 @@ class StartProgress:
         return row.passes_before * (self._total(Unit.FILES) or 0) + redo + _OTHER_READ_CALLS
 
     def _add_step(self, text: str, at_s: float) -> None:
+        if "Thread# " in text:
+            return  # one of several threads that share the files
         for hint, pattern, unit, meaning in _STEPS:
             if hint not in text or (match := pattern.search(text)) is None or len(match[1]) > _MAX_DIGITS:
                 continue
@@ -496,10 +513,10 @@ def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool)
     share = pace.done / total
     if row.claim is Claim.NONE or not _SHOWN_FROM <= share < 1 or pace.elapsed_s < _SETTLED_S:
         return None
-    about_s = max(0.0, (total - pace.done) / pace.rate - pace.waited_s)
     error = _error_at(row.errors, share) * (_PARTLY_SEEN if partly_seen else 1.0)
     if row.claim is Claim.AT_MOST:
-        return TimeLeft(0.0, about_s * (1 + error), None)
+        return TimeLeft(0.0, (total - pace.done) / pace.rate * (1 + error), None)
+    about_s = max(0.0, (total - pace.done) / pace.rate - pace.waited_s)
     return TimeLeft(about_s / (1 + error), about_s * (1 + error), about_s)
 
 
