@@ -153,7 +153,7 @@ repeat: env ## measure a session again: ARGS=NAME REPEAT=5 (in all)
 status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)
 
-watch: env ## how far is a server that starts, and how long still? ARGS=PID
+watch: env ## how far is a starting server? ARGS=PID
 	@$(RECOVERY) watch $(ARGS)
 
 versions: env ## the available servers, and which are in the cache

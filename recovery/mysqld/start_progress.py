@@ -210,6 +210,8 @@ _SETTLED_S = 2.0
 """Time after which the rate of a phase is known."""
 _WINDOW_S = 5.0
 """The rate is that of the second half of the phase so far, and of so many seconds at least."""
+_RESOLUTION_S = 1.0
+"""The range is wider by this at both ends: the process is sampled once a second."""
 _QUIET_S = 60.0
 """After so long without any progress, no time left is shown."""
 _IDLE_CPUS = 0.02
@@ -517,7 +519,7 @@ def _time_left(row: CountedPhase, pace: _Pace, total: int, *, partly_seen: bool)
     if row.claim is Claim.AT_MOST:
         return TimeLeft(0.0, (total - pace.done) / pace.rate * (1 + error), None)
     about_s = max(0.0, (total - pace.done) / pace.rate - pace.waited_s)
-    return TimeLeft(about_s / (1 + error), about_s * (1 + error), about_s)
+    return TimeLeft(max(0.0, about_s / (1 + error) - _RESOLUTION_S), about_s * (1 + error) + _RESOLUTION_S, about_s)
 
 
 def _error_at(errors: tuple[float, float, float], share: float) -> float:
