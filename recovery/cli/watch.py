@@ -22,7 +22,7 @@ import click
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
 from recovery.cli.watch_view import FORMAT, State, View, one_line, to_json, view_lines
-from recovery.errors import InterruptedByUserError, UsageError, escape_control
+from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
 from recovery.mysqld.log_tail import LogTail
@@ -67,7 +67,9 @@ _READ_BYTES = 1 << 16
               metavar="SECONDS", help="Stalled means no progress for so long. [default: 60]")  # fmt: skip
 @click.option("--follow-log", "log_alone", type=PATH_TYPE, metavar="FILE", help="Follow this log without a process.")
 @click.option(
-    "--like", metavar="SESSION", help="Times of the phases ahead, from this session. [default: the newest one]"
+    "--like",
+    metavar="SESSION",
+    help="Take the times of the phases ahead from this session. [default: the newest one of this host and version]",
 )
 @click.option(
     "--socket", "login_socket", type=PATH_TYPE, metavar="FILE", help="Log in here after ready, to follow the rollback."
@@ -420,11 +422,13 @@ def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
     """Shows the progress until the server is ready, and what rolls back after that if there is a login. If the server
     ends, the next one over its data directory is waited for."""
     rollback, there_s = _Rollback(asked), time.monotonic()
-    watched.seconds_ahead = _seconds_ahead(watched, asked)
+    knows_times = False
     with _Display(asked) as display:
         while True:
             watched.update()
             rollback.update(watched.log.progress)
+            if not knows_times and watched.log.progress.tracker.version is not None:
+                watched.seconds_ahead, knows_times = _seconds_ahead(watched, asked), True
             view = watched.view(asked.stalled_after_s)
             display.show(view)
             if view.state is State.READY and not (rollback.is_followed and view.progress.phase):
@@ -476,27 +480,29 @@ def _successor(watched: Watched, asked: _Asked, stack: ExitStack) -> Watched | N
 
 
 def _seconds_ahead(watched: Watched, asked: _Asked) -> dict[str, float]:
-    """Returns the mean times of the phases in the session that was asked for or, without one, in the newest session of
-    this host and version."""
+    """Returns the mean times of the phases in the session that was asked for or, without one, in the newest session if
+    that is of this host and version."""
     from statistics import fmean
 
-    from recovery.analysis.phase_names import seconds_by_name
+    from recovery.analysis.phase_names import JOIN, seconds_by_name
     from recovery.linux.host_facts import host_id_with
-    from recovery.storage.sessions import find_session, load_session, session_names
+    from recovery.storage.sessions import find_session, load_session
 
-    version = watched.log.progress.tracker.version
-    names = [asked.like] if asked.like is not None else session_names(asked.results)[-1:]
-    found: dict[str, list[float]] = {}
-    for name in names:
-        session = load_session(find_session(asked.results, name))
-        if asked.like is None:
-            datadir = None if watched.server is None else watched.server.datadir
+    if asked.like is not None:
+        session = load_session(find_session(asked.results, asked.like))
+    else:
+        datadir = None if watched.server is None else watched.server.datadir
+        try:
+            session = load_session(find_session(asked.results, None))
             if datadir is None or session.host_id != host_id_with(datadir):
                 return {}
-        for run in session.runs:
-            if run.extra is None and (asked.like is not None or run.version == str(version)):
-                for phase, seconds in seconds_by_name(run.startup.phases).items():
-                    found.setdefault(phase, []).append(seconds)
+        except (RecoveryError, OSError):
+            return {}
+    version, found = str(watched.log.progress.tracker.version), dict[str, list[float]]()
+    for run in session.runs:
+        if run.extra is None and (asked.like is not None or run.version == version):
+            for phase, seconds in seconds_by_name(run.startup.phases).items():
+                found.setdefault(phase.split(JOIN)[-1], []).append(seconds)
     return {phase: fmean(times) for phase, times in found.items()}
 
 

@@ -136,6 +136,17 @@ def test_standard_input_is_read_to_its_end_with_the_stamps_of_a_collector() -> N
     )
 
 
+def test_phases_ahead_have_the_times_of_the_session_that_was_asked_for() -> None:
+    command = [sys.executable, "-m", "recovery", "watch", "-", "--like", "three-versions"]
+    text = "".join(LINES_57[: APPLIED - 2])
+    results = ("--results", str(FIXTURES / "sessions"))
+    ran = subprocess.run([*command, *results], input=text, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (State.PROGRESSING.value, "")
+    assert re.search(r"; then validation \(\d+ s last time\), ready\n", ran.stdout), ran.stdout
+    wrong = subprocess.run([*command[:-1], "none", *results], input=text, capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stderr.split("\n")[0][:6]) == (2, "error:")
+
+
 def test_the_beginning_of_a_long_log_is_not_read(tmp_path: Path) -> None:
     log = tmp_path / "error.log"
     start = "".join(LINES_57[:APPLIED])
