@@ -137,7 +137,7 @@ def test_standard_input_is_read_to_its_end_with_the_stamps_of_a_collector() -> N
 
 
 def test_phases_ahead_have_the_times_of_the_session_that_was_asked_for() -> None:
-    command = [sys.executable, "-m", "recovery", "watch", "-", "--like", "three-versions"]
+    command = [sys.executable, "-m", "recovery", "watch", "-", "--like", "stacks"]
     text = "".join(LINES_57[: APPLIED - 2])
     results = ("--results", str(FIXTURES / "sessions"))
     ran = subprocess.run([*command, *results], input=text, capture_output=True, text=True, check=False)
