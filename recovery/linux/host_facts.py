@@ -225,7 +225,7 @@ def storage_identity(data: Path) -> tuple[str | int | None, ...]:
 
 def host_id_with(data: Path) -> str | None:
     """Returns the id of this host with the storage of a folder, as sessions have it that were measured there."""
-    return host_id({**machine_facts(), **_storage_facts(data)})
+    return host_id({**machine_facts(), **_storage_facts(data)}, storage_identity(data))
 
 
 def _tool_facts() -> dict[str, Fact]:

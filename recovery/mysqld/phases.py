@@ -105,7 +105,7 @@ class Sighting:
     """Whether the time was computed from a later line."""
 
 
-_PHASE_OPENED_BY: dict[Milestone, str] = {
+PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.STARTING: PROCESS_START,
     Milestone.SAFE: PROCESS_START,
     Milestone.ANNOUNCED: PROCESS_START,
@@ -245,7 +245,7 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
         return begun
     if last is Milestone.INNODB and not server.has_notes:
         return INNODB_INITIALIZATION
-    opened = _PHASE_OPENED_BY.get(last, UNNAMED)
+    opened = PHASE_OPENED_BY.get(last, UNNAMED)
     # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
     is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
         last in _REDO and not server.crashed
@@ -270,7 +270,7 @@ def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phas
 def with_traced_check(phases: tuple[Phase, ...], opened_s: Iterable[float]) -> tuple[Phase, ...]:
     """Returns the phases with the boundary between the dictionary read and the file check at the first of these opens
     of tables' files in them: the dictionary itself is in other files."""
-    names = {DICTIONARY_READ, FILE_CHECK, _PHASE_OPENED_BY[Milestone.VALIDATE]}
+    names = {DICTIONARY_READ, FILE_CHECK, PHASE_OPENED_BY[Milestone.VALIDATE]}
     both = [phase for phase in phases if phase.name in names]
     if not both:
         return phases
@@ -323,7 +323,7 @@ def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> s
         is_quiet = server.file_access is FileAccess.SCAN_AND_VALIDATE and not server.has_notes
         return _join_names((INNODB_INITIALIZATION, _after_innodb(closer, server.file_access))) if is_quiet else UNNAMED
     silent = _after_redo(closer, server) if closer in _AFTER_REDO and opener in _REDO else UNNAMED
-    return _join_names((_PHASE_OPENED_BY.get(opener, UNNAMED), silent))
+    return _join_names((PHASE_OPENED_BY.get(opener, UNNAMED), silent))
 
 
 def _may_bound(opener: Milestone, closer: Milestone) -> bool:

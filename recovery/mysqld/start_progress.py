@@ -32,7 +32,14 @@ from recovery.analysis.phase_names import (
 from recovery.model import Flavor
 from recovery.mysqld.error_log import MAX_SEARCHED_CHARS, EventKind, Milestone, classify, milestone_of
 from recovery.mysqld.log_analysis import ONLY_AFTER_CRASH, version_of
-from recovery.mysqld.phases import BACKGROUND_MILESTONES, CurrentPhase, FileAccess, PhaseTracker, lateness
+from recovery.mysqld.phases import (
+    BACKGROUND_MILESTONES,
+    PHASE_OPENED_BY,
+    CurrentPhase,
+    FileAccess,
+    PhaseTracker,
+    lateness,
+)
 
 if TYPE_CHECKING:
     from recovery.model import Version
@@ -112,7 +119,8 @@ class CountedPhase:
     passes_before: int = 0
     """How often the server has read every file before this phase."""
     opened_by: Milestone | None = None
-    """The milestone from which on is counted, if the log may tell only later when the phase itself began."""
+    """The milestone from which on is counted, and which names the phase: of the two phases that it opens, the log tells
+    only later, if at all, when the second one began."""
     per_file: int = 1
     """Calls of read for each file."""
     skipped_s: float = 0.0
@@ -316,10 +324,12 @@ class StartProgress:
         self._add_remaining(at_s, Unit.ROWS, rows)
 
     def progress(self, now_s: float) -> Progress:
-        phase, begun_s = self._phase(now_s)
+        phase, since_s = self._phase(now_s)
         row = self._row(phase)
-        opened_s = None if row is None or row.opened_by is None else self.tracker.first_seen(row.opened_by)
-        since_s = begun_s if opened_s is None else min(begun_s, opened_s)
+        if row is not None and row.opened_by is not None:
+            opened_s = self.tracker.first_seen(row.opened_by)
+            if opened_s is not None:
+                phase, since_s = PHASE_OPENED_BY[row.opened_by], opened_s
         points, unit, partly_seen = self._points(row, since_s) if row is not None else ((), None, False)
         total = None if unit is None else self._total(unit)
         pace = _Pace.of(points, now_s, self.moved_s, since_s + (0.0 if row is None else row.skipped_s))
@@ -335,7 +345,7 @@ class StartProgress:
             total=total,
             unit=unit,
             rate=None if pace is None else pace.rate,
-            since_s=max(0.0, now_s - begun_s),
+            since_s=max(0.0, now_s - since_s),
             left_s=left,
             progress_at_s=progress_at_s,
             ahead=tuple(self._ahead(phase)),
