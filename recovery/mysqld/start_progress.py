@@ -152,7 +152,7 @@ TABLE = (
     CountedPhase(DISCOVERY, Unit.FILES, _read_calls, Claim.RANGE, (0.35, 0.35, 0.35)),
     CountedPhase(FILE_SCAN, Unit.FILES, _read_calls, Claim.RANGE, (0.35, 0.30, 0.30), opened_by=Milestone.SCAN),
     CountedPhase(REDO_SCAN, Unit.BYTES, _bytes_read, Claim.AT_MOST, (1.0, 1.0, 1.0)),
-    CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.AT_MOST, (1.0, 1.0, 1.0)),
+    CountedPhase(REDO_APPLY, Unit.PAGES, _pages_read, Claim.AT_MOST, (1.0, 1.5, 2.0)),
     CountedPhase(VALIDATION, Unit.FILES, _read_calls, Claim.RANGE, (0.40, 0.35, 0.30)),
     # MariaDB 10.2, which logs nothing between the two.
     CountedPhase(
@@ -438,7 +438,8 @@ class StartProgress:
             (since_s, 0.0),
             *((at_s, max(0.0, count - base) / row.per_file) for at_s, count in counted if at_s > since_s),
         ]
-        if self._total(row.unit) is None and len(logged) > 1:
+        is_behind = row.claim is Claim.AT_MOST and unit is row.unit and logged[-1][1] < points[-1][1]
+        if len(logged) > 1 and (self._total(row.unit) is None or is_behind):
             return logged, unit, False
         return points, row.unit, partly_seen
 
