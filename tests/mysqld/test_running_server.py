@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from recovery.linux.procfs import is_stopped
+from recovery.linux.procfs import is_stopped, read_text
 from recovery.mysqld import running_server
 from recovery.mysqld.running_server import look_at, sample_of, start_limit, what_it_waits_for
 
@@ -28,6 +28,8 @@ def process_in(folder: Path, *options: str, log: Path | None = None) -> Iterator
         command, cwd=folder, stderr=opened if log else subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as process:  # fmt: skip
         try:
+            # The kernel shows the words of a command only some time after exec.
+            until(lambda: read_text(Path(f"/proc/{process.pid}/cmdline")), "its command line")
             yield process.pid
         finally:
             process.kill()
