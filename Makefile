@@ -58,7 +58,7 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
-    damage experiments resume repeat versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
+    damage experiments resume repeat watch versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
     audit bench intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
@@ -152,6 +152,9 @@ repeat: env ## measure a session again: ARGS=NAME REPEAT=5 (in all)
 
 status: env ## show the running session, or how the last one ended
 	@$(RECOVERY) status $(ARGS)
+
+watch: env ## how far is a starting server? ARGS=PID
+	@$(RECOVERY) watch $(ARGS)
 
 versions: env ## the available servers, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)

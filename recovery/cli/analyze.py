@@ -108,7 +108,7 @@ def logs_page(logs: Sequence[AnalyzedLog]) -> str:
     for name, log in zip(names, logs, strict=True):
         text = log_answer(log.starts, log.writer) if log.starts else "no start of a server was found"
         lines = paragraph(text if len(logs) == 1 else f"{name}: {text}")
-        answers.append("\n".join((*lines, *_advice_lines(log.starts))))
+        answers.append("\n".join((*lines, *_follow_lines(log), *advice_lines(log.starts))))
     count = fmt.count_text(sum(len(log.starts) for log in logs), "start")
     title = f"{logs[0].name}: {count}" if len(logs) == 1 else f"{count} in {fmt.count_text(len(logs), 'log')}"
     keys = ("log", "#")[len(logs) == 1 :]
@@ -289,7 +289,12 @@ def _no_time_text(start: LoggedStart) -> str:
     return f"Its time is not known: the log {'begins within it' if begun else 'has too few timestamps'}"
 
 
-def _advice_lines(starts: Sequence[LoggedStart]) -> Iterator[str]:
+def _follow_lines(log: AnalyzedLog) -> Iterator[str]:
+    if log.writer is not None and log.writer.pid is not None and not log.writer.stopped:
+        yield f"how long still: recovery watch {log.writer.pid}"
+
+
+def advice_lines(starts: Sequence[LoggedStart]) -> Iterator[str]:
     """Yields where the documentation says what may have killed the server, and what shortens its start."""
     killed = any(start.ended_early and start.outcome == "cut" for start in starts)
     if killed:

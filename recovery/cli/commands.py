@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),
     "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: text, script, archive."),
     "analyze": (INSPECT, "analyze:analyze", "Show the phases of every start in error logs."),
+    "watch": (INSPECT, "watch:watch", "Show how far a starting server is, and how long still."),
     "status": (INSPECT, "status:status", "Show the running session."),
     "docs": (INSPECT, "docs:docs", "Print a page of the documentation, or a section of it."),
     "doctor": (MANAGE, "doctor:doctor", "Check this host."),

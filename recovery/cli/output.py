@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = "-"
 
 
+def duration_words(value: float) -> str:
+    if value < 99.5:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
+
+
 def print_line(line: str, *, err: bool = False) -> None:
     """Prints one line, with each control character replaced by `?`."""
     click.echo(escape_control(line), err=err)

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TextIO
 
 from recovery.analysis.summary import metric_value
+from recovery.cli.output import duration_words
 from recovery.errors import InterruptedByUserError, escape_control
 from recovery.metrics import metric
 from recovery.model import Run, Status
@@ -49,19 +50,13 @@ class Line:
     style: str = ""
 
 
-def duration_words(value: float) -> str:
-    if value < 99.5:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} hours"
-
-
 def live_view(snapshot: ProgressSnapshot, width: int, height: int) -> tuple[Line, ...]:
     """Returns the lines of the live view, none wider than `width` (12 columns at least).
 
     If the height does not allow all results, those around the current trial are shown."""
     width = max(_MIN_WIDTH, width)
-    lines = [Line(text, FAINT) for text in _wrapped(headline(snapshot), width)]
-    lines += [Line(text, STRONG) for text in _wrapped(current_activity(snapshot), width)]
+    lines = [Line(text, FAINT) for text in wrapped(headline(snapshot), width)]
+    lines += [Line(text, STRONG) for text in wrapped(current_activity(snapshot), width)]
     if snapshot.build is not None and (drawn := _progress_bar(snapshot.build, width)):
         lines.append(Line(drawn))
     lines += [Line(text) for text in _rows_that_fit(snapshot, width, max(0, height - len(lines)))]
@@ -148,10 +143,12 @@ def _step_text(snapshot: ProgressSnapshot) -> str:
         text += (
             f", {snapshot.phase} {duration_words(snapshot.phase_s)}" if snapshot.phase else ", nothing in the log yet"
         )
+    if snapshot.phase_left_s is not None:
+        text += f", about {duration_words(snapshot.phase_left_s)} left"
     return f"{text} ({snapshot.told})" if snapshot.told else text
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Wraps the text, and keeps each number on one line with its unit."""
     tied = re.sub(r"(?<=\d) (?=(?:s|min|hours|%)(?!\w))", _NO_BREAK_SPACE, text)
     lines = textwrap.wrap(tied, width, subsequent_indent="  ", break_on_hyphens=False)
@@ -420,7 +417,7 @@ class ProgressDisplay:
             text = self._other_session()
             if self.screen.live:
                 columns, _ = self.screen.size
-                self.screen.draw([Line(line, STRONG) for line in _wrapped(f"waiting for {text}", columns - 1) if text])
+                self.screen.draw([Line(line, STRONG) for line in wrapped(f"waiting for {text}", columns - 1) if text])
             elif text not in ("", shown) and time.monotonic() - self._last_line_s >= PLAIN_EVERY_S:
                 shown = text
                 self.say(f"waiting for {text}")

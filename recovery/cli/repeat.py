@@ -35,9 +35,9 @@ from recovery.cli.measure import (
 )
 from recovery.cli.measuring_command import MeasuringCommand
 from recovery.cli.options import BY_NAME, DEFAULT_RESULTS, Option, repeat_command, table_option
-from recovery.cli.output import print_line
+from recovery.cli.output import duration_words, print_line
 from recovery.cli.plan_text import announce
-from recovery.cli.progress_view import STRONG, Line, Screen, duration_words
+from recovery.cli.progress_view import STRONG, Line, Screen
 from recovery.cli.report import load_sessions
 from recovery.errors import InterruptedByUserError, LimitExceededError, RecoveryError, UsageError
 from recovery.linux.privileges import refuse_steps

@@ -223,6 +223,11 @@ def storage_identity(data: Path) -> tuple[str | int | None, ...]:
     return device.model, device.size_bytes, device.serial or filesystem
 
 
+def host_id_with(data: Path) -> str | None:
+    """Returns the id of this host with the storage of a folder, as sessions have it that were measured there."""
+    return host_id({**machine_facts(), **_storage_facts(data)}, storage_identity(data))
+
+
 def _tool_facts() -> dict[str, Fact]:
     """Returns the devices of this tool itself and of the temporary folder, to which the server's log is written during
     a timed start."""

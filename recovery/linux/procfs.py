@@ -167,6 +167,26 @@ def _stat_fields(pid: int) -> list[str]:
     return (read_text(Path(f"/proc/{pid}/stat")) or "").rpartition(")")[2].split()
 
 
+@dataclass(frozen=True)
+class ProcessStat:
+    state: str
+    """A letter: `R`, `S`, `D` (waits for storage), `T` (stopped by a signal), `Z` (ended)."""
+    cpu_ticks: int
+
+
+def process_stat(pid: int) -> ProcessStat | None:
+    """Returns the state of a process, or None once it has ended."""
+    fields = _stat_fields(pid)
+    if not fields or fields[0] == "Z":
+        return None
+    return ProcessStat(fields[0], int(fields[_UTIME]) + int(fields[_STIME]))
+
+
+def is_running(pid: int) -> bool:
+    """Returns whether there is such a process that has not ended."""
+    return process_stat(pid) is not None
+
+
 def is_stopped(pid: int) -> bool:
     """Returns whether the process is stopped, by Ctrl-Z or by another stop signal."""
     return _stat_fields(pid)[:1] in (["T"], ["t"])
@@ -192,7 +212,7 @@ def process_cpu_s(pid: int) -> float | None:
 def process_io_bytes(pid: int) -> tuple[int, int] | None:
     """Returns the bytes that storage has read for the process, and the bytes that the process has caused to be written,
     since it was created."""
-    io = _io(pid)
+    io = process_io(pid)
     return None if io is None else (io["read_bytes"], io["write_bytes"])
 
 
@@ -257,13 +277,14 @@ class ProcessActivity:
 
 def process_activity(pid: int) -> ProcessActivity | None:
     """Returns what the process has computed, read and written so far, or None once it has ended."""
-    cpu_s, io = process_cpu_s(pid), _io(pid)
+    cpu_s, io = process_cpu_s(pid), process_io(pid)
     return None if cpu_s is None else ProcessActivity(cpu_s, None if io is None else tuple(io.values()))
 
 
-def _io(pid: int) -> dict[str, int] | None:
+def process_io(pid: int) -> dict[str, int] | None:
+    """Returns the counters of /proc/PID/io, or None if the process has ended or belongs to another user."""
     text = read_text(Path(f"/proc/{pid}/io"))
-    if text is None:  # the process has ended, or belongs to another user
+    if text is None:
         return None
     return {name: int(value) for name, _, value in (line.partition(":") for line in text.splitlines())}
 

@@ -139,6 +139,11 @@ _PROGRESS = re.compile(
     re.ASCII,
 )
 _MAX_DIGITS = 18
+_CHECKPOINT = re.compile(
+    r"found checkpoint is at lsn = (\d{1,20})|checkpoint_lsn = (\d{1,20})|past the checkpoint (?:lsn|LSN) (\d{1,20})"
+    r"|crash recovery from checkpoint LSN=(\d{1,20})",
+    re.ASCII,
+)
 
 
 def log_counters(line: str) -> Iterator[tuple[str, int]]:
@@ -150,6 +155,12 @@ def log_counters(line: str) -> Iterator[tuple[str, int]]:
             for name, digits in zip(names, match.groups(), strict=True):
                 if digits and len(digits) <= _MAX_DIGITS:
                     yield name, int(digits)
+
+
+def checkpoint_of(line: str) -> int | None:
+    """Returns the LSN of the checkpoint at which the server says that its recovery begins."""
+    match = _CHECKPOINT.search(line[:MAX_SEARCHED_CHARS]) if "heckpoint" in line else None
+    return int(next(filter(None, match.groups()))) if match is not None else None
 
 
 def progress_of(line: str) -> str | None:

@@ -68,8 +68,10 @@ _TORN = re.compile(
 _PROCESS = re.compile(r" as process (\d{1,10})\b", re.ASCII)
 _SERVER_PROGRAM = re.compile(r"mysql|maria|percona|[0-9a-f]{12}$", re.ASCII)
 """Names of programs, in a journal, whose lines are a server's. Docker names the container's id."""
-_ONLY_AFTER_CRASH = re.compile(
-    r"\[MY-012552\]|InnoDB(?::|\]) Starting crash recovery\.(?!\.)|Applying a batch of [1-9]\d* redo log", re.ASCII
+ONLY_AFTER_CRASH = re.compile(
+    r"\[MY-012552\]|InnoDB(?::|\]) Starting crash recovery\.(?!\.)|Applying a batch of [1-9]\d* redo log"
+    r"|Log scan progressed past the checkpoint",
+    re.ASCII,
 )
 """What InnoDB logs on crash starts only, for a log without the line before it. A clean start applies a batch of 0
 records, and the binlog's "Starting crash recovery..." has three dots."""
@@ -121,6 +123,9 @@ class LoggedStart:
     server's own first line; None if the log has no such line."""
     running_pid: int | None = None
     """The process id of its server, if that is still running and not ready. Then its seconds run until now."""
+    checkpoint_lsn: int | None = None
+    """Where the recovery begins in the redo log; None if the log does not say it. A start that ends before it is ready
+    leaves the next one the same checkpoint."""
 
 
 def continued(start: LoggedStart, elapsed_s: float | None, running_pid: int) -> LoggedStart:
@@ -177,9 +182,9 @@ class _OpenStart:
         if milestone is not None and milestone is not self.milestone and milestone not in BACKGROUND_MILESTONES:
             self.milestone, self.progress = milestone, None
         self.progress = progress or self.progress
-        self.tracker.version = _version_of(text) or self.tracker.version
-        if self.pid is None and (named := _PROCESS.search(text[:_MAX_TEXT])) is not None:
-            self.pid = int(named[1])
+        self.tracker.version = version_of(text) or self.tracker.version
+        if self.pid is None:
+            self.pid = process_id_in(text)
         if self.first_error is None and is_error(text):
             self.first_error = text.strip()[:_MAX_TEXT]
 
@@ -221,6 +226,11 @@ class StartParser:
         """The first line of a script whose server has not logged anything yet."""
         self._script_goes_on = False
         """Whether a container's script is about to run itself again, as another user."""
+
+    @property
+    def start_line(self) -> int | None:
+        """The number of the first line of the start under way, or None."""
+        return None if self._open is None else self._open.line
 
     @property
     def idle(self) -> bool:
@@ -301,7 +311,7 @@ class StartParser:
         if milestone in BACKGROUND_MILESTONES and stamp is not None:
             tracker.add(text, milestone, stamp.at_s)
         if tracker.version is None:
-            tracker.version = _version_of(text)
+            tracker.version = version_of(text)
         if self._ended.outcome == "cut" and (report := end_report_of(text)) is not None and report.strong:
             self._ended.reason = report.reason
 
@@ -316,7 +326,7 @@ class StartParser:
         elif event is not None and event.kind is EventKind.SHUTDOWN:
             start.reason, start.ended = "the server was shut down", True
         else:
-            if event is not None or _ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
+            if event is not None or ONLY_AFTER_CRASH.search(text[:_MAX_TEXT]):
                 start.tracker.crashed = True
             return
         start.end, start.end_logged = start.last, stamp is not None
@@ -344,7 +354,13 @@ def _is_of_server(line: LogLine) -> bool:
     return line.own is not None and line.program not in ("systemd", "kernel")
 
 
-def _version_of(text: str) -> Version | None:
+def process_id_in(text: str) -> int | None:
+    """Returns the process id with which a server names itself."""
+    named = _PROCESS.search(text[:_MAX_TEXT]) if " as process " in text else None
+    return None if named is None else int(named[1])
+
+
+def version_of(text: str) -> Version | None:
     if not any(hint in text for hint in _VERSION_HINTS):
         return None
     match = _VERSION.search(text[:_MAX_TEXT])
@@ -382,6 +398,7 @@ def _start_of(start: _OpenStart, next_start: Stamp | None) -> LoggedStart:
         pid=start.pid,
         ended_early=start.ended and not ready and not initialised and not start.headless,
         end_logged=start.end_logged,
+        checkpoint_lsn=tracker.checkpoint_lsn,
         script_s=None if first is None or start.script is None else max(0.0, first.at_s - start.script.at_s),
         next_after_s=None if first is None or next_start is None else max(0.0, next_start.at_s - first.at_s),
     )

@@ -31,15 +31,17 @@ class LogLine:
 
 
 class LogTail:
-    """Follows one file from its first byte. The file must exist; the server may already be writing to it."""
+    """Follows one file from its first byte, or from the byte `begin`. The file must exist; the server may already be
+    writing to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, begin: int = 0) -> None:
         # The watch is added before the first read, so that nothing is missed. Data written in between is read, and may
         # cause one extra event.
         self._inotify = INotify(nonblocking=True)
         try:
             self._inotify.add_watch(path, flags.MODIFY)
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            os.lseek(self._file, begin, os.SEEK_SET)
         except OSError:
             self._inotify.close()
             raise

@@ -10,7 +10,7 @@ from recovery.linux.procfs import has_open, ids_in_namespaces, is_stopped, proce
 from recovery.mysqld.log_analysis import LoggedStart, continued
 from recovery.mysqld.timestamps import parse_stamp
 
-_SERVERS = frozenset({"mysqld", "mysqld-debug", "mariadbd", "mariadbd-debug"})
+SERVERS = frozenset({"mysqld", "mysqld-debug", "mariadbd", "mariadbd-debug"})
 _MAX_EXEC_S = 10.0
 """A server logs its name at most so long after its process was created. One that a container's script becomes can be
 older."""
@@ -37,7 +37,7 @@ def find_log_writer(log: Path, start: LoggedStart) -> LogWriter:
         file = log.stat()
     except OSError:
         return LogWriter(None)
-    pids = processes_named(_SERVERS)
+    pids = processes_named(SERVERS)
     opened = {pid: has_open(pid, file) for pid in pids}
     hidden = [pid for pid in pids if opened[pid] is None]
     likely = [pid for pid in hidden if process_owner(pid) == file.st_uid and _is_of_start(pid, start)]

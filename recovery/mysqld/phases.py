@@ -40,7 +40,15 @@ from recovery.analysis.phase_names import (
     VALIDATION,
 )
 from recovery.model import Phase, Version, can
-from recovery.mysqld.error_log import Milestone, is_note, log_counters, microsecond_stamp, milestone_of, progress_of
+from recovery.mysqld.error_log import (
+    Milestone,
+    checkpoint_of,
+    is_note,
+    log_counters,
+    microsecond_stamp,
+    milestone_of,
+    progress_of,
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,8 @@ class CurrentPhase:
     """Beginning of the phase, on the monotonic clock."""
     progress: str | None = None
     """Progress within the phase, as the server reports it; None if it reports none."""
+    left_s: float | None = None
+    """Time left of the phase, where it can be estimated (`start_progress.py`)."""
 
 
 _MAX_SIGHTINGS = 4096
@@ -95,7 +105,7 @@ class Sighting:
     """Whether the time was computed from a later line."""
 
 
-_PHASE_OPENED_BY: dict[Milestone, str] = {
+PHASE_OPENED_BY: dict[Milestone, str] = {
     Milestone.STARTING: PROCESS_START,
     Milestone.SAFE: PROCESS_START,
     Milestone.ANNOUNCED: PROCESS_START,
@@ -137,6 +147,11 @@ _PHASE_BETWEEN: dict[tuple[Milestone, Milestone], tuple[FileAccess, str]] = {
     (Milestone.CHECKPOINT, Milestone.RESTORE): (FileAccess.BEFORE_REDO, DISCOVERY),
 }
 """Phases that are known by both of their milestones only, and the access to files of the servers that have them."""
+_PHASE_BEGUN_BY = {
+    (Milestone.CHECKPOINT, FileAccess.BEFORE_REDO): DISCOVERY,
+    (Milestone.SEGMENTS, FileAccess.NAMED_IN_REDO): DICTIONARY,
+}
+"""The same phases while they last, by the milestone that begins them and the access to files."""
 _PROGRESS_OF = {Milestone.SCANNING: Milestone.FOUND, Milestone.CHECKING: Milestone.CHECK}
 """Milestones about the progress of some work, and the one at which the work began."""
 _PROGRESS_INTERVAL_S = 10.0
@@ -224,12 +239,13 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if last is Milestone.APPLIED:
         return _unlogged_phase(server) or UNNAMED
     if last is Milestone.STARTED:
-        return DICTIONARY if server.file_access is FileAccess.SCAN_AND_VALIDATE else REST_TO_READY
-    if last is Milestone.CHECKPOINT and server.file_access is FileAccess.BEFORE_REDO:
-        return DISCOVERY
+        return _phase_after_innodb(server)
+    begun = _PHASE_BEGUN_BY.get((last, server.file_access))
+    if begun is not None and Milestone.UNDO not in milestones:
+        return begun
     if last is Milestone.INNODB and not server.has_notes:
         return INNODB_INITIALIZATION
-    opened = _PHASE_OPENED_BY.get(last, UNNAMED)
+    opened = PHASE_OPENED_BY.get(last, UNNAMED)
     # Of a clean shutdown there is no redo to scan, and no line until the files are looked up.
     is_last_line = (last is Milestone.APPLY and Milestone.CHECKPOINT in milestones) or (
         last in _REDO and not server.crashed
@@ -237,6 +253,12 @@ def current_phase(sightings: Sequence[Sighting], server: StartContext) -> str:
     if server.file_access is FileAccess.UNLOGGED_AFTER_REDO and is_last_line:
         return _join_names((opened, _unlogged_phase(server) or UNNAMED))
     return opened
+
+
+def _phase_after_innodb(server: StartContext) -> str:
+    if server.file_access is not FileAccess.SCAN_AND_VALIDATE:
+        return REST_TO_READY
+    return DICTIONARY if server.has_notes else JOIN.join((DICTIONARY_READ, FILE_CHECK))
 
 
 def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phase, ...]:
@@ -248,7 +270,7 @@ def with_first_query(phases: tuple[Phase, ...], answered_s: float) -> tuple[Phas
 def with_traced_check(phases: tuple[Phase, ...], opened_s: Iterable[float]) -> tuple[Phase, ...]:
     """Returns the phases with the boundary between the dictionary read and the file check at the first of these opens
     of tables' files in them: the dictionary itself is in other files."""
-    names = {DICTIONARY_READ, FILE_CHECK, _PHASE_OPENED_BY[Milestone.VALIDATE]}
+    names = {DICTIONARY_READ, FILE_CHECK, PHASE_OPENED_BY[Milestone.VALIDATE]}
     both = [phase for phase in phases if phase.name in names]
     if not both:
         return phases
@@ -301,7 +323,7 @@ def _phase_name(opener: Milestone, closer: Milestone, server: StartContext) -> s
         is_quiet = server.file_access is FileAccess.SCAN_AND_VALIDATE and not server.has_notes
         return _join_names((INNODB_INITIALIZATION, _after_innodb(closer, server.file_access))) if is_quiet else UNNAMED
     silent = _after_redo(closer, server) if closer in _AFTER_REDO and opener in _REDO else UNNAMED
-    return _join_names((_PHASE_OPENED_BY.get(opener, UNNAMED), silent))
+    return _join_names((PHASE_OPENED_BY.get(opener, UNNAMED), silent))
 
 
 def _may_bound(opener: Milestone, closer: Milestone) -> bool:
@@ -368,6 +390,12 @@ _MIN_PHASE_S = 1e-3
 """Length given to a phase that has just begun, so that it is not dropped as empty."""
 
 
+def lateness(text: str, wall_s: float) -> float:
+    """Returns the seconds from the stamp of a line to its arrival, or 0 if the stamp does not tell them."""
+    stamp = microsecond_stamp(text)
+    return 0.0 if stamp is None else max(0.0, wall_s - stamp)
+
+
 class PhaseTracker:
     """Records what the log shows of one start. It is fed line by line, while the server starts or from a stored log."""
 
@@ -385,19 +413,22 @@ class PhaseTracker:
         """Whether a line of the severity Note was seen."""
         self.counts: dict[str, int] = {}
         """Counters that the server has logged, such as `scan_threads`: the number of threads that scan the files."""
+        self.checkpoint_lsn: int | None = None
+        """Where the recovery begins in the redo log."""
         self._sightings: list[Sighting] = []
 
     def add_arrival(self, text: str, arrived_s: float, wall_s: float) -> None:
         """Records a complete line when it arrives. `wall_s` is the moment of its arrival on the wall clock."""
         milestone = milestone_of(text)
-        stamp = microsecond_stamp(text) if milestone is not None else None
-        self.add(text, milestone, arrived_s, late_s=0.0 if stamp is None else max(0.0, wall_s - stamp))
+        self.add(text, milestone, arrived_s, late_s=0.0 if milestone is None else lateness(text, wall_s))
 
     def add(self, text: str, milestone: Milestone | None, at_s: float | None, *, late_s: float = 0.0) -> None:
         """Records a complete line and its milestone. Some milestones repeat (the position of the redo scan, every few
         megabytes); a repeated one is left out."""
         self.counts.update(log_counters(text))
         self.has_notes = self.has_notes or is_note(text)
+        if self.checkpoint_lsn is None:
+            self.checkpoint_lsn = checkpoint_of(text)
         if milestone is None:
             return
         self.milestones.add(milestone)
@@ -455,6 +486,16 @@ class PhaseTracker:
             )
             for sighting in self._sightings
         ]
+
+    def first_seen(self, milestone: Milestone) -> float | None:
+        """Returns when a milestone came first, or None if it has not come."""
+        return next((one.at_s for one in tuple(self._sightings) if one.milestone is milestone), None)
+
+    @property
+    def last_milestone(self) -> Milestone | None:
+        """The last milestone that bounds a phase."""
+        bounding = _bounding_sightings(self._sightings)
+        return bounding[-1].milestone if bounding else None
 
     @property
     def last_phase(self) -> str:

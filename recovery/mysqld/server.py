@@ -25,6 +25,7 @@ from recovery.mysqld.log_tail import LogLine, last_lines
 from recovery.mysqld.options import base_settings, merge
 from recovery.mysqld.phases import with_first_query
 from recovery.mysqld.redo_log import RedoSpan, redo_span
+from recovery.mysqld.start_progress import Totals
 from recovery.mysqld.startup import (
     DEFAULT_STALL_S,
     PhaseFollower,
@@ -72,6 +73,8 @@ class ServerConfig:
     """Seconds without progress after which the server counts as hung."""
     follower: PhaseFollower | None = None
     """Called with each phase of a start."""
+    table_files: int | None = None
+    """Number of the tables' files, for the time left of a start: counting them would warm their folders."""
     is_private: bool = False
     """Whether it may name the user's own schemas and tables, in its log and in its answers."""
 
@@ -156,6 +159,9 @@ class Server:
                     stall_s=config.stall_s,
                     on_line=self.on_line,
                     follower=config.follower,
+                    totals=Totals(
+                        config.table_files, redo, direct_io=chosen.get("innodb_flush_method") in ("O_DIRECT", "4")
+                    ),
                 )
                 answered_at = self._first_answer(process)
         except BaseException:

@@ -21,6 +21,8 @@ from recovery.mysqld.error_log import EventKind, classify, error_text, is_error,
 from recovery.mysqld.launcher import Exit, ServerProcess
 from recovery.mysqld.log_tail import LogLine, LogTail, last_lines
 from recovery.mysqld.phases import CurrentPhase, PhaseTracker
+from recovery.mysqld.running_server import sample_of
+from recovery.mysqld.start_progress import StartProgress, Totals
 
 ReadActivity = Callable[[int], ProcessActivity | None]
 DEFAULT_STALL_S = 300.0
@@ -91,11 +93,14 @@ class StallDetector:
 class _LogState:
     """What the log of a start has shown so far."""
 
-    def __init__(self, process: ServerProcess, version: Version, on_line: Callable[[LogLine], None] | None) -> None:
+    def __init__(
+        self, process: ServerProcess, version: Version, on_line: Callable[[LogLine], None] | None, totals: Totals
+    ) -> None:
         self._process = process
         self._stamped = can(version, "microsecond_stamps")
         self._on_line = on_line
-        self.tracker = PhaseTracker(version, process.started_at)
+        self._start = StartProgress(version, process.started_at, totals)
+        self.tracker = self._start.tracker
         self.crash_proof: str | None = None
         self.first_error: str | None = None
         self.errors = 0
@@ -107,8 +112,8 @@ class _LogState:
             if self._on_line is not None:
                 self._on_line(line)
             self.tracker.latest = line.text
-            if line.complete and self.ready is None:
-                self.tracker.add_arrival(line.text, line.arrived_s, line.wall_s)
+            if self.ready is None:
+                self._start.add_line(line.text, line.arrived_s, complete=line.complete, wall_s=line.wall_s)
             event = classify(line.text)
             if not line.complete:
                 # An incomplete line may still become anything, unless it already has the whole ready text.
@@ -128,6 +133,12 @@ class _LogState:
                 lag_s = None if stamp is None else line.wall_s - stamp
                 self.ready = Ready(line.arrived_s, self.crash_proof, lag_s, self.errors, self.tracker)
 
+    def current(self, now_s: float) -> CurrentPhase:
+        """Returns the phase of the server, with the time left by a sample of the process."""
+        if (sample := sample_of(self._process.pid, now_s)) is not None:
+            self._start.add_sample(sample)
+        return self._start.current(now_s)
+
     def fail(self, what: str) -> ServerFailedError:
         why = self.first_error or self.failure
         return server_failure(self._process, f"{what}: {error_text(self._process.launch.shown(why))}" if why else what)
@@ -140,13 +151,14 @@ def wait_until_ready(
     stall_s: float = DEFAULT_STALL_S,
     on_line: Callable[[LogLine], None] | None = None,
     follower: PhaseFollower | None = None,
+    totals: Totals | None = None,
     read_activity: ReadActivity = process_activity,
 ) -> Ready:
     """Waits for the ready line and returns what it showed. Raises ServerFailedError with the reason if none comes.
     Never ends the process itself."""
-    log_state = _LogState(process, version, on_line)
+    log_state = _LogState(process, version, on_line, totals or Totals())
     if follower is not None:
-        follower(log_state.tracker.current)
+        follower(log_state.current)
     stall = StallDetector(process, read_activity)
     with LogTail(process.launch.log) as tail:
         poller = select.poll()

@@ -113,6 +113,8 @@ class ProgressSnapshot(SessionProgress):
     phase: str | None = None
     """Phase of the start under way, as the server's log shows it at this time."""
     phase_s: float | None = None
+    phase_left_s: float | None = None
+    """Time left of this phase, where it can be estimated."""
     told: str | None = None
     """Progress within the phase, as the server's log words it."""
 
@@ -323,6 +325,7 @@ class Progress(SessionProgress):
             step_s=_elapsed_s(self.step_began_s, now_s) if self.step else None,
             phase=phase.phase if phase else None,
             phase_s=_elapsed_s(phase.since_s, now_s) if phase else None,
+            phase_left_s=_rounded(phase.left_s) if phase else None,
             told=phase.progress if phase else None,
         )
 

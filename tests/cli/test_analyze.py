@@ -349,6 +349,8 @@ def test_the_seconds_of_a_running_start_run_until_now() -> None:
     assert log_answer([start], LogWriter(None, hidden=True)).endswith(" can be seen as root or as the server's user.")
     assert log_answer([start], LogWriter(None, successor=4712)).endswith("(pid 4712) has the log open now.")
     page = logs_page([AnalyzedLog("log", (running,), LogWriter(4711))])
+    assert "\nhow long still: recovery watch 4711\n" in page
+    assert "recovery watch" not in logs_page([AnalyzedLog("log", (running,), LogWriter(4711, stopped=True))])
     assert "what shortens it: recovery docs shorten#validation\n" in page
     assert re.search(r"^1 .* 484\.0  running$", page, re.MULTILINE)
 

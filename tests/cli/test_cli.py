@@ -619,6 +619,7 @@ JSON_COMMANDS = {
     "sessions": ("--results", str(PUBLISHED)),
     "status": (),
     "versions": (),
+    "watch": ("--once", "--follow-log", str(CRASH_57)),
 }
 
 

@@ -74,6 +74,7 @@ def test_a_trial_is_shown_with_the_results_so_far() -> None:
             CurrentPhase("discovery", 3011.0, "Checked 15615/20298"),
             "timed start 45 s, discovery 44 s (Checked 15615/20298)",
         ),
+        (CurrentPhase("validation", 3017.0, left_s=12.4), "timed start 45 s, validation 38 s, about 12 s left"),
     ],
 )
 def test_the_phase_is_shown_as_far_as_it_is_known(phase: CurrentPhase, words: str) -> None:

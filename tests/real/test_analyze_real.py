@@ -3,67 +3,25 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datadirs import empty_datadir, server_on
+from killed_starts import READY, crashed_datadir, stopped_at
 from waiting import until
 
 from recovery.analysis.phase_names import advice_on
 from recovery.cli.main import run
-from recovery.model import Build
-from recovery.mysqld.launcher import Launch, RunDirs, environment, open_files_limit, prepare_command
-from recovery.mysqld.options import base_settings, experiment_settings, merge
 
 pytestmark = pytest.mark.real
 LARGE = pytest.mark.on_demand("large")
-READY = "ready for connections"
 LAST_LINES = {
     "5.7.22": ("Apply batch completed", "validation"),
     "8.0.31": ("Using undo tablespace", "undo and temp"),
     "mariadb-10.2.11": ("Starting final batch to recover", "redo apply + validation"),
 }
 """A line of the recovery, and the phase that it opens."""
-
-
-def crashed_datadir(version: str, folder: Path) -> tuple[Build, Path]:
-    build, datadir = empty_datadir(version, folder)
-    with server_on(build, datadir, folder / "logs") as server:
-        server.start()
-        connection = server.connect()
-        with connection.cursor() as cursor:
-            cursor.execute("CREATE DATABASE discovery")
-            for number in range(20):
-                cursor.execute(f"CREATE TABLE discovery.table_{number} (id INT PRIMARY KEY) ENGINE=InnoDB")
-                cursor.execute(f"INSERT INTO discovery.table_{number} VALUES ({number})")
-        server.kill()
-    return build, datadir
-
-
-@contextmanager
-def stopped_at(line: str, build: Build, datadir: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that appends to the log and is stopped by a signal after this line; it is killed at the end."""
-    begin, rundirs = log.stat().st_size if log.exists() else 0, RunDirs()
-    rundir = rundirs.next()
-    settings = merge(base_settings(build.version, rundir=rundir), experiment_settings(build.version))
-    launch = Launch(build, datadir, settings, log, rundir)
-    command = prepare_command(launch, open_files=open_files_limit())
-    with log.open("ab") as opened, subprocess.Popen(
-        command, stdout=opened, stderr=opened, stdin=subprocess.DEVNULL, env=environment(launch), cwd=launch.rundir
-    ) as process:  # fmt: skip
-        try:
-            until(lambda: line in log.read_text(errors="replace")[begin:], line)
-            process.send_signal(signal.SIGSTOP)
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-            rundirs.remove()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,205 @@
+"""Says in words, and in JSON, what `recovery watch` knows of a server. These functions are pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+
+from recovery.analysis.phase_names import what_happens_in
+from recovery.cli.output import duration_words
+from recovery.model import Version
+from recovery.mysqld.start_progress import PhaseAhead, Progress, Unit
+from recovery.mysqld.watched_log import RestartLoop
+
+FORMAT = 1
+
+
+class State(Enum):
+    """What a watched server does, with the exit code of `--once`."""
+
+    READY = 0
+    PROGRESSING = 10
+    STALLED = 11
+    LOOP = 12
+    GONE = 3
+
+
+@dataclass(frozen=True)
+class View:
+    """What is known of a watched server at a moment."""
+
+    state: State
+    pid: int | None
+    version: Version | None
+    where: str
+    """The data directory or the log, in words."""
+    progress: Progress
+    startup_s: float | None
+    """Time since the start began."""
+    idle_s: float
+    """Age of the last progress."""
+    loop: RestartLoop | None = None
+    limit: str | None = None
+    """What limits the time of a start, in words."""
+    waits_for: str | None = None
+    missing: tuple[str, ...] = ()
+    seconds_ahead: Mapping[str, float] = field(default_factory=dict)
+    """Times of the phases in another session."""
+    reason: str | None = None
+    """Why the server ended."""
+
+
+def view_lines(view: View) -> Iterator[str]:
+    """Yields the lines of the live view."""
+    who = f"{view.version or 'the server'}{f', pid {view.pid}' if view.pid else ''}, {view.where}"
+    since = "" if view.startup_s is None or view.state is State.READY else f", for {duration_words(view.startup_s)}"
+    yield f"{who}: {_STATE_WORDS[view.state]}{since}"
+    yield f"  {progress_text(view)}"
+    if view.state is not State.READY and view.progress.phase is not None:
+        since, idle = (duration_words(seconds) for seconds in (view.progress.since_s, view.idle_s))
+        yield f"  {since} in this phase; last progress {idle} ago"
+    if view.loop is not None:
+        yield f"  {loop_text(view.loop, view.limit)}"
+    if view.waits_for is not None:
+        yield f"  no progress for {duration_words(view.idle_s)}: {view.waits_for}"
+    for what in view.missing:
+        yield f"  this user may not see {what}"
+
+
+_STATE_WORDS = {
+    State.READY: "ready",
+    State.PROGRESSING: "starting",
+    State.STALLED: "stalled",
+    State.LOOP: "starting again and again",
+    State.GONE: "not there",
+}
+
+
+def one_line(view: View) -> str:
+    """Returns what `--once` prints."""
+    text = f"{view.state.name.lower()}: {progress_text(view)}"
+    if view.loop is not None:
+        text += f"; {loop_text(view.loop, view.limit)}"
+    if view.waits_for is not None:
+        text += f"; no progress for {duration_words(view.idle_s)}: {view.waits_for}"
+    return text + "".join(f"; this user may not see {what}" for what in view.missing)
+
+
+def progress_text(view: View) -> str:
+    """Returns the phase with what is done of it and how long it still takes, and the phases ahead."""
+    progress = view.progress
+    if view.state is State.GONE:
+        return view.reason or "its process has ended"
+    if progress.phase is None:
+        return "ready for connections" if progress.ready else "no line of its log shows a phase yet"
+    parts = [part for part in (_done_text(progress), _left_text(progress)) if part]
+    if progress.total is None or progress.done is None:
+        parts += [text for text in (_what_happens(view),) if text]
+    ahead = [_ahead_text(one, view.seconds_ahead) for one in progress.ahead]
+    text = f"{progress.phase}: {'; '.join(parts)}" if parts else progress.phase
+    after = ["rows of open transactions are free"] if progress.ready else [*ahead, "ready"]
+    return f"{text}; then {', '.join(after)}"
+
+
+def _done_text(progress: Progress) -> str:
+    done, total, unit = progress.done, progress.total, progress.unit
+    if unit is None or done is None or (total is None and not done):
+        return ""
+    if unit is Unit.PERCENT:
+        return f"{done:.0f} %"
+    number = f"{done:,.0f}" if unit is not Unit.BYTES and total else amount(done, unit)
+    text = f"{number} of {amount(total, unit)}" if total else number
+    if progress.rate is None or (total is not None and done >= total):
+        return text
+    return f"{text}, {amount(progress.rate, unit) if unit is Unit.BYTES else f'{progress.rate:,.0f}'} a second"
+
+
+def amount(number: float, unit: Unit) -> str:
+    if unit is not Unit.BYTES:
+        return f"{number:,.0f} {unit.value}"
+    return f"{number / 1e6:,.0f} MB" if number >= 1e7 else f"{number / 1e3:,.0f} kB"
+
+
+def _left_text(progress: Progress) -> str:
+    left = progress.left_s
+    if left is None:
+        return ""
+    if left.about_s is None:
+        return f"at most about {duration_words(left.most_s)} left"
+    least, most = duration_words(left.least_s), duration_words(left.most_s)
+    number, unit = least.split(" ", 1)
+    range_text = f"{number if most.endswith(f' {unit}') else least} to {most}"
+    return f"about {duration_words(left.about_s)} left ({range_text})"
+
+
+def _what_happens(view: View) -> str | None:
+    """Returns what the server does in a phase of which nothing is counted."""
+    does = what_happens_in(view.progress.phase or "", view.version, crashed=None)
+    return f"the server {does}" if does else None
+
+
+def _ahead_text(ahead: PhaseAhead, seconds: Mapping[str, float]) -> str:
+    known = [amount(ahead.total, ahead.unit)] if ahead.total else []
+    if ahead.phase in seconds:
+        known.append(f"{duration_words(seconds[ahead.phase])} last time")
+    return f"{ahead.phase} ({', '.join(known)})" if known else ahead.phase
+
+
+_ORDINALS = {2: "second", 3: "third", 4: "fourth", 5: "fifth"}
+
+
+def loop_text(loop: RestartLoop, limit: str | None) -> str:
+    nth = _ORDINALS.get(loop.tries, f"{loop.tries}th")
+    since = f" since {loop.since}" if loop.since else ""
+    ended = "ended" if loop.longest_s is None else f"ended after at most {duration_words(loop.longest_s)}"
+    each = "the one before" if loop.tries == 2 else "each"
+    gains = {
+        "nothing": "redo makes no progress",
+        "page cache": "a try gains only what stays in the page cache",
+    }[loop.gains]
+    raised = f"raise the limit that kills it{f': {limit}' if limit else ''}"
+    return f"{nth} try{since}, {each} {ended} at the same checkpoint (LSN {loop.checkpoint_lsn}): {gains}; {raised}"
+
+
+def to_json(view: View, at: datetime) -> str:
+    """Returns the view at a moment as one line of JSON."""
+    progress, left = view.progress, view.progress.left_s
+    content = {
+        "format": FORMAT,
+        "at": at.astimezone(UTC).isoformat(timespec="milliseconds"),
+        "state": view.state.name.lower(),
+        "text": progress_text(view),
+        "pid": view.pid,
+        "version": None if view.version is None else str(view.version),
+        "where": view.where,
+        "phase": progress.phase,
+        "done": None if progress.done is None else round(progress.done),
+        "total": progress.total,
+        "unit": None if progress.unit is None else progress.unit.value,
+        "rate": _rounded(progress.rate),
+        "phase_s": _rounded(progress.since_s),
+        "left_s": None if left is None else {name: _rounded(seconds) for name, seconds in asdict(left).items()},
+        "startup_s": _rounded(view.startup_s),
+        "idle_s": _rounded(view.idle_s),
+        "ahead": [
+            {
+                "phase": one.phase,
+                "total": one.total,
+                "unit": one.unit.value,
+                "seconds": _rounded(view.seconds_ahead.get(one.phase)),
+            }
+            for one in progress.ahead
+        ],
+        "loop": None if view.loop is None else asdict(view.loop),
+        "limit": view.limit,
+        "waits_for": view.waits_for,
+        "missing": list(view.missing),
+    }
+    return json.dumps(content)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,209 @@
+"""`recovery watch`: what it says, of logs without a process, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sessions import FIXTURES
+
+from recovery.cli import watch as watch_module
+from recovery.cli.main import run
+from recovery.cli.watch_view import State, View, one_line, to_json, view_lines
+from recovery.model import parse_version
+from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
+from recovery.mysqld.watched_log import RestartLoop
+
+LOGS = FIXTURES / "errorlogs"
+LINES_57 = (LOGS / "mysql-5.7.22-crash.err").read_text().splitlines(keepends=True)
+APPLIED = next(number for number, line in enumerate(LINES_57) if "Apply batch completed" in line) + 1
+READY = next(number for number, line in enumerate(LINES_57) if line.startswith("Version: ")) + 1
+PROGRESS = Progress(
+    phase="file check", done=12_400, total=200_000, unit=Unit.FILES, rate=3100.2, since_s=4.0,
+    left_s=TimeLeft(45, 90, 60.5), progress_at_s=0.0, ahead=(), ready=False, failure=None,
+)  # fmt: skip
+VIEW = View(State.PROGRESSING, 321, parse_version("8.0.31"), "/var/lib/mysql", PROGRESS, startup_s=130.0, idle_s=0.4)
+LOOP = RestartLoop(3, "2026-11-28T02:14:00Z", 1_000_000, 60.0, "nothing")
+
+
+# --- What it says
+
+
+def test_the_line_has_what_is_done_and_the_time_left_with_its_range() -> None:
+    assert one_line(VIEW) == (
+        "progressing: file check: 12,400 of 200,000 files, 3,100 a second; about 60 s left (45 to 90 s); then ready"
+    )
+
+
+def test_redo_shows_bytes_and_the_most_and_the_phases_ahead_with_their_totals_and_times() -> None:
+    redo = replace(
+        PROGRESS, phase="redo scan", done=52e6, total=500_000_000, unit=Unit.BYTES, rate=5e6,
+        left_s=TimeLeft(0, 180, None),
+        ahead=(PhaseAhead("redo apply", None, Unit.PAGES), PhaseAhead("validation", 20_000, Unit.FILES)),
+    )  # fmt: skip
+    assert one_line(replace(VIEW, progress=redo, seconds_ahead={"validation": 42.0})) == (
+        "progressing: redo scan: 52 MB of 500 MB, 5,000 kB a second; at most about 3 min left; then redo apply, "
+        "validation (20,000 files, 42 s last time), ready"
+    )
+
+
+def test_a_phase_that_is_not_counted_shows_what_it_can_be() -> None:
+    silent = replace(PROGRESS, phase="dictionary read", done=None, total=None, unit=None, rate=None, left_s=None)
+    assert "dictionary read: the server reads all tablespaces from its dictionary; then" in one_line(
+        replace(VIEW, progress=silent)
+    )
+    assert "no line of its log shows a phase yet" in one_line(replace(VIEW, progress=replace(silent, phase=None)))
+
+
+def test_a_loop_names_its_tries_and_the_limit() -> None:
+    text = one_line(replace(VIEW, state=State.LOOP, loop=LOOP, limit="TimeoutStartSec of mysql.service, which is 1min"))
+    assert text.endswith(
+        "; third try since 2026-11-28T02:14:00Z, each ended after at most 60 s at the same checkpoint (LSN 1000000): "
+        "redo makes no progress; raise the limit that kills it: TimeoutStartSec of mysql.service, which is 1min"
+    )
+    second = one_line(replace(VIEW, state=State.LOOP, loop=replace(LOOP, tries=2, gains="page cache")))
+    assert "second try since 2026-11-28T02:14:00Z, the one before ended after" in second
+    assert "a try gains only what stays in the page cache; raise the limit that kills it" in second
+
+
+def test_the_live_view_has_the_server_its_times_and_what_is_missing() -> None:
+    waits = "2 of its threads wait for storage (state D), in io_schedule"
+    view = replace(VIEW, state=State.STALLED, idle_s=75.0, waits_for=waits, missing=("its log",), loop=LOOP)
+    who, progress, times, loop, stalled, missing = (line.strip() for line in view_lines(view))
+    assert who == "8.0.31, pid 321, /var/lib/mysql: stalled, for 2 min"
+    assert progress.startswith("file check: 12,400 of")
+    assert times == "4 s in this phase; last progress 75 s ago"
+    assert loop.startswith("third try")
+    assert stalled == f"no progress for 75 s: {waits}"
+    assert missing == "this user may not see its log"
+
+
+def test_json_has_the_documented_fields() -> None:
+    found = json.loads(to_json(replace(VIEW, loop=LOOP), datetime(2026, 11, 28, tzinfo=UTC)))
+    assert (found["format"], found["at"], found["state"], found["pid"]) == (
+        1, "2026-11-28T00:00:00.000+00:00", "progressing", 321,
+    )  # fmt: skip
+    assert (found["done"], found["total"], found["unit"], found["rate"]) == (12_400, 200_000, "files", 3100.2)
+    assert found["left_s"] == {"least_s": 45, "most_s": 90, "about_s": 60.5}
+    assert found["loop"]["tries"] == 3
+
+
+# --- Logs without a process
+
+
+def once(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = run(["watch", "--once", *words])
+    return code, capsys.readouterr().out
+
+
+def test_a_log_alone_shows_the_phase_of_its_last_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "error.log"
+    log.write_text("".join(LINES_57[:APPLIED]))
+    for words in ((str(log),), ("--follow-log", str(log))):
+        code, text = once(*words, capsys=capsys)
+        assert code == State.PROGRESSING.value
+        assert text.startswith("progressing: validation: the server reads every file after redo; then ready")
+    log.write_text("".join(LINES_57[:APPLIED]) * 3)
+    code, text = once(str(log), capsys=capsys)
+    assert code == State.LOOP.value
+    assert "third try since " in text
+    log.write_text("".join(line for line in LINES_57 if "hutdown" not in line))
+    assert once(str(log), capsys=capsys)[0] == State.READY.value
+    log.write_text("".join(LINES_57))
+    assert once(str(log), capsys=capsys) == (State.GONE.value, "gone: its process has ended\n")
+
+
+def test_standard_input_is_read_to_its_end_with_the_stamps_of_a_collector() -> None:
+    text = "".join(f"2026-11-28T02:00:00.000000001Z {line}" for line in LINES_57[:APPLIED])
+    command = [sys.executable, "-m", "recovery", "watch"]
+    asked = subprocess.run([*command, "-", "--once"], input=text, capture_output=True, text=True, check=False)
+    assert (asked.returncode, asked.stderr) == (State.PROGRESSING.value, "")
+    assert asked.stdout.startswith("progressing: validation")
+    followed = subprocess.run(
+        [*command, "-"], input="".join(LINES_57[:READY]), capture_output=True, text=True, check=False
+    )
+    assert (followed.returncode, followed.stderr) == (0, "")
+    assert "ready: ready for connections" in followed.stdout
+    assert followed.stdout.endswith(
+        "% redo apply: 5.7.22 applies the redo log.\nwhat shortens it: recovery docs shorten#redo\n"
+    )
+
+
+def test_phases_ahead_have_the_times_of_the_session_that_was_asked_for() -> None:
+    command = [sys.executable, "-m", "recovery", "watch", "-", "--like", "stacks"]
+    text = "".join(LINES_57[: APPLIED - 2])
+    results = ("--results", str(FIXTURES / "sessions"))
+    ran = subprocess.run([*command, *results], input=text, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (State.PROGRESSING.value, "")
+    assert re.search(r"; then validation \(\d+ s last time\), ready\n", ran.stdout), ran.stdout
+    wrong = subprocess.run([*command[:-1], "none", *results], input=text, capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stderr.split("\n")[0][:6]) == (2, "error:")
+
+
+def test_the_beginning_of_a_long_log_is_not_read(tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    start = "".join(LINES_57[:APPLIED])
+    log.write_text("x" * 100 + "\n" + start * 50)
+    begin = watch_module._begin_of_starts(log, 1 << 20, 2)
+    assert log.read_text()[begin:].count(" as process ") in (2, 3)
+    assert watch_module._begin_of_starts(log, 1 << 20, 1000) == 0
+    assert log.read_text()[watch_module._begin_of_starts(log, 3000, 1000) :].startswith("20")
+
+
+def test_a_look_imports_nothing_that_takes_long(tmp_path: Path) -> None:
+    log = tmp_path / "error.log"
+    log.write_text("".join(LINES_57[:APPLIED]))
+    code = f"from recovery.cli.main import run; import sys; run(['watch', '--once', {str(log)!r}]); print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"pydantic", "rich", "jinja2", "pymysql", "docker", "requests", "psutil", "recovery.cli.progress_view"}
+    assert not heavy & set(ran.stdout.split())
+
+
+# --- What is not there, and what is refused
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[int]], None]:
+    """Sets the process ids of the servers of this host."""
+    return lambda pids: monkeypatch.setattr(watch_module, "running_servers", lambda: pids)
+
+
+def test_no_server_is_exit_code_3(
+    servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers([])
+    assert once(capsys=capsys)[0] == State.GONE.value
+    assert once("4000000", capsys=capsys) == (3, "gone: no mysqld or mariadbd has the process id 4000000\n")
+    assert once(str(tmp_path), capsys=capsys) == (3, f"gone: no server runs over {tmp_path}\n")
+    code, text = once("4000000", "--json", capsys=capsys)
+    assert (code, json.loads(text)["state"]) == (3, "gone")
+
+
+def test_what_cannot_be_read_is_refused(
+    servers: Callable[[list[int]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers([])
+    for words in ((str(tmp_path / "none"),), ("--follow-log", str(tmp_path / "none")), ("--stall", "0"), ("a", "b")):
+        assert run(["watch", "--once", *words]) == 2
+        error = capsys.readouterr().err
+        assert re.match(r"error: .+\nhint:  .+\n$", error), error
+
+
+def test_several_starting_servers_are_listed(
+    servers: Callable[[list[int]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as one, subprocess.Popen(["sleep", "60"]) as other:
+        servers([one.pid, other.pid])
+        assert run(["watch", "--once"]) == 2
+        error = capsys.readouterr().err
+        assert f"2 servers are starting: {one.pid} over an unknown data directory; {other.pid} over" in error
+        assert f"name one: recovery watch {one.pid}" in error
+        one.kill()
+        other.kill()

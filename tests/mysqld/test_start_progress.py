@@ -1,0 +1,357 @@
+"""How far a start is, how long it still takes, and whether starts repeat: from fed lines and samples, and cut logs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sessions import FIXTURES
+
+from recovery.analysis.phase_names import (
+    FILE_CHECK,
+    FILE_SCAN,
+    JOIN,
+    PROCESS_START,
+    REDO_APPLY,
+    REDO_SCAN,
+    ROLLBACK,
+    UNNAMED,
+    VALIDATION,
+)
+from recovery.mysqld.redo_log import RedoSpan
+from recovery.mysqld.start_progress import (
+    PAGE_FLUSH,
+    ProcessSample,
+    Progress,
+    StartProgress,
+    Totals,
+    Unit,
+)
+from recovery.mysqld.watched_log import WatchedLog, find_loop
+
+LOGS = FIXTURES / "errorlogs"
+RECORDED = sorted(path.name.removesuffix("-crash.arrivals") for path in LOGS.glob("*-crash.arrivals"))
+NEW = "2026-11-20T20:29:15.123456Z 1 [Note]"
+START_57 = (
+    f"{NEW} /opt/bin/mysqld (mysqld 5.7.22) starting as process 12 ...",
+    f"{NEW} InnoDB: Initializing buffer pool, total size = 128M, instances = 1, chunk size = 128M",
+    f"{NEW} InnoDB: Completed initialization of buffer pool",
+    f"{NEW} InnoDB: Highest supported file format is Barracuda.",
+    f"{NEW} InnoDB: Log scan progressed past the checkpoint lsn 1000000",
+)
+CRASH_57 = (f"{NEW} InnoDB: Database was not shutdown normally!", f"{NEW} InnoDB: Starting crash recovery.")
+APPLIED = f"{NEW} InnoDB: Apply batch completed"
+START_80 = (
+    f"{NEW} [MY-010116] [Server] /opt/bin/mysqld (mysqld 8.0.31) starting as process 12",
+    f"{NEW} [MY-013576] [InnoDB] InnoDB initialization has started.",
+)
+SCAN_80 = f"{NEW} [MY-012204] [InnoDB] Scanning './'"
+CRASH_80 = (
+    f"{NEW} [MY-012208] [InnoDB] Completed space ID check of 1000 files.",
+    f"{NEW} [MY-012551] [InnoDB] Database was not shutdown normally!",
+    f"{NEW} [MY-012552] [InnoDB] Starting crash recovery.",
+)
+READY = f"{NEW} [MY-010931] [Server] /opt/bin/mysqld: ready for connections. Version: '8.0.31'  socket: ''  port: 0"
+
+
+def started(*lines: str, totals: Totals | None = None, at_s: float = 1.0) -> StartProgress:
+    """A start whose lines all came at one moment."""
+    start = StartProgress(totals=totals)
+    for line in lines:
+        start.add_line(line, at_s)
+    return start
+
+
+def read(start: StartProgress, calls: int, at_s: float) -> Progress:
+    """The progress after a sample with so many calls of read."""
+    start.add_sample(ProcessSample(at_s, calls, calls * 100, 0, 0, 0, cpu_s=0.0, state="S"))
+    return start.progress(at_s)
+
+
+# --- The time left
+
+
+@pytest.mark.parametrize(
+    ("lines", "phase"),
+    [
+        ((*START_57, *CRASH_57, APPLIED), VALIDATION),
+        ((*START_80, SCAN_80), FILE_SCAN),
+        ((*START_80, SCAN_80, *CRASH_80, f"{NEW} [MY-012357] [InnoDB] Reading DD tablespace files"), FILE_CHECK),
+        (
+            (
+                "2026-11-20 20:29:23 140 [Note] /opt/bin/mysqld (mysqld 10.2.11-MariaDB) starting as process 12 ...",
+                "2026-11-20 20:29:23 140 [Note] InnoDB: Starting crash recovery from checkpoint LSN=1694732",
+                "2026-11-20 20:29:23 140 [Note] InnoDB: Starting final batch to recover 24 pages from redo log.",
+            ),
+            VALIDATION,
+        ),
+    ],
+)
+def test_the_time_left_of_a_file_phase_follows_the_calls_of_read(lines: tuple[str, ...], phase: str) -> None:
+    start = started(*lines, totals=Totals(files=1000))
+    read(start, 500, 1.0)
+    calls = 60 if "MariaDB" in lines[0] else 20  # MariaDB 10.2 reads three times from each file
+    seen = [read(start, 500 + calls * second, 1.0 + second) for second in range(1, 50)]
+    now = seen[24]
+    assert now.phase is not None
+    assert phase in now.phase.split(JOIN)
+    assert (now.done, now.total, now.unit) == (500, 1000, Unit.FILES)
+    assert now.rate == pytest.approx(20)
+    assert now.left_s is not None
+    assert now.left_s.about_s == pytest.approx(25, abs=1.1)
+    assert now.left_s.least_s < 24
+    assert now.left_s.most_s > 26
+    widths = [left.most_s - left.least_s for one in seen if (left := one.left_s) is not None]
+    assert widths == sorted(widths, reverse=True), "the range shrinks"
+    assert seen[0].left_s is None, "one second shows no rate"
+
+
+def test_a_clean_start_of_8_0_opens_the_files_without_a_count() -> None:
+    line = f"{NEW} [MY-012357] [InnoDB] Reading DD tablespace files"
+    start = started(*START_80, SCAN_80, CRASH_80[0], line, totals=Totals(files=1000))
+    assert read(start, 100, 2.0).done is None
+
+
+@pytest.mark.parametrize("state", ["T", "D"])
+def test_a_server_that_stands_still_never_shows_a_falling_time(state: str) -> None:
+    start = started(*START_57, *CRASH_57, APPLIED, totals=Totals(files=1000))
+    read(start, 0, 1.0)
+    for tenth in range(1, 301):
+        before = read(start, tenth * 2, 1.0 + tenth / 10)
+    assert before.left_s is not None
+    shown = [before]
+    for tenth in range(1, 700):
+        at_s = 31.0 + tenth / 10
+        start.add_sample(ProcessSample(at_s, 600, 60000, 0, 0, 0, cpu_s=0.0, state=state))
+        shown.append(start.progress(at_s))
+    abouts = [one.left_s.about_s or 0.0 for one in shown if one.left_s is not None]
+    assert len(abouts) > 500
+    assert abouts == sorted(abouts)
+    assert shown[-1].left_s is None, "after a minute nothing is claimed"
+    assert shown[-1].progress_at_s == pytest.approx(31.0)
+    assert shown[-1].done == 600
+
+
+def test_the_scan_of_redo_is_counted_by_the_positions_that_the_log_has() -> None:
+    start = started(*START_57, totals=Totals(redo=RedoSpan(1_000_000, 101_000_000)))
+    line = f"{NEW} InnoDB: Doing recovery: scanned up to log sequence number"
+    for second in range(1, 51):
+        start.add_sample(ProcessSample(1.0 + second, second * 10, second * 1_000_000, 0, 0, 0, 0.1 * second))
+        if second % 5 == 0:
+            start.add_line(f"{line} {1_000_000 + second * 1_000_000}", 1.0 + second)
+    for second in range(51, 54):
+        start.add_sample(ProcessSample(1.0 + second, second * 10, second * 1_000_000, 0, 0, 0, 0.1 * second))
+    now = start.progress(54.0)
+    assert (now.phase, now.done, now.total, now.unit) == (REDO_SCAN, 50_000_000, 100_000_000, Unit.BYTES)
+    assert now.left_s is not None
+    assert now.left_s.about_s is None, "of redo only the most is said"
+    assert now.left_s.most_s == pytest.approx(2 * 50)
+
+
+def test_a_scan_that_goes_on_after_a_batch_is_no_validation() -> None:
+    line = f"{NEW} InnoDB: Doing recovery: scanned up to log sequence number 51000000"
+    start = started(*START_57, *CRASH_57, line, APPLIED, totals=Totals(redo=RedoSpan(1_000_000, 101_000_000)))
+    assert start.progress(2.0).phase == REDO_SCAN
+    start.add_line(line.replace("51000000", "100900000"), 3.0)
+    start.add_line(APPLIED, 4.0)
+    assert start.progress(5.0).phase == VALIDATION
+
+
+def test_a_watcher_that_comes_late_estimates_what_was_read_before() -> None:
+    start = started(*START_57, *CRASH_57, APPLIED, totals=Totals(files=1000, redo=RedoSpan(0, 6_553_600)))
+    start.add_sample(ProcessSample(30.0, 800))
+    now = read(start, 820, 31.0)
+    assert now.done == 520, "200 other files, and 100 pieces of redo"
+    assert now.left_s is not None
+    seen = started(*START_57, *CRASH_57, APPLIED, totals=Totals(files=1000))
+    read(seen, 300, 1.0)
+    whole = read(seen, 820, 31.0)
+    assert whole.left_s is not None
+    assert now.left_s.most_s > whole.left_s.most_s, "the range is wider"
+
+
+@pytest.mark.parametrize("direct_io", [True, False])
+def test_pages_to_apply_are_counted_by_bytes_read_or_else_by_the_percentages_of_the_log(direct_io: bool) -> None:
+    line = f"{NEW} [MY-012532] [InnoDB] Applying a batch of 2000 redo log records ..."
+    start = started(*START_80, SCAN_80, *CRASH_80, line, totals=Totals(direct_io=direct_io))
+    for second in range(1, 11):
+        start.add_sample(ProcessSample(1.0 + second, read_bytes=16384 * 100 * (second - 1), write_bytes=0, wchar=0))
+        start.add_line(f"{NEW} [MY-012533] [InnoDB] {5 * second}%", 1.0 + second)
+    now = start.progress(11.0)
+    assert (now.phase, now.done, now.total, now.unit) == (REDO_APPLY, 900 if direct_io else 1000, 2000, Unit.PAGES)
+    assert now.left_s is not None
+    assert now.left_s.about_s is None
+
+
+def test_percentages_of_5_7_are_counted_without_a_number_of_pages() -> None:
+    start = started(*START_57, *CRASH_57, f"{NEW} InnoDB: Starting an apply batch of log records to the database...")
+    for percent in range(1, 31):
+        text = f"InnoDB: Progress in percent: {' '.join(map(str, range(1, percent + 1)))} "
+        start.add_line(text, 1.0 + percent, complete=False)
+    now = start.progress(31.0)
+    assert (now.phase, now.done, now.total, now.unit) == (REDO_APPLY, 30, 100, Unit.PERCENT)
+
+
+def test_mariadb_counts_down_the_pages_to_recover() -> None:
+    start = started(
+        "2026-11-20 20:29:30 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision 78 as process 12",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: Starting crash recovery from checkpoint LSN=66973",
+        "2026-11-20 20:29:30 0 [Note] InnoDB: To recover: 1000 pages",
+    )
+    for remaining, at_s in ((800, 16.0), (600, 31.0)):
+        start.add_line(f"2026-11-20 20:29:45 0 [Note] InnoDB: To recover: {remaining} pages", at_s)
+    now = start.progress(31.0)
+    assert (now.phase, now.done, now.total) == (REDO_APPLY, 400, 1000)
+    assert start.tracker.checkpoint_lsn == 66973
+
+
+def test_the_flush_that_8_0_does_not_log_is_counted_by_pages_written() -> None:
+    batch = f"{NEW} [MY-012532] [InnoDB] Applying a batch of 2000 redo log records ..."
+    start = started(*START_80, SCAN_80, *CRASH_80, batch, totals=Totals(direct_io=True))
+    start.add_line(f"{NEW} [MY-012535] [InnoDB] Apply batch completed!", 5.0)
+    for second in range(11):
+        logs = 1_000_000 * second
+        sample = ProcessSample(5.0 + second, 0, 0, wchar=logs, read_bytes=0, write_bytes=logs + 16384 * 100 * second)
+        start.add_sample(sample)
+    now = start.progress(15.0)
+    assert (now.phase, now.done, now.total, now.unit) == (PAGE_FLUSH, 1000, 2000, Unit.PAGES)
+    assert now.left_s is not None
+    assert now.left_s.about_s == pytest.approx(10, abs=0.1)
+    assert [one.phase for one in now.ahead] == [FILE_CHECK]
+
+
+def test_the_rollback_after_ready_ends_when_no_row_is_left() -> None:
+    undo = (
+        f"{NEW} [MY-013017] [InnoDB] 1 transaction(s) which must be rolled back or cleaned up in total 6000 row "
+        "operations to undo"
+    )
+    start = started(*START_80, SCAN_80, *CRASH_80, undo)
+    assert [(one.phase, one.total) for one in start.progress(1.0).ahead][-1] == (ROLLBACK, 6000)
+    start.add_line(READY, 10.0)
+    assert start.progress(10.0).phase is None
+    for second in range(1, 5):
+        start.add_rows_to_undo(10.0 + second, 6000 - 1000 * second)
+    now = start.progress(14.0)
+    assert (now.phase, now.done, now.total, now.unit, now.ready) == (ROLLBACK, 4000, 6000, Unit.ROWS, True)
+    assert now.left_s is not None
+    assert now.left_s.about_s == pytest.approx(2, abs=0.5)
+    start.add_rows_to_undo(16.0, 0)
+    assert start.progress(16.0).phase is None
+
+
+COUNTS = st.integers(0, 10**12)
+SAMPLES = st.builds(ProcessSample, st.floats(0, 1e6), COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0, 1e6))
+
+
+@given(samples=st.lists(SAMPLES, max_size=20), now_s=st.floats(0, 2e6), files=st.integers(0, 10**7))
+def test_counters_of_any_size_give_an_ordered_range(samples: list[ProcessSample], now_s: float, files: int) -> None:
+    for lines in ((*START_57, *CRASH_57, APPLIED), (*START_80, SCAN_80), START_57):
+        start = started(*lines, totals=Totals(files=files, redo=RedoSpan(10, 10**9)))
+        for sample in sorted(samples, key=lambda sample: sample.at_s):
+            start.add_sample(sample)
+        left = start.progress(now_s).left_s
+        assert left is None or 0 <= left.least_s <= (left.about_s or left.least_s) <= left.most_s
+
+
+# --- Recorded and cut logs
+
+
+def recorded(name: str) -> list[tuple[float, str]]:
+    """The lines of a recorded crash start, and the moments of their arrival."""
+    lines = (LOGS / f"{name}-crash.arrivals").read_text(errors="replace").splitlines()
+    return [(float(line.split(" ", 1)[0]), line.partition("\t")[2]) for line in lines]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_start_shows_the_phases_while_it_runs_that_its_report_has(name: str) -> None:
+    lines, start, shown = recorded(name), StartProgress(), list[tuple[float, str | None]]()
+    for at_s, text in lines:
+        start.add_line(text, at_s)
+        shown.append((at_s, start.progress(at_s).phase))
+    assert start.progress(lines[-1][0]).ready
+    assert start.tracker.checkpoint_lsn is not None
+    for phase in start.tracker.phases(lines[-1][0]):
+        begun = [name for at_s, name in shown if at_s <= phase.start_s]
+        parts = set((begun[-1] or PROCESS_START).split(JOIN)) if begun else {PROCESS_START}
+        assert parts & {*phase.name.split(JOIN), UNNAMED, PAGE_FLUSH}, phase
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_log_that_is_cut_anywhere_shows_no_phase_that_its_start_does_not_have(name: str) -> None:
+    lines, chance = recorded(name), random.Random(name)  # noqa: S311 - where logs are cut
+    whole, at_end = StartProgress(), list[str | None]()
+    for at_s, text in lines:
+        whole.add_line(text, at_s)
+        at_end.append(whole.progress(at_s).phase)
+    raw = "\n".join(text for _, text in lines)
+    for _ in range(200 // len(RECORDED) + 1):
+        begin, end = sorted(chance.sample(range(len(raw)), 2))
+        for first in (0, begin):
+            log = WatchedLog(1e6, 1.8e9)
+            pieces = raw[first:end].split("\n")
+            for number, text in enumerate(pieces):
+                log.take(text, complete=number < len(pieces) - 1)
+            now = log.progress.progress(1e6)
+            log.starts()
+            if first == 0 and not now.ready:
+                complete = raw[:end].count("\n")
+                assert now.phase == (at_end[complete - 1] if complete else None)
+
+
+# --- Loops
+
+
+def tries(*ends: float, checkpoint: int = 1_000_000, lines: tuple[str, ...] = START_57) -> WatchedLog:
+    """A log of starts that end after so many seconds each, and of the one after them."""
+    log = WatchedLog(1e6, 1.8e9)
+    at_s = 0.0
+    for seconds in (*ends, 0.0):
+        for text in lines:
+            stamped = text.replace("20:29:15", f"20:{int(at_s) // 60:02}:{int(at_s) % 60:02}")
+            log.take(stamped.replace("lsn 1000000", f"lsn {checkpoint}"))
+        at_s += seconds + 2
+    return log
+
+
+def test_starts_from_one_checkpoint_that_are_never_ready_are_a_loop() -> None:
+    loop = tries(60, 60).loop
+    assert loop is not None
+    assert (loop.tries, loop.checkpoint_lsn, loop.gains) == (3, 1_000_000, "nothing")
+    assert loop.since == "2026-11-20T20:00:00.123456Z"
+    assert loop.longest_s == pytest.approx(62)
+
+
+def test_starts_that_end_while_they_read_files_gain_by_the_page_cache() -> None:
+    loop = tries(60, lines=(*START_57, *CRASH_57, APPLIED)).loop
+    assert loop is not None
+    assert (loop.tries, loop.gains) == (2, "page cache")
+
+
+def test_one_start_another_checkpoint_or_a_ready_start_is_no_loop() -> None:
+    assert tries().loop is None
+    log = tries(60)
+    history = log.starts()[:-1]
+    assert find_loop(history, 1_000_001) is None
+    assert find_loop([replace(start, outcome="ready") for start in history], 1_000_000) is None
+    assert find_loop([replace(start, checkpoint_lsn=None) for start in history], 1_000_000) is None
+    seen = {str(history[0].at): 1_000_000}
+    assert find_loop([replace(start, checkpoint_lsn=None) for start in history], 1_000_000, seen) is not None
+
+
+def test_the_start_of_an_earlier_process_is_not_that_of_a_new_one() -> None:
+    log = WatchedLog(1e6, 1.8e9, process_s=1e6 - 1)
+    log.take(START_57[0], 1e6 - 100)
+    assert not log.is_of((13,)), "another process id"
+    assert not log.is_of((12,)), "the same one, as in a container, before the process was there"
+    log.take(START_57[0], 1e6)
+    assert log.is_of((12,))
+    assert log.is_of((345, 12)), "the id within the container"
+
+
+def test_stamps_without_a_zone_are_placed_by_the_process() -> None:
+    log = WatchedLog(1000.0, 1.8e9, process_s=990.0)  # 2027-01-15 08:00 UTC; the server is in another zone
+    log.take("2027-01-15 13:29:51 0 [Note] Starting MariaDB 10.11.5-MariaDB source revision 78 as process 12")
+    assert log.progress.tracker.started_s == pytest.approx(991.0)
