@@ -59,7 +59,7 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
     damage experiments resume repeat watch versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
-    audit bench intervals fuzz fuzz-corpora lock clean
+    audit bench watch-proof intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
@@ -215,6 +215,9 @@ audit: ## is a weakness known of what is installed?
 
 bench: env ## how fast the tool itself is, as ratios
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m bench $(ARGS)
+
+watch-proof: env ## record crash starts, replay them: ARGS="replay DIR"
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m watch $(ARGS)
 
 intervals: env-test ## do intervals hold in kept and simulated sessions?
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)

@@ -1,0 +1,1 @@
+"""Proves the time left of `recovery watch` by recorded crash starts (`make watch-proof`)."""
