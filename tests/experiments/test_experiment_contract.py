@@ -18,6 +18,7 @@ from recovery.model import parse_version
 from recovery.session.plan import is_supported_by
 from recovery.session.prepare import plan_session
 from recovery.session.request import Request
+from recovery.storage.sessions import load_session
 
 VERSION = parse_version("8.0.31")
 
@@ -76,6 +77,6 @@ def test_a_stored_command_asks_for_the_same_session(kept: str, kept_sessions: Pa
     if kept in OTHER_DEFAULTS:
         return
     # What was planned as a warm start and proved to be none is named after what it was.
-    assert {one.replace("second start", "warm") for one in stored["variants"]} <= {
+    assert {name.replace("second start", "warm") for name in load_session(kept_sessions / kept).variant_names} <= {
         one.name for one in request.all_variants
     }
