@@ -4,7 +4,7 @@ With a limit (--fail-over) a team can use it to check a new image."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,18 +47,7 @@ def compare_command(
         first, second = _newest_two(results)
     folders = [find_sessions(results, names) for names in (first, second)]
     one, other = ([load_session(folder) for folder in side] for side in folders)
-    traced = {session.has_traced_times for session in (*one, *other)}
-    if len(traced) > 1:
-        raise UsageError(
-            f"{first} and {second} are not comparable: the starts of only one were traced, and so longer",
-            "measure it again: since then TRACE=1 takes a run of its own",
-        )
-    for session in (*one, *other):
-        if session.metric != one[0].metric:
-            raise UsageError(
-                f"{first} measured {_figure_title(one[0])}, {second} {_figure_title(session)}: they cannot be compared",
-                "compare sessions of the same question",
-            )
+    _check_sides((first, second), (one, other), set(folders[0]) & set(folders[1]))
     others = other_sessions(results, (*one, *other), without=(*folders[0], *folders[1]))
     found = compare(one, other, others.cells)
     compared = [pair for pair in found.pairs if pair.is_known]
@@ -86,6 +75,25 @@ def _newest_two(results: Path) -> tuple[str, str]:
         if len(found) == 2:
             return found[1], found[0]
     raise UsageError(f"{results} has fewer than two finished sessions", "measure again, or name two folders")
+
+
+def _check_sides(names: tuple[str, str], sides: tuple[list[Session], list[Session]], on_both: Collection[Path]) -> None:
+    """Refuses sides that cannot be compared. `on_both` are the folders of sessions that are on both."""
+    if on_both:
+        raise UsageError(f"{min(on_both).name} is on both sides", "name each session on one side")
+    (first, second), (one, other) = names, sides
+    traced = {session.has_traced_times for session in (*one, *other)}
+    if len(traced) > 1:
+        raise UsageError(
+            f"{first} and {second} are not comparable: the starts of only one were traced, and so longer",
+            "measure it again: since then TRACE=1 takes a run of its own",
+        )
+    for session in (*one, *other):
+        if session.metric != one[0].metric:
+            raise UsageError(
+                f"{first} measured {_figure_title(one[0])}, {second} {_figure_title(session)}: they cannot be compared",
+                "compare sessions of the same question",
+            )
 
 
 def _check_limit(found: Comparison, compared: Sequence[Pair], second: Mapping[Path, Session], allowed: float) -> None:

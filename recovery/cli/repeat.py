@@ -72,6 +72,8 @@ class Series:
 
     @property
     def words(self) -> str:
+        if self.times == 1:
+            return "one session"
         wait = "one after the other" if self.every_s is None else f"{duration_words(self.every_s)} from start to start"
         return f"{self.times} sessions, {wait}"
 

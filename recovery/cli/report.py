@@ -239,7 +239,8 @@ def load_sessions(folders: Iterable[Path]) -> CombinedSession:
     for name, other in others:
         if (what := not_alike(one, other)) is not None:
             raise UsageError(
-                f"{first} and {name} are not the same measurement: {what}", "`recovery compare A B` compares them"
+                f"{first} and {name} are not the same measurement: {what}",
+                "`recovery compare A B` compares them" if one.metric == other.metric else "name sessions of one kind",
             )
     return combine_sessions(found)
 

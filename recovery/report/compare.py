@@ -26,7 +26,8 @@ def comparison_answer(
     found: Comparison, sides: tuple[Side, Side], names: tuple[Sequence[str], Sequence[str]]
 ) -> list[str]:
     """Returns the comparison in sentences, what a claim lacks, and which server is on which side."""
-    lines = [_sentence(pair, _storage(pair, sides)) for pair in found.pairs[:_MAX_SENTENCES]]
+    named = len({pair.one.version for pair in found.pairs}) > 1
+    lines = [_sentence(pair, _storage(pair, sides), named=named) for pair in found.pairs[:_MAX_SENTENCES]]
     if len(found.pairs) > _MAX_SENTENCES:
         lines.append(f"and {len(found.pairs) - _MAX_SENTENCES} more in the table.")
     lines += _lacking_sessions(found.pairs)
@@ -65,13 +66,14 @@ def _storage(pair: Pair, sides: tuple[Side, Side]) -> str:
     return f", {storage_words(sides[0][0])}" if (may_depend if None in waits else waits[0] != waits[1]) else ""
 
 
-def _sentence(pair: Pair, storage: str) -> str:
-    about = metric(pair.metric)
+def _sentence(pair: Pair, storage: str, *, named: bool) -> str:
+    """Returns what the comparison of a cell says, with its version if there are several."""
+    about, cell = metric(pair.metric), f"{pair.one.version} {pair.variant}" if named else pair.variant
     if not pair.is_known:
-        return f"Not compared, {pair.variant}: a side has no measured run."
+        return f"Not compared, {cell}: a side has no measured run."
     if pair.significant is False:
-        return f"No significant difference, {pair.variant}: {fmt.effect(pair)} of the first."
-    end = f", {pair.variant}{storage}" + (": no claim" if pair.significant is None else "")
+        return f"No significant difference, {cell}: {fmt.effect(pair)} of the first."
+    end = f", {cell}{storage}" + (": no claim" if pair.significant is None else "")
     if pair.ratio is None:
         return f"The second differs by {fmt.effect(pair)} from the first{end}."
     what = "as long as" if about.unit == "s" else f"the {about.label} of"
@@ -159,29 +161,30 @@ def _sessions(found: Comparison, names: tuple[Sequence[str], Sequence[str]]) -> 
     rows = []
     for pair in found.pairs:
         about = metric(pair.metric)
-        for side, called, sessions, earlier in (
-            ("first", names[0], pair.one_sessions, pair.one_earlier),
-            ("second", names[1], pair.other_sessions, pair.other_earlier),
+        for side, version, called, sessions, earlier in (
+            ("first", pair.one.version, names[0], pair.one_sessions, pair.one_earlier),
+            ("second", pair.other.version, names[1], pair.other_sessions, pair.other_earlier),
         ):
             own = [session.mean for session in sessions if session.mean is not None]
             means = own + [session.mean for session in earlier]
             spread = fmt.spread(means)
             for session in sessions:
                 mean, interval = fmt.column(about, session.mean), fmt.column(about, session.interval)
-                rows.append((pair.variant, side, called[session.place], str(session.count), mean, interval, spread))
+                cells = (called[session.place], str(session.count), mean, interval, spread)
+                rows.append((version, pair.variant, side, *cells))
             for other in earlier:
                 mean = fmt.column(about, other.mean)
-                rows.append((pair.variant, "", other.session, str(other.count), mean, fmt.ABSENT, spread))
+                rows.append((version, pair.variant, "", other.session, str(other.count), mean, fmt.ABSENT, spread))
     return Table(
         title="Spread between sessions",
-        headers=("variant", "side", "session", "runs", "mean", "+-", "spread"),
+        headers=("version", "variant", "side", "session", "runs", "mean", "+-", "spread"),
         rows=tuple(rows),
-        numeric=(False, False, False, True, True, True, True),
+        numeric=(False, False, False, False, True, True, True, True),
         notes=(
             "+-: half of the 95 % interval within the session; spread: from the side's smallest mean to its largest. "
             "Sessions without a side are others of its host and design: they count for the spread, not for the mean.",
         ),
-        keys=3,
+        keys=4,
     )
 
 

@@ -77,7 +77,7 @@ def print_answer(session: Session, folder: Path, console: Console) -> None:
     head = wrap(fmt.printable(heading(session)), console.width)
     further = _next_commands(session, folder)
     links = [f"report: {folder / 'report.html'}"]
-    count = _MAX_LINES - len(head) - len(wrap(further, console.width)) - len(links)
+    count = _MAX_LINES - len(head) - len(links) - 1  # a long line of commands is left to the terminal
     state = () if session.status == Status.FINISHED else (status_line(session),)
     paragraphs = [fmt.printable(text) for text in (*answers(session), *state)]
     warning = [fmt.printable(text) for text in findings_line(session)]
@@ -111,7 +111,8 @@ def show_sessions(session: CombinedSession, results: Path, console: Console, *, 
 
 
 _CUT_FIRST = ("The log shows ", "This host: ", "Why ", "Over ")
-"""How paragraphs begin that are cut before the answer with its storage and the earlier sessions."""
+"""How paragraphs begin that are cut before the answer with its storage and the earlier sessions. The last keeps a
+line."""
 
 
 def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count: int, *, keep: bool) -> Iterator[str]:
@@ -126,7 +127,8 @@ def fitted(paragraphs: Sequence[str], warning: Sequence[str], width: int, count:
     if not keep and width >= _USUAL_WIDTH:
         for least in (1, 0):
             for place in explains:
-                rows[place] = max(min(rows[place], least), rows[place] - max(0, sum(rows) - count))
+                kept = max(least, texts[place].startswith(_CUT_FIRST[-1]))
+                rows[place] = max(min(rows[place], kept), rows[place] - max(0, sum(rows) - count))
         while sum(rows) > count and max(rows) > 1:
             rows[max(range(len(rows)), key=lambda place: (rows[place], place))] -= 1
     for text, most in zip(texts, rows, strict=True):

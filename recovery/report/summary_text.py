@@ -710,8 +710,9 @@ def _growth(session: Session, curve: Curve) -> str:
         return f"{text}; {LINE_NEEDS}."
     if found.form == LINE:
         line = "a straight line " + ("fits" if found.called == LINE else "cannot be told from a curve")
+        error = "" if found.per_table_error_s is None else f" +- {1000 * found.per_table_error_s:.2g}"
         text += (
-            f"; {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g} "
+            f"; {line}: {seconds_with_digits(max(0.0, found.fixed_s))} and {1000 * found.per_table_s:.3g}{error} "
             "ms for each table"
         )
     else:

@@ -128,6 +128,8 @@ def find_session(results: Path, name: str | None) -> Path:
 def find_sessions(results: Path, names: str) -> list[Path]:
     """Returns the folders of a session, or of several whose names are separated by commas."""
     whole = names in session_names(results) or Path(names).is_dir()
+    if not whole and "" in names.split(","):
+        raise UsageError(f"a name is missing beside a comma: {names}", "name sessions like A,B,C")
     found = [find_session(results, name) for name in ([names] if whole else names.split(","))]
     if len(set(found)) < len(found):
         raise UsageError(f"{names} names a session twice", "name each session once")

@@ -196,7 +196,7 @@ def test_a_session_without_the_variant_shifts_no_name() -> None:
     (pair,) = found.pairs
     assert [(each.place, round(each.mean or 0)) for each in pair.one_sessions] == [(1, 50)]
     _, spread, *_ = comparison_tables(found, (["A-warm", "B-cold"], ["C"]))
-    assert [row[2] for row in spread.rows] == ["B-cold", "C"]
+    assert [row[3] for row in spread.rows] == ["B-cold", "C"]
 
 
 def test_second_starts_judge_no_limit() -> None:

@@ -611,7 +611,7 @@ PUBLISHED = FIXTURES / "sessions"
 KEPT = "three-versions"
 JSON_COMMANDS = {
     "analyze": (str(CRASH_57),),
-    "compare": ("--results", str(PUBLISHED), KEPT, KEPT),
+    "compare": ("--results", str(PUBLISHED), KEPT, "stacks"),
     "datadirs": (),
     "datadirs list": (),
     "doctor": ("--no-probe",),

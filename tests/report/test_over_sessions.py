@@ -174,6 +174,22 @@ def test_a_session_that_is_named_twice_is_refused(results: Path, capsys: pytest.
     assert "names a session twice" in capsys.readouterr().err
 
 
+def test_a_session_on_both_sides_is_refused(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is wrong would otherwise pass a limit."""
+    assert run(["compare", ",".join(NAMES), NAMES[0], "--fail-over", "10%", "--results", str(results)]) == 2
+    assert f"{NAMES[0]} is on both sides" in capsys.readouterr().err
+
+
+def test_a_missing_name_is_refused(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", f"{NAMES[0]},", "--results", str(results)]) == 2
+    assert "a name is missing beside a comma" in capsys.readouterr().err
+
+
+def test_a_comparison_names_the_version_if_there_are_several(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *NAMES[:2], "--results", str(results)]) == 0
+    assert "times as long as the first, 5.6.24 cold" in capsys.readouterr().out
+
+
 def test_a_fleet_leaves_the_table_of_sessions_to_its_own() -> None:
     assert {section.key for section in SECTIONS} >= sections._OF_ONE_HOST
     assert "sessions" in sections._OF_ONE_HOST
