@@ -240,7 +240,8 @@ def test_a_killed_session_is_resumed_and_what_it_left_is_removed(
     resumed: Measured, client: docker.DockerClient
 ) -> None:
     assert "is resumed: 1 of 2 runs have ended" in resumed.messages
-    assert [one["variant"] for one in resumed.report["runs"]] == ["cold", "warm"]
+    # On a busy host the second start need not be warm, and is called what it was.
+    assert [one["variant"].replace("second start", "warm") for one in resumed.report["runs"]] == ["cold", "warm"]
     for one in resumed.report["runs"]:
         check_recovery(one)
     assert containers_of(client, resumed.pid) == []
