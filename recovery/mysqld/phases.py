@@ -46,7 +46,6 @@ from recovery.mysqld.error_log import (
     is_note,
     log_counters,
     microsecond_stamp,
-    milestone_of,
     progress_of,
 )
 
@@ -390,10 +389,10 @@ _MIN_PHASE_S = 1e-3
 """Length given to a phase that has just begun, so that it is not dropped as empty."""
 
 
-def lateness(text: str, wall_s: float) -> float:
-    """Returns the seconds from the stamp of a line to its arrival, or 0 if the stamp does not tell them."""
-    stamp = microsecond_stamp(text)
-    return 0.0 if stamp is None else max(0.0, wall_s - stamp)
+def _late_s(text: str, wall_s: float | None) -> float:
+    """Returns the seconds from the stamp of a line to its arrival, or 0 if they are not known."""
+    stamp = None if wall_s is None else microsecond_stamp(text)
+    return 0.0 if stamp is None or wall_s is None else max(0.0, wall_s - stamp)
 
 
 class PhaseTracker:
@@ -417,14 +416,10 @@ class PhaseTracker:
         """Where the recovery begins in the redo log."""
         self._sightings: list[Sighting] = []
 
-    def add_arrival(self, text: str, arrived_s: float, wall_s: float) -> None:
-        """Records a complete line when it arrives. `wall_s` is the moment of its arrival on the wall clock."""
-        milestone = milestone_of(text)
-        self.add(text, milestone, arrived_s, late_s=0.0 if milestone is None else lateness(text, wall_s))
-
-    def add(self, text: str, milestone: Milestone | None, at_s: float | None, *, late_s: float = 0.0) -> None:
+    def add(self, text: str, milestone: Milestone | None, at_s: float | None, *, wall_s: float | None = None) -> None:
         """Records a complete line and its milestone. Some milestones repeat (the position of the redo scan, every few
-        megabytes); a repeated one is left out."""
+        megabytes); a repeated one is left out. `wall_s` is the moment of its arrival on the wall clock, which shows
+        lines that the server held back."""
         self.counts.update(log_counters(text))
         self.has_notes = self.has_notes or is_note(text)
         if self.checkpoint_lsn is None:
@@ -435,7 +430,7 @@ class PhaseTracker:
         last = self._sightings[-1] if self._sightings else None
         is_repeated = last is not None and last.milestone is milestone and last.at_s is not None
         if milestone is not Milestone.READY and not is_repeated and len(self._sightings) < _MAX_SIGHTINGS:
-            self._sightings.append(Sighting(milestone, at_s, late_s))
+            self._sightings.append(Sighting(milestone, at_s, _late_s(text, wall_s)))
 
     def discard_milestones(self) -> None:
         """Forgets the milestones so far: they belong to something that ran before the server."""

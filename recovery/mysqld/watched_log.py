@@ -42,6 +42,7 @@ class RestartLoop:
     since: str | None
     """The stamp of the first one."""
     checkpoint_lsn: int
+    """Where each of them began in the redo log."""
     longest_s: float | None
     """The longest time after which one of them ended."""
     gains: str
@@ -111,9 +112,9 @@ class WatchedLog:
 
     @property
     def loop(self) -> RestartLoop | None:
-        redo = self.progress.totals.redo
-        lsn = self.progress.tracker.checkpoint_lsn or (None if redo is None else redo.checkpoint_lsn)
-        return None if self.progress.ready_s is not None else find_loop(self.history, lsn, self.seen_checkpoints)
+        if self.progress.ready_s is not None:
+            return None
+        return find_loop(self.history, self.progress.checkpoint_lsn, self.seen_checkpoints)
 
     def take(self, text: str, arrived_s: float | None = None, *, complete: bool = True) -> None:
         """Takes a line. A line that is still being written is given again when it has grown."""

@@ -258,7 +258,7 @@ def mean_text(summary: Summary) -> str:
     if fmt.passes_zero(summary):
         return f"{seconds:.{places}f} s (runs of {summary.min:.{places}f} to {summary.max:.{places}f} s)"
     if summary.low is not None and summary.high is not None:
-        return f"{seconds:.{places}f} s ({summary.low:.{places}f}-{summary.high:.{places}f})"
+        return _mean_over_sessions(metric(summary.name), seconds, summary.low, summary.high)
     error = "" if summary.interval is None else f" +- {summary.interval:.{places}f}"
     return f"{seconds:.{places}f}{error} s"
 

@@ -124,7 +124,8 @@ def check_arrivals(data: bytes) -> None:
         if (found := _LINE.fullmatch(line)) is not None:
             # No monotonic clock goes back; the other one may.
             at_s, wall_s = max(at_s, float(found[1])), float(found[2])
-        tracker.add_arrival(line if found is None else found[3], _STARTED_S + at_s, wall_s)
+        text = line if found is None else found[3]
+        tracker.add(text, milestone_of(text), _STARTED_S + at_s, wall_s=wall_s)
         tracker.latest = line
         if number % _EACH == 0:
             _check_current(tracker, _STARTED_S + at_s)

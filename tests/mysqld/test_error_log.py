@@ -27,6 +27,7 @@ from recovery.mysqld.error_log import (
     is_error,
     log_counters,
     microsecond_stamp,
+    milestone_of,
     progress_of,
 )
 from recovery.mysqld.log_analysis import LoggedStart, starts_in
@@ -260,7 +261,7 @@ def tracked(*arrivals: tuple[float, float, str], version: str = "8.0.15") -> Pha
     tracker.crashed = True
     for arrived_s, written_s, text in arrivals:
         line = f"{datetime.fromtimestamp(WALL_S + written_s, UTC):%Y-%m-%dT%H:%M:%S.%fZ} {text}"
-        tracker.add_arrival(line, STARTED_S + arrived_s, WALL_S + arrived_s)
+        tracker.add(line, milestone_of(line), STARTED_S + arrived_s, wall_s=WALL_S + arrived_s)
     return tracker
 
 

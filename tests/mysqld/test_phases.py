@@ -421,7 +421,7 @@ def replayed(recorded: Path) -> tuple[PhaseTracker, tuple[Phase, ...], float]:
     for line in recorded.read_text().splitlines():
         times, _, text = line.partition("\t")
         arrived_s, wall_s = map(float, times.split())
-        tracker.add_arrival(text, arrived_s, wall_s)
+        tracker.add(text, milestone_of(text), arrived_s, wall_s=wall_s)
     tracker.crashed = True
     phases = with_first_query(tracker.phases(arrived_s), arrived_s + 0.5)
     return tracker, phases, arrived_s
