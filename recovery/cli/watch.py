@@ -5,7 +5,6 @@ imported where they are used: a probe calls `recovery watch --once` every few se
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
@@ -21,7 +20,7 @@ import click
 
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import STANDARD_OUTPUT, print_line, write_json
-from recovery.cli.watch_view import FORMAT, State, View, one_line, to_json, view_lines
+from recovery.cli.watch_view import State, View, json_line, one_line, to_json, view_lines
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.procfs import has_open, ids_in_namespaces, process_age_s, process_stat
 from recovery.mysqld.error_log import Milestone
@@ -87,8 +86,7 @@ def watch(target: str | None, *, json_to: str | None, once: bool, **given: Any) 
             watched = _find(target, asked, stack)
             return _look_once(watched, asked) if once else _follow(watched, asked, stack)
     except _NoServerError as error:
-        gone = {"format": FORMAT, "state": State.GONE.name.lower(), "text": str(error)}
-        if not write_json(json_to, f"{json.dumps(gone)}\n"):
+        if not write_json(json_to, f"{json_line(State.GONE, str(error), datetime.now(UTC))}\n"):
             print_line(f"gone: {error}")
         return State.GONE.value
     except KeyboardInterrupt:
@@ -404,11 +402,11 @@ class _Display:
             self._shown, self._shown_s = key, now_s
             print_line(one_line(view))
 
-    def end(self, watched: Watched, view: View) -> None:
+    def end(self, watched: Watched, view: View, locked_rows: int | None) -> None:
         """Removes the page, and prints what `recovery analyze` says of the start."""
         self._screen.clear()
         if self._asked.json_to != STANDARD_OUTPUT:
-            for line in _last_lines(watched, view):
+            for line in _last_lines(watched, view, locked_rows):
                 print_line(line)
 
     def __enter__(self) -> _Display:
@@ -441,7 +439,7 @@ def _follow(watched: Watched, asked: _Asked, stack: ExitStack) -> int:
             if is_over or time.monotonic() - there_s > asked.stalled_after_s:
                 break
             _wait(watched)
-        display.end(watched, view)
+        display.end(watched, view, rollback.rows)
     return view.state.value
 
 
@@ -454,7 +452,7 @@ def _wait(watched: Watched) -> None:
     poller.poll((_INTERVAL_S - _SHORTEST_S) * 1000)
 
 
-def _last_lines(watched: Watched, view: View) -> Iterator[str]:
+def _last_lines(watched: Watched, view: View, locked_rows: int | None) -> Iterator[str]:
     """Yields the last state and, of a start that ended, what `recovery analyze` says of it."""
     from recovery.cli.analyze import advice_lines, log_answer
 
@@ -462,6 +460,8 @@ def _last_lines(watched: Watched, view: View) -> Iterator[str]:
     last = watched.log.starts()[-1:]
     if view.state is State.READY and view.progress.phase is not None:
         yield "Rows of open transactions stay locked until the rollback ends: --socket or --defaults-file follow it."
+    elif view.state is State.READY and locked_rows:
+        yield f"{locked_rows:,} rows of prepared transactions stay locked: XA RECOVER lists them."
     if last and view.state in (State.READY, State.GONE):
         yield log_answer(last)
         yield from advice_lines(last)
@@ -517,6 +517,8 @@ class _Rollback:
         self._socket, self._file = asked.login_socket, asked.login_file
         self._connection: Connection[Cursor] | None = None
         self._asked_s = 0.0
+        self.rows: int | None = None
+        """Rows that transactions of before the crash have changed and still lock."""
         self.is_followed = self._socket is not None or self._file is not None
 
     def update(self, progress: StartProgress) -> None:
@@ -530,13 +532,13 @@ class _Rollback:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            rows = scalar(self._connection, self._ROWS)
+            self.rows = int(str(scalar(self._connection, self._ROWS)))
         except (pymysql.err.Error, OSError) as error:
             raise UsageError(
                 f"the login failed: {message_of(error)}",
                 "check --socket and --defaults-file; the user needs the privilege PROCESS",
             ) from error
-        progress.add_rows_to_undo(time.monotonic(), int(str(rows)))
+        progress.add_rows_to_undo(time.monotonic(), self.rows)
 
     def _connect(self) -> Connection[Cursor]:
         import pymysql

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Any
 
 from recovery.analysis.phase_names import what_happens_in
 from recovery.cli.output import duration_words
 from recovery.model import Version
-from recovery.mysqld.start_progress import PhaseAhead, Progress, Unit
+from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
 FORMAT = 1
@@ -60,13 +61,21 @@ def view_lines(view: View) -> Iterator[str]:
     yield f"  {progress_text(view)}"
     if view.state is not State.READY and view.progress.phase is not None:
         since, idle = (duration_words(seconds) for seconds in (view.progress.since_s, view.idle_s))
-        yield f"  {since} in this phase; last progress {idle} ago"
+        yield f"  {since} in this phase; last progress {idle} ago{_activity_text(view.progress)}"
     if view.loop is not None:
         yield f"  {loop_text(view.loop, view.limit)}"
     if view.waits_for is not None:
         yield f"  no progress for {duration_words(view.idle_s)}: {view.waits_for}"
     for what in view.missing:
         yield f"  this user may not see {what}"
+
+
+def _activity_text(progress: Progress) -> str:
+    if progress.cpus is None:
+        return ""
+    reads = progress.read_bytes_per_s
+    read_text = "" if reads is None else f" and reads {amount(reads, Unit.BYTES)} a second"
+    return f"; it uses {progress.cpus:.1f} CPUs{read_text}"
 
 
 _STATE_WORDS = {
@@ -164,41 +173,111 @@ def loop_text(loop: RestartLoop, limit: str | None) -> str:
     return f"{nth} try{since}, {each} {ended} at the same checkpoint (LSN {loop.checkpoint_lsn}): {gains}; {raised}"
 
 
+# --- As JSON
+
+
+@dataclass(frozen=True)
+class AheadInJson:
+    """A phase that is still to come."""
+
+    phase: str
+    """Its name."""
+    total: int | None
+    """What there is to do in it, in `unit`."""
+    unit: str
+    """What is counted in it."""
+    seconds: float | None
+    """How long it took in another session of this host."""
+
+
+@dataclass(frozen=True)
+class LineOfJson:
+    """What `recovery watch --json` writes at each look. Null is what is not known."""
+
+    format: int
+    """Raised when a field changes its meaning or is removed."""
+    at: str
+    """When the server was looked at, in UTC."""
+    state: str
+    """`ready`, `progressing`, `stalled`, `loop` or `gone`."""
+    text: str
+    """The same in words."""
+    pid: int | None = None
+    """The process id, as this host sees it."""
+    version: str | None = None
+    """The server's, as far as its log tells."""
+    where: str | None = None
+    """The data directory or the log."""
+    phase: str | None = None
+    """The phase that is under way; after ready: the rollback of open transactions, as long as it lasts."""
+    done: int | None = None
+    """What is done in this phase, in `unit`."""
+    total: int | None = None
+    """What there is to do in this phase, in `unit`."""
+    unit: str | None = None
+    """`files`, `bytes`, `pages`, `%` or `rows`; null where nothing is counted in this phase."""
+    rate: float | None = None
+    """What is done in a second, in `unit`."""
+    phase_s: float | None = None
+    """Seconds since the phase began."""
+    left_s: TimeLeft | None = None
+    """Seconds that the phase still takes; null where none are claimed."""
+    startup_s: float | None = None
+    """Seconds since the process was created or, without one, since the first line of the start."""
+    idle_s: float | None = None
+    """Seconds since the log, the I/O or the CPU time of the process moved."""
+    cpus: float | None = None
+    """CPUs that the process used in the last seconds."""
+    read_bytes_per_s: float | None = None
+    """What the process read from storage in the last seconds."""
+    ahead: tuple[AheadInJson, ...] = ()
+    """The phases that are still to come."""
+    loop: RestartLoop | None = None
+    """The starts that ended at the same checkpoint."""
+    limit: str | None = None
+    """What limits the time of a start, in words."""
+    waits_for: str | None = None
+    """What a server that makes no progress waits for, in words."""
+    missing: tuple[str, ...] = ()
+    """What this user may not see."""
+
+
 def to_json(view: View, at: datetime) -> str:
     """Returns the view at a moment as one line of JSON."""
     progress, left = view.progress, view.progress.left_s
-    content = {
-        "format": FORMAT,
-        "at": at.astimezone(UTC).isoformat(timespec="milliseconds"),
-        "state": view.state.name.lower(),
-        "text": progress_text(view),
-        "pid": view.pid,
-        "version": None if view.version is None else str(view.version),
-        "where": view.where,
-        "phase": progress.phase,
-        "done": None if progress.done is None else round(progress.done),
-        "total": progress.total,
-        "unit": None if progress.unit is None else progress.unit.value,
-        "rate": _rounded(progress.rate),
-        "phase_s": _rounded(progress.since_s),
-        "left_s": None if left is None else {name: _rounded(seconds) for name, seconds in asdict(left).items()},
-        "startup_s": _rounded(view.startup_s),
-        "idle_s": _rounded(view.idle_s),
-        "ahead": [
-            {
-                "phase": one.phase,
-                "total": one.total,
-                "unit": one.unit.value,
-                "seconds": _rounded(view.seconds_ahead.get(one.phase)),
-            }
+    shown = None if left is None else TimeLeft(round(left.least_s, 3), round(left.most_s, 3), _rounded(left.about_s))
+    return json_line(
+        view.state,
+        progress_text(view),
+        at,
+        pid=view.pid,
+        version=None if view.version is None else str(view.version),
+        where=view.where,
+        phase=progress.phase,
+        done=None if progress.done is None else round(progress.done),
+        total=progress.total,
+        unit=None if progress.unit is None else progress.unit.value,
+        rate=_rounded(progress.rate),
+        phase_s=_rounded(progress.since_s),
+        left_s=shown,
+        startup_s=_rounded(view.startup_s),
+        idle_s=_rounded(view.idle_s),
+        cpus=_rounded(progress.cpus),
+        read_bytes_per_s=_rounded(progress.read_bytes_per_s),
+        ahead=tuple(
+            AheadInJson(one.phase, one.total, one.unit.value, _rounded(view.seconds_ahead.get(one.phase)))
             for one in progress.ahead
-        ],
-        "loop": None if view.loop is None else asdict(view.loop),
-        "limit": view.limit,
-        "waits_for": view.waits_for,
-        "missing": list(view.missing),
-    }
-    return json.dumps(content)
+        ),
+        loop=view.loop,
+        limit=view.limit,
+        waits_for=view.waits_for,
+        missing=view.missing,
+    )
+
+
+def json_line(state: State, text: str, at: datetime, **known: Any) -> str:
+    stamp = at.astimezone(UTC).isoformat(timespec="milliseconds")
+    return json.dumps(asdict(LineOfJson(FORMAT, stamp, state.name.lower(), text, **known)))
 
 
 def _rounded(value: float | None) -> float | None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from functools import cache
 from typing import Any, Literal
 
@@ -180,20 +182,26 @@ _STORED_CLASSES = (
 @cache
 def schema() -> dict[str, Any]:
     """Returns the JSON schema of report.json, with a description of every key."""
-    made: dict[str, Any] = TypeAdapter(Report).json_schema()
-    parts = {**made.pop("$defs", {}), Report.__name__: made}
-    for noun in (*_STORED_CLASSES, model.Verdict):
-        if noun.__name__ in parts:
-            parts[noun.__name__]["description"] = " ".join((inspect.getdoc(noun) or "").split())
-    for noun in _STORED_CLASSES:
-        for name, text in field_descriptions(noun).items():
-            parts[noun.__name__]["properties"][name]["description"] = text
-    _remove_titles(made)
+    made = schema_of(Report, (*_STORED_CLASSES, model.Verdict), f"report.json, format {FORMAT}")
+    made["properties"] = {"format": made["properties"].pop("format")} | made["properties"]
+    return made
+
+
+def schema_of(noun: type, described: Sequence[type], title: str) -> dict[str, Any]:
+    """Returns the JSON schema of a class, with the docstrings of these classes and of their fields."""
+    made: dict[str, Any] = TypeAdapter(noun).json_schema()
+    parts = {**made.pop("$defs", {}), noun.__name__: made}
+    for one in described:
+        if one.__name__ in parts:
+            parts[one.__name__]["description"] = " ".join((inspect.getdoc(one) or "").split())
+    for one in described:
+        if not issubclass(one, Enum):
+            for name, text in field_descriptions(one).items():
+                parts[one.__name__]["properties"][name]["description"] = text
     for part in parts.values():
         _remove_titles(part)
-    made["properties"] = {"format": made["properties"].pop("format")} | made["properties"]
     made["$defs"] = {name: part for name, part in sorted(parts.items()) if part is not made}
-    return {"$schema": _JSON_SCHEMA_DIALECT, "title": f"report.json, format {FORMAT}", **made}
+    return {"$schema": _JSON_SCHEMA_DIALECT, "title": title, **made}
 
 
 def schema_text() -> str:

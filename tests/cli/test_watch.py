@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from schema_check import complaints
 from sessions import FIXTURES
+from watch_schema import watch_schema
 
 from recovery.cli import watch as watch_module
 from recovery.cli.main import run
@@ -21,6 +23,7 @@ from recovery.model import parse_version
 from recovery.mysqld.start_progress import PhaseAhead, Progress, TimeLeft, Unit
 from recovery.mysqld.watched_log import RestartLoop
 
+ROOT, SCHEMA = Path(__file__).parents[2], watch_schema()
 LOGS = FIXTURES / "errorlogs"
 LINES_57 = (LOGS / "mysql-5.7.22-crash.err").read_text().splitlines(keepends=True)
 APPLIED = next(number for number, line in enumerate(LINES_57) if "Apply batch completed" in line) + 1
@@ -85,14 +88,32 @@ def test_the_live_view_has_the_server_its_times_and_what_is_missing() -> None:
     assert missing == "this user may not see its log"
 
 
+def test_the_live_view_has_what_the_process_does() -> None:
+    working = replace(VIEW, progress=replace(PROGRESS, cpus=0.93, read_bytes_per_s=52e6))
+    assert "  4 s in this phase; last progress 0 s ago; it uses 0.9 CPUs and reads 52 MB a second" in view_lines(
+        working
+    )
+
+
 def test_json_has_the_documented_fields() -> None:
-    found = json.loads(to_json(replace(VIEW, loop=LOOP), datetime(2026, 11, 28, tzinfo=UTC)))
+    ahead = (PhaseAhead("redo apply", None, Unit.PAGES),)
+    view = replace(VIEW, loop=LOOP, progress=replace(PROGRESS, ahead=ahead, cpus=0.93, read_bytes_per_s=52e6))
+    found = json.loads(to_json(view, datetime(2026, 11, 28, tzinfo=UTC)))
+    assert list(complaints(found, SCHEMA, SCHEMA)) == []
+    assert set(found) == set(SCHEMA["properties"])
     assert (found["format"], found["at"], found["state"], found["pid"]) == (
         1, "2026-11-28T00:00:00.000+00:00", "progressing", 321,
     )  # fmt: skip
     assert (found["done"], found["total"], found["unit"], found["rate"]) == (12_400, 200_000, "files", 3100.2)
     assert found["left_s"] == {"least_s": 45, "most_s": 90, "about_s": 60.5}
     assert found["loop"]["tries"] == 3
+
+
+def test_the_published_schema_is_generated_from_the_code() -> None:
+    published = (ROOT / "docs" / "watch.schema.json").read_text(encoding="utf-8")
+    assert json.loads(published) == SCHEMA, "make it anew: run tests/helpers/watch_schema.py"
+    parts = [SCHEMA, *SCHEMA["$defs"].values()]
+    assert all("description" in field for part in parts for field in part["properties"].values())
 
 
 # --- Logs without a process
@@ -184,6 +205,7 @@ def test_no_server_is_exit_code_3(
     assert once(str(tmp_path), capsys=capsys) == (3, f"gone: no server runs over {tmp_path}\n")
     code, text = once("4000000", "--json", capsys=capsys)
     assert (code, json.loads(text)["state"]) == (3, "gone")
+    assert list(complaints(json.loads(text), SCHEMA, SCHEMA)) == []
 
 
 def test_what_cannot_be_read_is_refused(

@@ -219,7 +219,8 @@ def test_the_flush_that_8_0_does_not_log_is_counted_by_pages_written() -> None:
     now = start.progress(15.0)
     assert (now.phase, now.done, now.total, now.unit) == (PAGE_FLUSH, 1000, 2000, Unit.PAGES)
     assert now.left_s is not None
-    assert now.left_s.about_s == pytest.approx(10, abs=0.1)
+    assert now.left_s.most_s == pytest.approx(20, abs=0.2), "twice what the rate gives"
+    assert now.left_s.about_s is None
     assert [one.phase for one in now.ahead] == [FILE_CHECK]
 
 
@@ -240,6 +241,26 @@ def test_the_rollback_after_ready_ends_when_no_row_is_left() -> None:
     assert now.left_s.about_s == pytest.approx(2, abs=0.5)
     start.add_rows_to_undo(16.0, 0)
     assert start.progress(16.0).phase is None
+
+
+def test_the_rollback_ends_although_a_prepared_transaction_keeps_its_rows() -> None:
+    start = started(*START_80, SCAN_80, *CRASH_80)
+    start.add_line(READY, 10.0)
+    start.add_rows_to_undo(11.0, 500)
+    assert start.progress(11.0).phase == ROLLBACK
+    start.add_line(f"{NEW} [MY-013019] [InnoDB] Rollback of non-prepared transactions completed", 12.0)
+    assert start.progress(12.0).phase is None
+
+
+def test_what_the_process_does_is_told_of_the_last_seconds() -> None:
+    start = StartProgress()
+    assert start.progress(0.0).cpus is None
+    for second in range(21):
+        busy_s = float(max(0, second - 10))
+        start.add_sample(ProcessSample(float(second), read_bytes=int(1e6 * busy_s), cpu_s=busy_s / 2))
+    now = start.progress(20.0)
+    assert now.cpus == pytest.approx(0.5)
+    assert now.read_bytes_per_s == pytest.approx(1e6)
 
 
 COUNTS = st.integers(0, 10**12)
