@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import tarfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from intervals.__main__ import rounded
+from sessions import FIXTURES
+from watch.__main__ import FOUND, PAGE
 from watch.page import tables
-from watch.recording import Conditions, Recording, file_of, read_recording
+from watch.recording import SUFFIX, Conditions, Recording, file_of, read_recording
 from watch.replay import falls_while_stopped, phase_results, wrong_phases_of_cuts
 
 _FILES, _RATE, _BEGIN_S = 4000, 100, 1.0
@@ -72,8 +78,39 @@ def test_tables_name_each_phase_once() -> None:
     }  # fmt: skip
     found = {
         "starts": 1, "cuts": 200, "wrong_phases": [], "phases": [phase],
-        "stopped": {"starts": 0, "shown": 0, "falls": []},
+        "stopped": {"starts": 0, "shown": 0, "falls": []}, "blocked": {"starts": 0, "shown": 0, "falls": []},
+        "left_out": {"discovery": (8, 10)},
     }  # fmt: skip
     errors, ranges, _ = tables(found)
     assert "| discovery | 1 | 40-40 | 10 % (+10) | 20 % (-20) | - |" in errors
-    assert "| discovery | 1 of 1 | 0 of 1 | - | 1 of 2 | 90 % |" in ranges
+    assert "| discovery | 1 of 1 | 0 of 1 | - | 1 of 2 | 90 % | 80 % |" in ranges
+
+
+# --- The recordings of real servers that are kept
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("starts")
+    with tarfile.open(FIXTURES / "recorded-starts.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def test_the_page_has_what_the_kept_recordings_show(kept: list[Path]) -> None:
+    found = json.loads(FOUND.read_text())
+    assert found["starts"] == len(kept)
+    page = PAGE.read_text()
+    assert all(table in page for table in tables(found))
+    for path in kept[::6]:
+        again = rounded([asdict(result) for result in phase_results(read_recording(path))])
+        assert json.loads(json.dumps(again)) == [one for one in found["phases"] if one["recording"] == path.stem]
+
+
+def test_nine_of_ten_kept_truths_are_inside_the_range() -> None:
+    """That the code still shows what is kept is the test above."""
+    found = json.loads(FOUND.read_text())
+    held = [one for phase in found["phases"] for one in phase["held"] if one is not None]
+    assert len(held) >= 60
+    assert sum(held) / len(held) >= 0.87
+    assert (found["stopped"]["falls"], found["blocked"]["falls"], found["wrong_phases"]) == ([], [], [])

@@ -21,7 +21,7 @@ from recovery.linux.locks import host_lock
 from watch.page import Found, tables
 from watch.record import SERVERS, fetch, missing, planned, record_server
 from watch.recording import SUFFIX, Recording, read_recording
-from watch.replay import falls_while_stopped, phase_results, shows_time_while_stopped, wrong_phases_of_cuts
+from watch.replay import falls_while_stopped, left_out, phase_results, shows_time_while_stopped, wrong_phases_of_cuts
 from watch.states import Sizes
 
 ROOT = Path(__file__).parents[2]
@@ -114,17 +114,24 @@ def overhead(data: Path | None, version: str, tables: int, pairs: int, out: Path
 
 def found_in(recordings: list[Recording]) -> Found:
     """Returns what the replay finds."""
-    stopped = [one for one in recordings if one.stopped is not None]
     return {
         "starts": len(recordings),
         "cuts": _CUTS,
         "wrong_phases": wrong_phases_of_cuts(recordings, _CUTS),
-        "stopped": {
-            "starts": len(stopped),
-            "shown": sum(map(shows_time_while_stopped, stopped)),
-            "falls": [fall for one in stopped for fall in falls_while_stopped(one)],
-        },
+        "stopped": _found_halted([one for one in recordings if one.conditions.is_stopped]),
+        "blocked": _found_halted([one for one in recordings if one.conditions.is_blocked]),
+        "left_out": left_out(recordings),
         "phases": [asdict(result) for one in recordings for result in phase_results(one)],
+    }
+
+
+def _found_halted(recordings: list[Recording]) -> Found:
+    """Returns in how many starts a server that stood still showed a time left, and where it fell."""
+    halted = [one for one in recordings if one.stopped is not None]
+    return {
+        "starts": len(halted),
+        "shown": sum(map(shows_time_while_stopped, halted)),
+        "falls": [fall for one in halted for fall in falls_while_stopped(one)],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 Found = dict[str, Any]
 _SHARES = ("25 %", "50 %", "75 %")
+_ALL = "all but 'at most'"
 
 
 def tables(found: Found) -> tuple[str, ...]:
@@ -29,28 +30,40 @@ def errors_table(found: Found) -> str:
 def ranges_table(found: Found) -> str:
     """Returns how often the truth was inside the shown range."""
     rows, groups = [], list(_by_phase(found["phases"]))
-    groups += [("all but 'at most'", False, [one for _, at_most, ones in groups for one in ones if not at_most])]
+    groups += [(_ALL, False, [one for _, at_most, ones in groups for one in ones if not at_most])]
     for phase, at_most, ones in groups:
         at = [[one["held"][number] for one in ones if one["held"][number] is not None] for number in range(3)]
         steps = sum(one["steps"] for one in ones)
         rows.append((f"{phase}, at most" if at_most else phase, *map(_share, at),
                      _share([held for group in at for held in group]),
-                     f"{100 * sum(one['steps_held'] for one in ones) / steps:.0f} %" if steps else ""))  # fmt: skip
-    return _table(("truth inside the range", *_SHARES, "of these", "of all half seconds"), rows)
+                     f"{100 * sum(one['steps_held'] for one in ones) / steps:.0f} %" if steps else "",
+                     "-" if at_most else _of_other_starts(found["left_out"], phase)))  # fmt: skip
+    return _table(
+        ("truth inside the range", *_SHARES, "of these", "of all half seconds", "by ranges of the other starts"), rows
+    )
+
+
+def _of_other_starts(left_out: Found, phase: str) -> str:
+    counts = [left_out[phase]] if phase in left_out else list(left_out.values()) if phase == _ALL else []
+    held, of = (sum(numbers) for numbers in zip(*counts, strict=True)) if counts else (0, 0)
+    return f"{100 * held / of:.0f} %" if of else "-"
 
 
 def other_table(found: Found) -> str:
-    stopped = found["stopped"]
     rows = [
         ("recorded starts", found["starts"]),
         ("logs cut at random lines, wrong phases", f"{found['cuts']}, {len(found['wrong_phases'])}"),
-        ("stopped servers, with a time left shown, in which it fell",
-         f"{stopped['starts']}, {stopped['shown']}, {len(stopped['falls'])}"),
-    ]  # fmt: skip
+        ("starts stopped by SIGSTOP, with a time left shown then, in which it fell", _halted(found["stopped"])),
+        ("starts whose storage was blocked, with a time left shown then, in which it fell", _halted(found["blocked"])),
+    ]
     if found.get("overhead"):
         cost = found["overhead"]
         rows.append(("watched start over unwatched, pairs", f"{_ratio(cost)}, {cost['pairs']}"))
     return _table(("checked", "found"), rows)
+
+
+def _halted(found: Found) -> str:
+    return f"{found['starts']}, {found['shown']}, {len(found['falls'])}"
 
 
 def _ratio(cost: Found) -> str:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import RecoveryError
 from recovery.experiments.bench_cache import BenchCache
 from recovery.linux import docker_engine
-from recovery.linux.cgroups import server_limits
+from recovery.linux.cgroups import LimitGroup, controller_settings, server_limits
 from recovery.linux.page_cache import direct_cache_dropper
 from recovery.linux.procfs import TICKS_PER_S, process_io, process_stat
 from recovery.model import Build, Limits
@@ -39,6 +40,8 @@ _SAMPLE_S = 0.25
 _STOP_AFTER_S, _STOPPED_S = 2.5, 12.0
 _ROLLBACK_LIMIT_S = 120.0
 _SLOW, _VERY_SLOW = 3000, 500
+_ANY_BPS, _BLOCKED_BPS = 1 << 40, 1
+"""Limits of bytes read a second: none in effect, and one under which no read returns."""
 _OF_ALL = (
     Conditions(FEW, "cold"),
     Conditions(FEW, "warm"),
@@ -50,14 +53,25 @@ _OF_ALL = (
     Conditions(ROLLBACK, "warm"),
     Conditions(ROLLBACK, "cold", _SLOW),
 )
-_STOPPED_FILES, _STOPPED_REDO = Conditions(FEW, "cold", _SLOW, True), Conditions(REDO, "cold", _SLOW, True)
+_STOPPED_FILES, _STOPPED_REDO = (Conditions(state, "cold", _SLOW, is_stopped=True) for state in (FEW, REDO))
+_BLOCKED_FILES, _BLOCKED_REDO = (Conditions(state, "cold", _SLOW, is_blocked=True) for state in (FEW, REDO))
 _OF_SOME = {
     "5.6.24": (_STOPPED_FILES,),
-    "5.7.22": (_STOPPED_FILES, Conditions(FEW, "cold", _VERY_SLOW)),
-    "8.0.31": (_STOPPED_FILES, Conditions(FEW, "cold", _VERY_SLOW), Conditions(REDO, "cold", _VERY_SLOW)),
+    "5.7.22": (_STOPPED_FILES, _BLOCKED_FILES, Conditions(FEW, "cold", _VERY_SLOW)),
+    "8.0.31": (
+        _STOPPED_FILES,
+        _BLOCKED_FILES,
+        Conditions(FEW, "cold", _VERY_SLOW),
+        Conditions(REDO, "cold", _VERY_SLOW),
+    ),
     DEBIAN_SID: (_STOPPED_FILES,),
     "mariadb-10.2.11": (_STOPPED_FILES, Conditions(FEW, "cold", _VERY_SLOW)),
-    "mariadb-10.11.5": (_STOPPED_REDO, Conditions(FEW, "cold", _VERY_SLOW), Conditions(REDO, "cold", _VERY_SLOW)),
+    "mariadb-10.11.5": (
+        _STOPPED_REDO,
+        _BLOCKED_REDO,
+        Conditions(FEW, "cold", _VERY_SLOW),
+        Conditions(REDO, "cold", _VERY_SLOW),
+    ),
     "mariadb-11.4.5": (_STOPPED_REDO,),
 }
 """Starts that take minutes, or show what a stopped server looks like: not of each server."""
@@ -123,9 +137,9 @@ def _record(crashed: CrashedData, version: str, conditions: Conditions, *, is_la
         cache.read_all()
     else:
         cache.make_cold()
-    limits = Limits(read_iops=conditions.read_iops)
+    limits = Limits(read_iops=conditions.read_iops, read_bps=_ANY_BPS if conditions.is_blocked else None)
     with server_limits(limits, crashed.datadir) as group, crashed.server(conditions.state, group) as server:
-        observer = _Observer(recording, server)
+        observer = _Observer(recording, server, group)
         try:
             recording.startup_s = server.start(companion=observer.begin).metrics["startup_s"]
             method = server.variables(["innodb_flush_method"]).get("innodb_flush_method", "")
@@ -148,8 +162,8 @@ def _count_files(datadir: Path) -> int:
 class _Observer:
     """A thread that reads the log as it grows, and the counters of the process four times a second."""
 
-    def __init__(self, recording: Recording, server: Server) -> None:
-        self._recording, self._server = recording, server
+    def __init__(self, recording: Recording, server: Server, group: LimitGroup | None) -> None:
+        self._recording, self._server, self._group = recording, server, group
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -179,7 +193,8 @@ class _Observer:
 
     def _observe(self, process: ServerProcess) -> None:
         zero, began_s, next_s = process.started_at, time.thread_time(), 0.0
-        stop_at_s = _STOP_AFTER_S if self._recording.conditions.is_stopped else None
+        halts = self._recording.conditions.is_stopped or self._recording.conditions.is_blocked
+        stop_at_s = _STOP_AFTER_S if halts else None
         with LogTail(process.launch.log) as tail:
             poller = select.poll()
             poller.register(tail.fd, select.POLLIN)
@@ -212,11 +227,20 @@ class _Observer:
             if any("ready for connections" in text for _, text, _ in self._recording.lines):
                 return
             with suppress(RecoveryError, OSError):
-                process.signal(signal.SIGSTOP)
+                self._halt(process, halts=True)
                 self._recording.stopped = (round(now_s, 3), round(now_s + _STOPPED_S, 3))
         else:
             self._recording.stopped = (self._recording.stopped[0], round(now_s, 3))
-            process.signal(signal.SIGCONT)
+            self._halt(process, halts=False)
+
+    def _halt(self, process: ServerProcess, *, halts: bool) -> None:
+        """Stops the server or blocks its storage, or lets it go on."""
+        if self._recording.conditions.is_stopped:
+            process.signal(signal.SIGSTOP if halts else signal.SIGCONT)
+            return
+        assert self._group is not None
+        limits = replace(self._group.limits, read_bps=_BLOCKED_BPS if halts else _ANY_BPS)
+        LimitGroup(limits, self._group.name, controller_settings(limits, self._server.datadir)).make()
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""One recorded start: what an observer saw of it, and what is known of it otherwise. Stored as JSON, compressed."""
+"""One recorded start: what an observer saw of it, and what is known of it otherwise. Stored as JSON."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from recovery.linux.files import write_atomically
 from recovery.mysqld.redo_log import RedoSpan
 from recovery.mysqld.start_progress import ProcessSample, Totals
 
-SUFFIX = ".json.gz"
+SUFFIX = ".json"
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,14 @@ class Conditions:
     """Limit of reads a second."""
     is_stopped: bool = False
     """Whether the server was stopped (SIGSTOP) for some seconds."""
+    is_blocked: bool = False
+    """Whether its storage answered no reads for some seconds."""
 
     @property
     def name(self) -> str:
         limit = "" if self.read_iops is None else f"-{self.read_iops}"
-        return f"{self.state}-{self.cache}{limit}{'-stopped' if self.is_stopped else ''}"
+        halt = f"{'-stopped' if self.is_stopped else ''}{'-blocked' if self.is_blocked else ''}"
+        return f"{self.state}-{self.cache}{limit}{halt}"
 
 
 @dataclass
@@ -63,7 +65,7 @@ class Recording:
     rows: list[tuple[float, int]] = field(default_factory=list)
     """Rows that the rollback after ready had still to undo."""
     stopped: tuple[float, float] | None = None
-    """When the server was stopped by a signal, and when it went on."""
+    """When the server was stopped by a signal, or its storage blocked, and when it went on."""
     watch_cpu_s: float = 0.0
     """CPU time of the recorder."""
 
@@ -83,7 +85,7 @@ class Recording:
 
     def write(self, folder: Path) -> None:
         text = json.dumps(asdict(self), separators=(",", ":"))
-        write_atomically(file_of(folder, self.version, self.conditions), gzip.compress(text.encode(), mtime=0))
+        write_atomically(file_of(folder, self.version, self.conditions), text.encode())
 
 
 def file_of(folder: Path, version: str, conditions: Conditions) -> Path:
@@ -91,6 +93,6 @@ def file_of(folder: Path, version: str, conditions: Conditions) -> Path:
 
 
 def read_recording(path: Path) -> Recording:
-    stored = json.loads(gzip.decompress(path.read_bytes()))
+    stored = json.loads(path.read_bytes())
     stored["conditions"] = Conditions(**stored["conditions"])
     return Recording(**stored)

@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 
 from recovery.analysis.phase_names import JOIN, UNNAMED
 from recovery.model import Version
-from recovery.mysqld.start_progress import PAGE_FLUSH, Progress, StartProgress
+from recovery.mysqld.start_progress import PAGE_FLUSH, RESOLUTION_S, Progress, StartProgress
 from watch.recording import Recording
 
 SHARES = (0.25, 0.5, 0.75)
@@ -91,9 +91,7 @@ def moments(recording: Recording, step_s: float = _STEP_S) -> list[Moment]:
 def phase_results(recording: Recording) -> list[PhaseResult]:
     """Returns a result for each phase that is long enough and of which something is counted."""
     found = []
-    shown = moments(recording)
-    runs = [list(group) for _, group in groupby(shown, key=lambda moment: moment.progress.phase)]
-    for run, after in pairwise(runs):
+    for run, after in pairwise(_runs(recording)):
         begin_s, end_s, phase = run[0].at_s, after[0].at_s, run[0].progress.phase
         # A process that was stopped has no true time left.
         if phase is None or end_s - begin_s < MIN_PHASE_S or _overlaps(recording.stopped, begin_s, end_s):
@@ -102,6 +100,11 @@ def phase_results(recording: Recording) -> list[PhaseResult]:
             continue
         found.append(_result(recording, phase, run, begin_s, end_s))
     return found
+
+
+def _runs(recording: Recording) -> list[list[Moment]]:
+    """Returns the moments of each phase."""
+    return [list(group) for _, group in groupby(moments(recording), key=lambda moment: moment.progress.phase)]
 
 
 def _overlaps(stopped: tuple[float, float] | None, begin_s: float, end_s: float) -> bool:
@@ -146,6 +149,65 @@ def _holds(moment: Moment, end_s: float) -> bool:
     left, truth_s = moment.progress.left_s, end_s - moment.at_s
     assert left is not None
     return left.least_s - _ROUNDING_S <= truth_s <= left.most_s + _ROUNDING_S
+
+
+# --- How wide the ranges must be
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The error that a range needs to hold the truth of one moment."""
+
+    recording: str
+    phase: str
+    share: float
+    """Of the phase, done so far."""
+    error: float
+
+
+def needed_errors(recording: Recording) -> list[Needed]:
+    """Returns what each half second with a range needs."""
+    found = []
+    for run, after in pairwise(_runs(recording)):
+        begin_s, end_s = run[0].at_s, after[0].at_s
+        if end_s - begin_s < MIN_PHASE_S or _overlaps(recording.stopped, begin_s, end_s):
+            continue
+        for moment in run:
+            now, about_s, truth_s = moment.progress, _about_s(moment), end_s - moment.at_s
+            if about_s is not None and now.phase is not None and now.total and now.done is not None:
+                slack_s = _ROUNDING_S + RESOLUTION_S
+                error = max(0.0, (truth_s - slack_s) / max(about_s, 0.001) - 1, about_s / (truth_s + slack_s) - 1)
+                found.append(Needed(recording.name, now.phase, now.done / now.total, error))
+    return found
+
+
+def left_out(recordings: Sequence[Recording]) -> dict[str, tuple[int, int]]:
+    """Returns for each phase in how many of its half seconds a range that was set from the other starts held the truth,
+    and of how many. Such a range holds nine of ten of their truths, in the same third of the phase."""
+    needed = [one for recording in recordings for one in needed_errors(recording)]
+    found: dict[str, tuple[int, int]] = {}
+    for (phase, _, name), ones in _grouped(needed).items():
+        third = _third(ones[0])
+        others = sorted(
+            one.error for one in needed if one.phase == phase and one.recording != name and _third(one) == third
+        )
+        if others:
+            error = others[min(len(others) - 1, int(0.9 * len(others)))]
+            held, of = found.get(phase, (0, 0))
+            found[phase] = held + sum(one.error <= error for one in ones), of + len(ones)
+    return found
+
+
+def _grouped(needed: Sequence[Needed]) -> dict[tuple[str, int, str], list[Needed]]:
+    """Returns what was needed, by phase, third of it, and recording."""
+    groups: dict[tuple[str, int, str], list[Needed]] = {}
+    for one in needed:
+        groups.setdefault((one.phase, _third(one), one.recording), []).append(one)
+    return groups
+
+
+def _third(one: Needed) -> int:
+    return min(2, int(3 * one.share))
 
 
 # --- A stopped server, and cut logs
