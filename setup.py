@@ -1,4 +1,5 @@
-"""Builds the package, as setup.cfg describes it, and before that the manual page recovery(1) from docs/using.md."""
+"""Builds the package, as setup.cfg describes it, and before that the manual page recovery(1) from docs/commands.md and
+docs/using.md."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ def manual_page() -> str:
     version = re.search(r'__version__ = "(.+)"', (ROOT / "recovery" / "__init__.py").read_text(encoding="utf-8"))
     config = ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
-    _, _, text = (ROOT / "docs" / "using.md").read_text(encoding="utf-8").partition("\n")
+    commands, settings = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8").partition("\n")[2] for name in ("commands.md", "using.md")
+    )
     lines = [
         f'.TH RECOVERY 1 "" "mysql-recovery-tester {version[1] if version else ""}" "User Commands"',
         ".SH NAME",
@@ -25,7 +28,9 @@ def manual_page() -> str:
         r"\fBrecovery\fR \fICOMMAND\fR [\fIOPTION\fR]... [\fIARGUMENT\fR]...",
         ".SH DESCRIPTION",
         _inline(config["metadata"]["description"]),
-        *_roff(text),
+        ".SH COMMANDS",
+        *_roff(commands),
+        *_roff(settings),
         '.SH "SEE ALSO"',
         r"\fBrecovery\fR \fICOMMAND\fR \fB\-\-help\fR lists the options of a command, "
         r"\fBrecovery docs\fR the pages of the documentation.",
@@ -34,7 +39,7 @@ def manual_page() -> str:
 
 
 def _roff(markdown: str) -> Iterator[str]:
-    """Yields the page's lines as roff, for the Markdown that docs/using.md uses."""
+    """Yields the page's lines as roff, for the Markdown that these two use."""
     in_code = False
     for line in markdown.splitlines():
         if line.startswith("```"):
