@@ -89,7 +89,7 @@ PLANNED = [one for one in MEASURING if one != MEASURED and "--dry-run" not in on
 
 def test_there_are_pages_with_commands() -> None:
     names = {page.name for page in WITH_COMMANDS}
-    assert {"README.md", "using.md", "causes.md", "servers.md", "host.md", "sharing.md"} <= names
+    assert {"tutorial.md", "using.md", "causes.md", "servers.md", "host.md", "sharing.md"} <= names
     assert len(README_COMMANDS) >= 5
     indented = re.compile(r"^    (make|recovery) ", re.MULTILINE)
     assert not [page.name for page in PAGES if indented.search(page.read_text(encoding="utf-8"))], "not in a fence"
@@ -140,7 +140,7 @@ def test_the_nearest_page_and_section_are_offered(given: str, message: str, caps
 
 
 def test_the_pages_stay_short() -> None:
-    for pages, limit in (([README], 400), (PAGES, 12_000)):
+    for pages, limit in (([README], 500), (PAGES, 12_000)):
         words = {page.name: prose_words(page) for page in pages}
         found = sum(words.values())
         assert found <= limit, f"{found:,} words, {limit:,} are allowed: shorten or replace something ({words})"
@@ -443,7 +443,7 @@ def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, t
 
 @pytest.mark.real
 def test_the_steps_of_github_set_the_exit_code_and_write_the_summary(data: Path, tmp_path: Path) -> None:
-    lines = (ROOT / "docs" / "sharing.md").read_text("utf-8").splitlines()
+    lines = (ROOT / "docs" / "ci.md").read_text("utf-8").splitlines()
     measure, report = (line.removeprefix("- run: .venv/bin/") for line in lines if line.startswith("- run: "))
     assert lines[lines.index(f"- run: .venv/bin/{report}") + 1] == "  if: always()"
     measure = re.sub(r"(--tables|--max-startup) \d+", r"\1 100", measure).replace(
