@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import statistics
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from intervals.__main__ import FOUND, RELIABILITY, ROOT, SESSIONS, as_json, cells_from, found_in
+from intervals.__main__ import FOUND, PICTURE, RELIABILITY, ROOT, SESSIONS, as_json, cells_from, found_in
 from intervals.cells import SessionCell, Setting, session_cells, with_first_sessions
 from intervals.components import between_sessions, drift, explained, within_sessions
 from intervals.coverage import QUESTIONS, SEVERAL, Coverage, Spread, coverage
 from intervals.left_out import left_out
 from intervals.page import short_table, tables, with_tables
+from intervals.picture import picture
 from scipy import stats
 
 from recovery.storage.sessions import load_session
@@ -215,6 +217,14 @@ def test_the_pages_have_the_tables_of_the_file(stored: dict[str, Any]) -> None:
     for page, of_page in ((RELIABILITY, (short_table(stored),)), (SESSIONS, tables(stored))):
         text = page.read_text("utf-8")
         assert with_tables(text, of_page) == text
+
+
+def test_the_picture_of_the_first_page_is_that_of_the_file(stored: dict[str, Any]) -> None:
+    drawn = picture(cells_from(stored))
+    assert drawn == PICTURE.read_text("utf-8")
+    names = re.findall(r'class="row-name">([^<]+)<', drawn)
+    shown = re.findall(r"^\| (M\w+ [\d.]+) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert names == shown
 
 
 def test_a_table_of_a_page_is_replaced_by_its_headers() -> None:

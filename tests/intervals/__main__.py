@@ -1,4 +1,5 @@
-"""`make intervals`: writes docs/intervals.json, and its tables into docs/reliability.md and results/sessions.md."""
+"""`make intervals`: writes docs/intervals.json, its tables into docs/reliability.md and results/sessions.md, and
+docs/startup.svg."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from intervals.left_out import left_out
 from intervals.over_sessions import first_runs, means_over_sessions, ratios_over_sessions
 from intervals.page import short_table, tables, with_tables
 from intervals.parts import ONE_HOST, SEVERAL_HOSTS, by_size, cold, components, explanations, ratios, spreads
+from intervals.picture import picture
 from recovery.linux.files import write_atomically
 from recovery.storage.sessions import load_session
 
@@ -26,6 +28,7 @@ KEPT = ROOT / "fixtures" / "kept-sessions.tar.xz"
 FOUND = ROOT / "docs" / "intervals.json"
 RELIABILITY, SESSIONS = ROOT / "docs" / "reliability.md", ROOT / "docs" / "results" / "sessions.md"
 """The pages with its tables. Their sentences are written by hand."""
+PICTURE = ROOT / "docs" / "startup.svg"
 
 
 @click.command()
@@ -51,6 +54,7 @@ def main(also: tuple[Path, ...], repeats: int, seed: int, out: Path) -> None:
     if out == FOUND:
         for page, of_page in ((RELIABILITY, (short_table(found),)), (SESSIONS, tables(found))):
             page.write_text(with_tables(page.read_text("utf-8"), of_page), "utf-8")
+        PICTURE.write_text(picture(cells), "utf-8")
     click.echo("\n".join(tables(found)))
 
 
