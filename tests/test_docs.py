@@ -89,7 +89,7 @@ PLANNED = [one for one in MEASURING if one != MEASURED and "--dry-run" not in on
 
 def test_there_are_pages_with_commands() -> None:
     names = {page.name for page in WITH_COMMANDS}
-    assert {"tutorial.md", "using.md", "causes.md", "servers.md", "host.md", "sharing.md"} <= names
+    assert {"tutorial.md", "using.md", "causes.md", "ci.md", "host.md", "sharing.md"} <= names
     assert len(README_COMMANDS) >= 5
     indented = re.compile(r"^    (make|recovery) ", re.MULTILINE)
     assert not [page.name for page in PAGES if indented.search(page.read_text(encoding="utf-8"))], "not in a fence"

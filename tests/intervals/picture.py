@@ -1,4 +1,4 @@
-"""Draws the cold starts of intervals.json as docs/startup.svg, the picture of README.md, with the charts of a report."""
+"""Draws the cold starts of intervals.json as docs/startup.svg, the picture of README.md, like a chart of a report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recovery.report.html.charts import About, Row, Segment, bar_css, bars
 TABLES = 200_000
 _PRODUCTS = ("MySQL", "MariaDB")
 _TITLE = f"Seconds until ready after a crash, cold, {TABLES:,} tables"
-_LEGEND = "bar: geometric mean over sessions   dot: one session   line: 95 % interval over sessions"
+_LEGEND = "bar: geometric mean over sessions; dot: one session; line: 95 % interval over sessions"
 _WIDTH, _MARGIN, _HEAD, _FOOT = 760, 20, 44, 34
 _STYLE = """
 :root { --paper: #fff; --ink: #1b1f24; --soft: #59616b; --rule: #dfe3e8; --v0: #0072b2; --v1: #d55e00; }
@@ -34,7 +34,7 @@ def picture(cells: Sequence[SessionCell]) -> str:
     segments = [Segment(name, bar_css(number)) for number, name in enumerate(_PRODUCTS)]
     chart = bars(About("startup", _TITLE, "s"), list(_rows(cells)), segments)
     assert chart is not None
-    drawing = str(chart.drawing)
+    drawing = str(chart.svg)
     found = re.search(r'height="(\d+)"', drawing)
     assert found is not None
     height = _HEAD + int(found[1]) + _FOOT
