@@ -19,7 +19,7 @@ VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAG
 # Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
 GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES CHARSET MEMORY_RATIO OPTION QUERIES \
-    POLL_QUERY POLLERS EVERY OPEN_FILES QUESTION SEED DEPTH ONLY DUMP_SCHEMAS PUBLISHED_BUILD PROFILE WAITS SCALE
+    POLL_QUERY POLLERS EVERY OPEN_FILES QUESTION SEED DEPTH ONLY DUMP_SCHEMAS PUBLISHED_BUILD PROFILE WAITS SCALE DIRTY REDO UNCOMMITTED STATE
 # For those who test the tool itself.
 OF_TESTERS := EXECUTIONS KILLS MINUTES
 # As text: otherwise make would expand a `$$(shell …)` in the value for a recipe's environment.
@@ -58,7 +58,7 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
-    damage experiments resume repeat watch versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
+    pending-work damage experiments resume repeat watch versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
     audit bench watch-proof intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
@@ -137,6 +137,9 @@ write-scaling: env ## InnoDB under load: clients, durability, pages, hot rows
 
 crash-matrix: env ## kills during writes, DDL, recovery, shutdown: RUNS=6
 	@$(RECOVERY) crash-matrix $(ARGS)
+
+pending-work: env ## recovery by dirty pages, redo, open transactions
+	@$(RECOVERY) pending-work $(ARGS)
 
 damage: env ## a start after a full disk, and over damaged files
 	@$(RECOVERY) damage $(ARGS)

@@ -45,12 +45,17 @@ _OF_LOADS = (
 _LATENCIES = ("latency_mean_ms", "latency_p95_ms", "latency_p99_ms")
 RECOVERY_METRIC = "recovery_s"
 """The main metric of a session that crashes servers at random moments."""
+_OF_PENDING_WORK = (
+    "dirty_pages", "uncommitted_rows", "untouched_row_s", "locked_row_s", "waiting_row_s", "rollback_s",
+)  # fmt: skip
 METRICS: dict[str, Metric] = {
     about.name: about
     for about in (
         Metric(
             STARTUP_METRIC, "seconds", "s", False, "until ready for connections",
-            ("first_query_s", "shutdown_s", "peak_memory_bytes", "redo_bytes"),
+            (
+                "first_query_s", "shutdown_s", "peak_memory_bytes", "redo_bytes", *_OF_PENDING_WORK,
+            ),
             ("first_query_s", "redo_bytes", "read_bytes", "read_requests", "cpu_s", "kernel_cpu_s", "before_start_s"),
             ("read_bytes_per_s",), of_every_run=True,
         ),
@@ -84,6 +89,11 @@ METRICS: dict[str, Metric] = {
         Metric("kills", "kills", "", None, "of the server, including those during its recovery"),
         Metric("cut_short", "cut short", "", None, "recoveries that were killed before they ended"),
         Metric("killed_after_s", "killed after, s", "s", None, "of writing, of shutdown, or of the last recovery"),
+        Metric("uncommitted_rows", "uncommitted rows", "", None, "changed by one transaction, right before the kill"),
+        Metric("untouched_row_s", "first write", "s", False, "until a row that nothing had changed was written"),
+        Metric("locked_row_s", "locked row", "s", False, "until a new statement got a row of the transaction"),
+        Metric("waiting_row_s", "waiting", "s", False, "until a statement that waited for such a row got it"),
+        Metric("rollback_s", "rollback", "s", False, "until the transaction was rolled back"),
         Metric("acknowledged", "acknowledged", "", None, "transactions or statements before the kill"),
         Metric("lost", "lost", "", False, "of the acknowledged ones"),
         Metric("lost_window_s", "oldest lost, s", "s", False, "time between its acknowledgement and the kill"),

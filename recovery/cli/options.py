@@ -441,12 +441,12 @@ OPTIONS = (
     ),
     Option(
         "threads", 'Clients of the load at a time; several: "1 4 16".', "N...", Kind.WHOLE, common=False,
-        field="LoadOptions.threads", convert=values.counts(values.MAX_CLIENTS),
+        field="WorkloadOptions.threads", convert=values.counts(values.MAX_CLIENTS),
     ),
     Option(
         "workload", "Statements of the load: point-select, read-only, read-write, update-nokey …, or your own sysbench "
         "script.", "NAME...", common=False,
-        field="LoadOptions.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
+        field="WorkloadOptions.workloads", convert=values.words, plain=re.compile(r"[a-z_, -]*"),
     ),
     Option(
         "load_tables", "Number of tables that the load uses.", "N...", Kind.WHOLE, common=False,
@@ -485,6 +485,26 @@ OPTIONS = (
         "depth", "Kill a recovery at most so many times before it may finish. [default: 3]", "N", Kind.WHOLE,
         common=False,
         field="CrashMatrixOptions.depth", convert=values.count(100),
+    ),
+    Option(
+        "dirty", "Kill the server when it has so many dirty pages.", "N...", Kind.WHOLE, common=False,
+        field="PendingOptions.dirty", convert=values.counts(values.MAX_ROWS), stored="dirty",
+    ),
+    Option(
+        "redo", "Kill the server when it has so much redo since its last checkpoint, like 64m.", "BYTES...",
+        Kind.WHOLE, common=False,
+        field="PendingOptions.redo", convert=values.sizes, text=lambda sizes: tuple(map(values.format_limit, sizes)),
+        stored="redo",
+    ),
+    Option(
+        "uncommitted", "Kill the server when a transaction has changed so many rows.", "N...", Kind.WHOLE,
+        common=False,
+        field="PendingOptions.uncommitted", convert=values.counts(values.MAX_ROWS), stored="uncommitted",
+    ),
+    Option(
+        "state", "What this transaction has reached: open, prepared (COMMIT is writing the binary log), or xa (after "
+        "XA PREPARE).", "NAME...", common=False,
+        field="PendingOptions.state", convert=values.words, stored="state", plain=_PLAIN,
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",

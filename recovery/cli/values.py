@@ -69,6 +69,13 @@ def counts(most: int) -> Converter:
     return lambda name, text: tuple(sorted({parse_count(name, word, most) for word in words(name, text)}))
 
 
+def sizes(name: str, text: str) -> tuple[int, ...]:
+    """Converts `REDO="64m 2g"`: each size once, in ascending order."""
+    from recovery.linux import cgroups
+
+    return tuple(sorted({cgroups.parse_size(name, word, minimum=1 << 20, example="64m") for word in words(name, text)}))
+
+
 def run_count(name: str, text: str | int) -> int:
     from recovery.model import MAX_RUNS
 

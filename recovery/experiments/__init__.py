@@ -20,7 +20,7 @@ _ALL_STARTS = (
 _STARTS = (*_ALL_STARTS, "OwnDataOptions", *_PRECISION)
 """All but `scale`: its fit and prediction need the tool's own tables, and the same number of runs at every size, chosen
 without seeing them."""
-_LOADS = ("scale", "option", "LoadOptions", *_PRECISION)
+_LOADS = ("scale", "option", "WorkloadOptions", "LoadOptions", *_PRECISION)
 _EXTRAS = ("profile", "waits")
 _METADATA = (
     "scale", "schemas", "statistics", "question", "QueryOptions", "MetadataOptions", *_EXTRAS, *_PRECISION,
@@ -75,6 +75,11 @@ EXPERIMENTS = {
         "recovery.crash.crash_matrix:CRASH_MATRIX",
         "Count what survives kills at random moments.",
         ("scale", *_CRASHES, "option", "CrashMatrixOptions"),
+    ),
+    "pending-work": Entry(
+        "recovery.crash.pending_work:PENDING_WORK",
+        "Time crash recovery by dirty pages, redo and open transactions.",
+        ("scale", "WorkloadOptions", "PendingOptions", *_PRECISION),
     ),
     "damage": Entry("recovery.crash.damage:DAMAGE", "Start over a full disk and damaged files.", _CRASHES),
 }

@@ -177,10 +177,10 @@ def parse_read_iops(text: str) -> int:
 
 
 def parse_read_bps(text: str) -> int:
-    return _size("READ_BPS", text, minimum=_MIN_BPS, example="100m")
+    return parse_size("READ_BPS", text, minimum=_MIN_BPS, example="100m")
 
 
-def _size(name: str, text: str, *, minimum: int, example: str) -> int:
+def parse_size(name: str, text: str, *, minimum: int, example: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     number = int(float(match[1]) * _UNITS[match[2].lower()]) if match else 0
     if not minimum <= number < 1 << 60:
@@ -192,7 +192,7 @@ def _size(name: str, text: str, *, minimum: int, example: str) -> int:
 
 
 def parse_memory(text: str) -> int:
-    number = _size("MEMORY", text, minimum=1, example="2g")
+    number = parse_size("MEMORY", text, minimum=1, example="2g")
     if number < MIN_MEMORY_BYTES:
         raise UsageError(
             f"MEMORY={text} is too little for any server",

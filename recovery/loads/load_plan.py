@@ -25,15 +25,21 @@ from recovery.mysqld.options import POOL, POOL_OPTIONS, max_clients, needed_conn
 
 
 @dataclass(frozen=True)
-class LoadOptions(ExperimentOptions):
-    """The options of experiments that put load on a server."""
+class WorkloadOptions(ExperimentOptions):
+    """The options of experiments that run sysbench."""
+
+    threads: tuple[int, ...] = ()
+    workloads: tuple[str, ...] = ()
+    """Names of sysbench's scripts, or paths of the user's own scripts."""
+
+
+@dataclass(frozen=True)
+class LoadOptions(WorkloadOptions):
+    """The options of experiments that measure loads."""
 
     seconds: int = 60
     """Measured time of each load, after the warm-up."""
     warmup_s: int = 10
-    threads: tuple[int, ...] = ()
-    workloads: tuple[str, ...] = ()
-    """Names of sysbench's scripts, or paths of the user's own scripts."""
     load_tables: tuple[int, ...] = ()
     """Numbers of tables that the loads use."""
     charset: tuple[str, ...] = ()

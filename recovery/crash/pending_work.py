@@ -1,0 +1,471 @@
+"""The experiment pending-work: what a start after a crash costs by what was pending at the kill.
+
+A load runs until the server has so many dirty pages or so much redo since its last checkpoint, or one transaction
+changes so many rows and does not commit. Then the server is killed. What was pending is read right before the kill.
+After the timed start, writes show when rows can be changed again. Each run has a copy of the data directory."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import count, product
+from pathlib import Path
+
+import pymysql
+
+from recovery.builds.packages import SYSBENCH
+from recovery.crash.consistency import damage_lines, failing_tables
+from recovery.crash.crash import background_writer, log_lines, running_on_copy
+from recovery.crash.crash_findings import CrashFindings, broken_promises, crash_metrics
+from recovery.crash.tasks import CrashMoment
+from recovery.crash.writers import InsertWriter
+from recovery.errors import RecoveryError, TrialVoidError, UsageError
+from recovery.experiments.bench import Bench
+from recovery.experiments.experiment import (
+    QUICK,
+    STANDARD,
+    TIMED_LOG,
+    Experiment,
+    HostCapacity,
+    Pairs,
+    judge_recovery,
+)
+from recovery.linux.cgroups import format_bytes
+from recovery.linux.page_cache import make_cold
+from recovery.loads.load_plan import DATABASE, UNIFORM, WorkloadOptions, pool_bytes, pool_options
+from recovery.loads.sysbench import THREADS_STARTED, Client, resolve_script, sysbench_command
+from recovery.loads.tasks import ROW_BYTES, Load, data_bytes
+from recovery.model import Cache, Measurement, Schema, Task, Variant, VariantSpec
+from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.options import needed_connections
+from recovery.mysqld.server import Server
+
+# --- What is pending
+
+
+class State(StrEnum):
+    """What the transaction has reached at the kill."""
+
+    OPEN = "open"
+    PREPARED = "prepared"
+    """InnoDB has prepared it, and the binary log has only a part of it: COMMIT was under way."""
+    XA = "xa"
+    """XA PREPARE was acknowledged, so that it waits for XA COMMIT or XA ROLLBACK."""
+
+
+@dataclass(frozen=True)
+class PendingWork(Task):
+    """A server is killed when so much is pending. 0 of each: it is killed after a few inserts."""
+
+    dirty_pages: int = 0
+    redo_bytes: int = 0
+    rows: int = 0
+    """Rows that the transaction has changed."""
+    state: State = State.OPEN
+    script: str = ""
+    threads: int = 8
+
+    def estimated_s(self, *_: object) -> float:
+        return 20.0 + self.dirty_pages / 500 + self.redo_bytes / 2e6 + self.rows / 20_000
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What a running server would have to recover if it were killed now."""
+
+    dirty_pages: int
+    redo_bytes: int
+
+    def has_reached(self, task: PendingWork) -> bool:
+        return self.dirty_pages >= task.dirty_pages and self.redo_bytes >= task.redo_bytes
+
+
+_LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
+_DIRTY = re.compile(r"Modified db pages\s+(\d+)")
+
+
+def parse_pending(status: str) -> Pending:
+    """Reads SHOW ENGINE INNODB STATUS, whose first figures are those of all buffer pool instances together."""
+    found = [pattern.search(status) for pattern in (_DIRTY, _LSN, _CHECKPOINT)]
+    if not all(found):
+        raise TrialVoidError("SHOW ENGINE INNODB STATUS does not show dirty pages and the checkpoint")
+    dirty, lsn, checkpoint = (int(match[1]) for match in found if match)
+    return Pending(dirty, max(0, lsn - checkpoint))
+
+
+def read_pending(connection: pymysql.Connection) -> Pending:
+    with connection.cursor() as cursor:
+        cursor.execute("show engine innodb status")
+        row = cursor.fetchone()
+    return parse_pending(str(row[2]) if row else "")
+
+
+_PATIENCE_S = 30.0
+
+
+class Growth:
+    """Says when a figure no longer grows: it has not exceeded its maximum by a hundredth of the target for 30 s."""
+
+    def __init__(self, target: float, *, now_s: float) -> None:
+        self._least, self._most, self._since_s = target / 100, 0.0, now_s
+
+    def has_ended(self, value: float, *, now_s: float) -> bool:
+        if value >= self._most + self._least:
+            self._most, self._since_s = value, now_s
+        return now_s - self._since_s > _PATIENCE_S
+
+
+# --- One run: reach the state, kill, start, write, compare
+
+_SCHEMA = "pending_work"
+_ACKNOWLEDGED, _UNTOUCHED = f"{_SCHEMA}.acknowledged", f"{_SCHEMA}.untouched"
+_INSERTS = (f"insert into {_ACKNOWLEDGED} values (null)",) * 20_000
+_INSERTING_S = 0.3
+_FEW_ROWS = 100
+"""Rows of the load that writes more redo for the same pages."""
+_LONG_S = 10**6
+_POLL_S, _COMMIT_POLL_S = 0.1, 0.001
+_PREPARING_S, _COMMIT_S = 60.0, 600.0
+_BINLOG, _BINLOG_BYTES = "pending-binlog", 1 << 20
+"""COMMIT is under way when its binary log has grown by so much."""
+_LOCK_WAIT_TIMEOUT, _LONGEST_LOCK_WAIT_S = 1205, 10**8
+_FLUSH = "innodb_flush_log_at_trx_commit"
+
+
+def measure(bench: Bench, variant: Variant) -> Measurement:
+    task = variant.task
+    assert isinstance(task, PendingWork), "this variant leaves nothing pending"
+    server = bench.server
+    with running_on_copy(bench, on_a_disk=False) as (copy, _):
+        flush, table = server.variables([_FLUSH]).get(_FLUSH), f"{DATABASE}.sbtest{bench.schema.tables}"
+        checksum = _prepare(server, table)
+        writer = InsertWriter(_INSERTS)
+        with ExitStack() as clients, background_writer(writer, server):
+            commit = clients.enter_context(_work(bench, task, table, copy.mysql))
+            pending = _kill(bench, task, commit)
+        killed_at_s = time.monotonic()
+        bench.on_step("emptying the cache")
+        cold = make_cold(copy.mysql, bench.conditions.dropper)
+        bench.on_step("timed start")
+        started = server.start(log_name=TIMED_LOG, settings=bench.settings)
+        bench.on_step("writing")
+        written, broken = _time_writes(server, task, table)
+        bench.on_step("checking rows and tables")
+        if _checksum(server, table) != checksum:
+            if task.state is State.PREPARED:
+                raise TrialVoidError("the transaction was committed before the kill", "more UNCOMMITTED= rows take longer")
+            broken = (*broken, f"{table} differs from before the transaction, which was rolled back")
+        with server.session() as connection:
+            findings = CrashFindings(
+                CrashMoment.LOAD,
+                writer.compare(server, killed_at_s=killed_at_s),
+                promised=flush in ("1", "2", "3"),
+                atomic=True,
+                failing=failing_tables(connection, (_SCHEMA, DATABASE)),
+                complaints=damage_lines(log_lines(server.process.launch.log)),
+            )
+        server.stop()
+    return replace(
+        started,
+        cold=cold,
+        metrics=crash_metrics(findings) | started.metrics | pending | written,
+        broken_promises=(*broken_promises(findings), *broken),
+    )
+
+
+def _prepare(server: Server, table: str) -> object:
+    """Creates the tables of this experiment and returns the checksum of the one that the transaction changes."""
+    with server.session() as connection, connection.cursor() as cursor:
+        cursor.execute(f"create schema {_SCHEMA}")
+        cursor.execute(f"create table {_ACKNOWLEDGED} (id int primary key auto_increment) engine=innodb")
+        cursor.execute(f"create table {_UNTOUCHED} (id int primary key auto_increment) engine=innodb")
+    return _checksum(server, table)
+
+
+def _checksum(server: Server, table: str) -> object:
+    with server.session() as connection, connection.cursor() as cursor:
+        cursor.execute(f"checksum table {table}")
+        row = cursor.fetchone()
+    return row[1] if row else None
+
+
+_Commit = Callable[[], None]
+
+
+@contextmanager
+def _work(bench: Bench, task: PendingWork, table: str, data: Path) -> Iterator[tuple[int, _Commit]]:
+    """Brings the server into the state of the task; yields the connection of its transaction, and what is to be called
+    right before the kill."""
+    with ExitStack() as clients:
+        if task.dirty_pages:
+            clients.enter_context(_load(bench, task, replace(task, redo_bytes=0)))
+        if task.redo_bytes:
+            rows = _FEW_ROWS if task.dirty_pages else bench.schema.rows
+            clients.close()
+            clients.enter_context(_load(bench, task, replace(task, dirty_pages=0), rows=rows))
+        yield clients.enter_context(_transaction(bench, task, table, data))
+
+
+@contextmanager
+def _load(bench: Bench, task: PendingWork, until: PendingWork, *, rows: int | None = None) -> Iterator[None]:
+    """Runs sysbench and enters the block once the state is reached or, with a note, no longer comes nearer."""
+    tables = max(1, bench.schema.tables - 1)
+    load = Load(task.script, task.threads, tables, rows or bench.schema.rows, _LONG_S, 0, (UNIFORM,))
+    program = bench.conditions.programs[SYSBENCH].path
+    command = sysbench_command(load, program=program, socket=bench.server.socket, database=DATABASE)
+    with Client("sysbench", command) as client:
+        if not client.has_said(THREADS_STARTED, _PREPARING_S):
+            client.wait(0)  # raises why it has failed
+            raise RecoveryError("sysbench ended before its clients were ready", "check your script")
+        target = until.dirty_pages or until.redo_bytes
+        growth = Growth(target, now_s=time.monotonic())
+        with bench.server.session() as connection:
+            while not (pending := read_pending(connection)).has_reached(until):
+                value = pending.dirty_pages if until.dirty_pages else pending.redo_bytes
+                if client.has_ended(_POLL_S):
+                    client.wait(0)
+                    raise RecoveryError("sysbench ended before the state was reached", "check your script")
+                if growth.has_ended(value, now_s=time.monotonic()):
+                    what = "dirty pages" if until.dirty_pages else "bytes of redo"
+                    bench.run_notes.append(f"the load reached {value:,} of {target:,} {what}: the server writes faster")
+                    break
+                bench.on_step(f"load: {pending.dirty_pages:,} dirty pages, {pending.redo_bytes >> 20:,} MiB of redo")
+        yield
+
+
+@contextmanager
+def _transaction(bench: Bench, task: PendingWork, table: str, data: Path) -> Iterator[tuple[int, _Commit]]:
+    """Changes the rows of the task in a transaction that is not committed."""
+    connection = bench.server.connect()
+    with ThreadPoolExecutor(1, thread_name_prefix="commit") as threads, connection.cursor() as cursor:
+        if task.rows:
+            bench.on_step(f"changing {task.rows:,} rows")
+            cursor.execute("xa start 'pending'" if task.state is State.XA else "begin")
+            cursor.execute(f"update {table} set pad = reverse(pad) where id <= {task.rows}")  # noqa: S608 - of ours
+            if task.state is State.XA:
+                cursor.execute("xa end 'pending'")
+                cursor.execute("xa prepare 'pending'")
+
+        def binlog_bytes() -> int:
+            return sum(file.stat().st_size for file in data.glob(f"{_BINLOG}.0*"))
+
+        def commit() -> None:
+            if not task.rows or task.state is not State.PREPARED:
+                return
+            before, until_s = binlog_bytes(), time.monotonic() + _COMMIT_S
+            committing = threads.submit(cursor.execute, "commit")
+            while binlog_bytes() < before + _BINLOG_BYTES and time.monotonic() < until_s:
+                if committing.done():
+                    raise TrialVoidError("COMMIT was over before the kill", "give more UNCOMMITTED= rows")
+                time.sleep(_COMMIT_POLL_S)
+
+        yield connection.thread_id(), commit
+
+
+def _kill(bench: Bench, task: PendingWork, transaction: tuple[int, _Commit]) -> dict[str, float]:
+    """Kills the server after some more acknowledged inserts, and returns what it had pending right before."""
+    bench.on_step("inserting until the kill")
+    time.sleep(_INSERTING_S)
+    thread, commit = transaction
+    with bench.server.session() as connection:
+        pending = read_pending(connection)
+        statement = "select trx_rows_modified from information_schema.innodb_trx where trx_mysql_thread_id = %s"
+        rows = scalar(connection, statement, (thread,))
+    commit()
+    bench.server.kill()
+    return {
+        "dirty_pages": float(pending.dirty_pages),
+        "checkpoint_age_bytes": float(pending.redo_bytes),
+        "uncommitted_rows": float(rows) if isinstance(rows, int) else 0.0,
+    }
+
+
+def _time_writes(server: Server, task: PendingWork, table: str) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Returns when writes succeed and when the transaction is rolled back, in seconds since the exec, and what was not
+    as promised.
+
+    A statement that waits for a row makes the server keep the lock on it until the end of the rollback. So each new
+    statement asks for another row."""
+    since_s = server.process.started_at
+
+    def get_row(ids: Iterator[int], timeout_s: int) -> float:
+        with server.session() as connection, connection.cursor() as cursor:
+            cursor.execute(f"set session innodb_lock_wait_timeout = {timeout_s}")
+            for number in ids:
+                try:
+                    cursor.execute(f"update {table} set k = k where id = {number}")  # noqa: S608 - of ours
+                except pymysql.err.OperationalError as error:
+                    if error.args[0] != _LOCK_WAIT_TIMEOUT:
+                        raise
+                else:
+                    break
+        return time.monotonic() - since_s
+
+    broken = ()
+    with ThreadPoolExecutor(2, thread_name_prefix="write") as threads:
+        try:
+            with server.session() as connection, connection.cursor() as cursor:
+                cursor.execute(f"insert into {_UNTOUCHED} values (null)")
+                untouched_s = time.monotonic() - since_s
+                waiting = threads.submit(get_row, iter((1,)), _LONGEST_LOCK_WAIT_S)
+                new = threads.submit(get_row, count(max(2, task.rows // 2)), 1)
+                if task.rows and task.state is State.XA:
+                    cursor.execute("xa recover")
+                    broken = () if cursor.fetchall() else ("the transaction that XA PREPARE had acknowledged is gone",)
+                    if not broken:
+                        cursor.execute("xa rollback 'pending'")
+                while scalar(connection, _ROLLING_BACK):
+                    time.sleep(_POLL_S)
+                rollback_s = time.monotonic() - since_s
+            seconds = {"locked_row_s": _result(server, new), "waiting_row_s": _result(server, waiting)}
+        except BaseException:
+            server.close()  # otherwise the thread that waits for a row would never end
+            raise
+    return {"untouched_row_s": untouched_s, **seconds, "rollback_s": rollback_s}, broken
+
+
+_ROLLING_BACK = (
+    "select count(*) from information_schema.innodb_trx where trx_mysql_thread_id = 0 and trx_rows_modified > 0"
+)
+
+
+def _result(server: Server, writing: Future[float]) -> float:
+    try:
+        return writing.result()
+    except (pymysql.Error, OSError) as error:
+        raise server.failure(f"a row cannot be written: {message_of(error)}") from error
+
+
+# --- The experiment
+
+_DIRTY_AXIS, _REDO_AXIS, _TRANSACTION_AXIS = "dirty", "redo", "transaction"
+_NOTHING = "nothing-pending"
+_REDO_CAPACITY_BYTES, _REDO_ROOM = 1 << 30, 2
+_MAX_DIRTY_SHARE = 0.8
+"""Of the pages of the load's tables. More of them would take long to reach, since rows are chosen at random."""
+_PAGE_BYTES = 16 << 10
+
+
+@dataclass(frozen=True)
+class PendingOptions(WorkloadOptions):
+    """What is pending at the kill."""
+
+    dirty: tuple[int, ...] = ()
+    """Numbers of dirty pages."""
+    redo: tuple[int, ...] = ()
+    """Bytes of redo since the last checkpoint."""
+    uncommitted: tuple[int, ...] = ()
+    """Numbers of rows that a transaction has changed."""
+    state: tuple[str, ...] = ()
+
+
+def load_pages(schema: Schema) -> int:
+    """Returns the estimated number of pages of the tables that the load changes: all but the transaction's."""
+    return data_bytes(max(1, schema.tables - 1), schema.rows) // _PAGE_BYTES
+
+
+def variant_specs(requested: PendingOptions, schema: Schema, _: HostCapacity) -> tuple[VariantSpec, ...]:
+    """Returns a server with nothing pending, and each state. Redo is crossed with dirty pages if both are given."""
+    dirty, uncommitted = requested.dirty, requested.uncommitted
+    if not (dirty or requested.redo or uncommitted):
+        dirty, uncommitted = (load_pages(schema) // 8, load_pages(schema) // 2), (schema.rows // 2,)
+    _check_sizes(dirty, uncommitted, schema)
+    states = tuple(map(_state, requested.state)) or (State.OPEN,)
+    if len(requested.workloads) > 1 or len(requested.threads) > 1:
+        raise UsageError("pending-work runs one load", "give one WORKLOAD= and one number of THREADS=")
+    script = resolve_script(*(requested.workloads or ("update-nokey",)))
+    base = PendingWork(script=script, threads=(requested.threads or (8,))[0])
+    loads = product(dirty or (0,), (0, *requested.redo) if dirty else requested.redo)
+    tasks = (
+        base,
+        *(replace(base, dirty_pages=pages, redo_bytes=redo) for pages, redo in loads),
+        *(replace(base, rows=rows, state=state) for state, rows in product(states, uncommitted)),
+    )
+    return tuple(map(_spec, tasks))
+
+
+def _spec(task: PendingWork) -> VariantSpec:
+    redo = format_bytes(task.redo_bytes) if task.redo_bytes else "0"
+    axes = (
+        (_DIRTY_AXIS, str(task.dirty_pages)),
+        (_REDO_AXIS, redo),
+        (_TRANSACTION_AXIS, f"{task.rows} {task.state}" if task.rows else "0"),
+    )
+    parts = (f"{axis}-{value.replace(' ', '-')}" for axis, value in axes if value != "0")
+    settings: Pairs = ()
+    if task.rows and task.state is State.PREPARED:
+        settings = (("log_bin", _BINLOG), ("server_id", "1"), ("binlog_format", "ROW"))
+    return VariantSpec("-".join(parts) or _NOTHING, Cache.COLD, task, axes, settings)
+
+
+def _state(name: str) -> State:
+    if name not in tuple(State):
+        raise UsageError(f"STATE={name}: a transaction has no such state", f"there are: {', '.join(State)}")
+    return State(name)
+
+
+def _check_sizes(dirty: tuple[int, ...], uncommitted: tuple[int, ...], schema: Schema) -> None:
+    """Raises UsageError if the tables are too small."""
+    if (rows := max(uncommitted, default=0)) >= schema.rows:
+        raise UsageError(
+            f"a transaction of {rows:,} rows needs a table of more rows than {schema.rows:,}",
+            f"give ROWS={2 * rows} or more",
+        )
+    pages, limit = max(dirty, default=0), int(_MAX_DIRTY_SHARE * load_pages(schema))
+    if pages > limit:
+        rows = int(pages * schema.rows / limit * 1.1) if limit else 10**5
+        raise UsageError(
+            f"{schema.tables:,} tables of {schema.rows:,} rows can have about {limit:,} dirty pages, not {pages:,}",
+            f"give ROWS={rows} or more",
+        )
+
+
+def server_options(requested: PendingOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
+    """Returns options with which a server keeps pages dirty: it writes few of them before it must."""
+    capacity = max(_REDO_CAPACITY_BYTES, _REDO_ROOM * max(requested.redo, default=0))
+    return {
+        **pool_options(pool_bytes(schema, host, ratio=None)),
+        "loose_innodb_redo_log_capacity": str(capacity),
+        "innodb_flush_method": "O_DIRECT",
+        "innodb_io_capacity": "100",
+        "innodb_adaptive_flushing": "OFF",
+        "innodb_max_dirty_pages_pct": "99",
+        "innodb_max_dirty_pages_pct_lwm": "0",
+        # As durable as 1 if only the process is killed.
+        _FLUSH: "2",
+        "max_connections": str(needed_connections(max(requested.threads, default=8))),
+    }
+
+
+PENDING_WORK = Experiment(
+    "pending-work",
+    "What does a start after a crash cost by dirty pages, redo and open transactions?",
+    "Startup after SIGKILL with work pending",
+    measure,
+    judge_recovery,
+    variant_specs,
+    options=PendingOptions,
+    settings=server_options,
+    schema=Schema(4, rows=1_000_000, database=DATABASE, more_row_bytes=ROW_BYTES),
+    template="sysbench.sql.j2",
+    programs=(SYSBENCH,),
+    inserts=0,
+    bases={_DIRTY_AXIS: "0", _REDO_AXIS: "0", _TRANSACTION_AXIS: "0"},
+    sizes={
+        QUICK: {"tables": 2, "rows": 50_000, "runs": 1},
+        STANDARD: {"tables": 4, "rows": 100_000, "runs": 3},
+    },
+    scale=STANDARD,
+    defaults={
+        "dirty": "an eighth and half of the pages that the load changes",
+        "uncommitted": "half of the rows of a table",
+        "state": State.OPEN,
+        "workload": "update-nokey",
+        "threads": "8",
+    },
+)
