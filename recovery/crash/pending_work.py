@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -40,8 +40,9 @@ from recovery.linux.page_cache import make_cold
 from recovery.loads.load_plan import DATABASE, UNIFORM, WorkloadOptions, pool_bytes, pool_options
 from recovery.loads.sysbench import THREADS_STARTED, Client, resolve_script, sysbench_command
 from recovery.loads.tasks import ROW_BYTES, Load, data_bytes
-from recovery.model import Cache, Measurement, Schema, Task, Variant, VariantSpec
+from recovery.model import Cache, Flavor, Measurement, Schema, Task, Variant, VariantSpec, Version, can
 from recovery.mysqld.client import message_of, scalar
+from recovery.mysqld.error_log import log_counters
 from recovery.mysqld.options import needed_connections
 from recovery.mysqld.server import Server
 
@@ -105,6 +106,29 @@ def read_pending(connection: pymysql.Connection) -> Pending:
     return parse_pending(str(row[2]) if row else "")
 
 
+_MARIADB_TEMPORARY = "space = 4294967294"
+_MYSQL_TEMPORARY = "(space = 4294967293 or space between 4243367291 and 4243767290)"
+"""The temporary tablespace, and those of sessions."""
+_OLD_TEMPORARY = "space in (select file_id from information_schema.files where tablespace_name = 'innodb_temporary')"
+
+
+def dirty_temporary_pages(version: Version) -> str:
+    """Returns the query for the dirty pages of temporary tablespaces, which servers count, and do not recover."""
+    if version.flavor is Flavor.MARIADB:
+        where = _MARIADB_TEMPORARY
+    else:
+        where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
+    return f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0 and {where}"  # noqa: S608 - of ours
+
+
+def pages_recovered(log: Iterable[str]) -> float | None:
+    """Returns the number of pages with redo to apply according to the log of a start; None if the log does not say."""
+    found = [dict(log_counters(line)) for line in log]
+    batches = [counts["redo_records"] for counts in found if "redo_records" in counts]
+    left = [counts["pages_to_recover"] for counts in found if "pages_to_recover" in counts]
+    return float(max(left) if left else sum(batches)) if left or batches else None
+
+
 _PATIENCE_S = 30.0
 
 
@@ -124,12 +148,14 @@ class Growth:
 
 _SCHEMA = "pending_work"
 _ACKNOWLEDGED, _UNTOUCHED = f"{_SCHEMA}.acknowledged", f"{_SCHEMA}.untouched"
-_INSERTS = (f"insert into {_ACKNOWLEDGED} values (null)",) * 20_000
-_INSERTING_S = 0.3
+_INSERTS = (f"insert into {_ACKNOWLEDGED} values (null)",) * 20_000  # noqa: S608 - of ours
+_INSERTING_S = 0.1
 _FEW_ROWS = 100
 """Rows of the load that writes more redo for the same pages."""
 _LONG_S = 10**6
-_POLL_S, _COMMIT_POLL_S = 0.1, 0.001
+_POLL_S, _COMMIT_POLL_S = 0.02, 0.001
+_TRANSACTIONS_POLL_S = 0.15
+"""Servers read their list of transactions again only if nobody has read it for a tenth of a second."""
 _PREPARING_S, _COMMIT_S = 60.0, 600.0
 _BINLOG, _BINLOG_BYTES = "pending-binlog", 1 << 20
 """COMMIT is under way when its binary log has grown by so much."""
@@ -146,8 +172,8 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
         checksum = _prepare(server, table)
         writer = InsertWriter(_INSERTS)
         with ExitStack() as clients, background_writer(writer, server):
-            commit = clients.enter_context(_work(bench, task, table, copy.mysql))
-            pending = _kill(bench, task, commit)
+            transaction = clients.enter_context(_work(bench, task, table, copy.mysql))
+            pending = _kill(bench, transaction)
         killed_at_s = time.monotonic()
         bench.on_step("emptying the cache")
         cold = make_cold(copy.mysql, bench.conditions.dropper)
@@ -158,8 +184,9 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
         bench.on_step("checking rows and tables")
         if _checksum(server, table) != checksum:
             if task.state is State.PREPARED:
-                raise TrialVoidError("the transaction was committed before the kill", "more UNCOMMITTED= rows take longer")
+                raise TrialVoidError("the transaction was committed before the kill", "give more UNCOMMITTED= rows")
             broken = (*broken, f"{table} differs from before the transaction, which was rolled back")
+        log = log_lines(server.process.launch.log)
         with server.session() as connection:
             findings = CrashFindings(
                 CrashMoment.LOAD,
@@ -167,13 +194,15 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
                 promised=flush in ("1", "2", "3"),
                 atomic=True,
                 failing=failing_tables(connection, (_SCHEMA, DATABASE)),
-                complaints=damage_lines(log_lines(server.process.launch.log)),
+                complaints=damage_lines(log),
             )
         server.stop()
+    recovered = pages_recovered(log)
+    pages = {} if recovered is None else {"pages_recovered": recovered}
     return replace(
         started,
         cold=cold,
-        metrics=crash_metrics(findings) | started.metrics | pending | written,
+        metrics=crash_metrics(findings) | started.metrics | pending | pages | written,
         broken_promises=(*broken_promises(findings), *broken),
     )
 
@@ -264,22 +293,26 @@ def _transaction(bench: Bench, task: PendingWork, table: str, data: Path) -> Ite
                     raise TrialVoidError("COMMIT was over before the kill", "give more UNCOMMITTED= rows")
                 time.sleep(_COMMIT_POLL_S)
 
-        yield connection.thread_id(), commit
+        yield int(connection.thread_id()), commit  # type: ignore[no-untyped-call]
 
 
-def _kill(bench: Bench, task: PendingWork, transaction: tuple[int, _Commit]) -> dict[str, float]:
+def _kill(bench: Bench, transaction: tuple[int, _Commit]) -> dict[str, float]:
     """Kills the server after some more acknowledged inserts, and returns what it had pending right before."""
     bench.on_step("inserting until the kill")
     time.sleep(_INSERTING_S)
     thread, commit = transaction
     with bench.server.session() as connection:
+        temporary = scalar(connection, dirty_temporary_pages(bench.server.build.version))
         pending = read_pending(connection)
-        statement = "select trx_rows_modified from information_schema.innodb_trx where trx_mysql_thread_id = %s"
+        # Some versions detach a transaction from its connection at XA PREPARE.
+        statement = (
+            "select max(trx_rows_modified) from information_schema.innodb_trx where trx_mysql_thread_id in (0, %s)"
+        )
         rows = scalar(connection, statement, (thread,))
     commit()
     bench.server.kill()
     return {
-        "dirty_pages": float(pending.dirty_pages),
+        "dirty_pages": float(max(0, pending.dirty_pages - (temporary if isinstance(temporary, int) else 0))),
         "checkpoint_age_bytes": float(pending.redo_bytes),
         "uncommitted_rows": float(rows) if isinstance(rows, int) else 0.0,
     }
@@ -306,11 +339,11 @@ def _time_writes(server: Server, task: PendingWork, table: str) -> tuple[dict[st
                     break
         return time.monotonic() - since_s
 
-    broken = ()
+    broken: tuple[str, ...] = ()
     with ThreadPoolExecutor(2, thread_name_prefix="write") as threads:
         try:
             with server.session() as connection, connection.cursor() as cursor:
-                cursor.execute(f"insert into {_UNTOUCHED} values (null)")
+                cursor.execute(f"insert into {_UNTOUCHED} values (null)")  # noqa: S608 - of ours
                 untouched_s = time.monotonic() - since_s
                 waiting = threads.submit(get_row, iter((1,)), _LONGEST_LOCK_WAIT_S)
                 new = threads.submit(get_row, count(max(2, task.rows // 2)), 1)
@@ -320,7 +353,7 @@ def _time_writes(server: Server, task: PendingWork, table: str) -> tuple[dict[st
                     if not broken:
                         cursor.execute("xa rollback 'pending'")
                 while scalar(connection, _ROLLING_BACK):
-                    time.sleep(_POLL_S)
+                    time.sleep(_TRANSACTIONS_POLL_S)
                 rollback_s = time.monotonic() - since_s
             seconds = {"locked_row_s": _result(server, new), "waiting_row_s": _result(server, waiting)}
         except BaseException:
@@ -329,6 +362,7 @@ def _time_writes(server: Server, task: PendingWork, table: str) -> tuple[dict[st
     return {"untouched_row_s": untouched_s, **seconds, "rollback_s": rollback_s}, broken
 
 
+_CHANGED_ROWS = "select max(trx_rows_modified) from information_schema.innodb_trx"
 _ROLLING_BACK = (
     "select count(*) from information_schema.innodb_trx where trx_mysql_thread_id = 0 and trx_rows_modified > 0"
 )
@@ -345,7 +379,7 @@ def _result(server: Server, writing: Future[float]) -> float:
 
 _DIRTY_AXIS, _REDO_AXIS, _TRANSACTION_AXIS = "dirty", "redo", "transaction"
 _NOTHING = "nothing-pending"
-_REDO_CAPACITY_BYTES, _REDO_ROOM = 1 << 30, 2
+_REDO_CAPACITY_BYTES, _REDO_ROOM = 1 << 29, 2
 _MAX_DIRTY_SHARE = 0.8
 """Of the pages of the load's tables. More of them would take long to reach, since rows are chosen at random."""
 _PAGE_BYTES = 16 << 10

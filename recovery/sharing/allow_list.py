@@ -239,6 +239,10 @@ SETTING_TEXTS: Mapping[str, Rule] = {
           for how in ("alternate, block by block", "run one after the other")),
     ),
     "points": NUMBERS,
+    "dirty": NUMBERS,
+    "redo": each_of(SIZES, " "),
+    "state": each_of(words("open", "prepared", "xa"), " "),
+    "uncommitted": NUMBERS,
     "server_cpus": _CPUS,
     "stacks": words("auto", "eu-stack", "perf", "gdb"),
     **dict.fromkeys(
@@ -253,9 +257,9 @@ COMMAND_FLAGS = names(
 )
 _COMMAND_NUMBERS = names(
     """
-    columns cpus depth dump-schemas every fail-over inserts load-tables max-runs max-startup memory
-    memory-ratio only open-files pollers precision predict published-build read-bps read-iops rows runs schemas
-    seconds seed stall tables threads warmup
+    columns cpus depth dirty dump-schemas every fail-over inserts load-tables max-runs max-startup memory
+    memory-ratio only open-files pollers precision predict published-build read-bps read-iops rows runs
+    schemas seconds seed stall tables threads uncommitted warmup
     """
 )
 COMMAND_TEXTS: Mapping[str, Rule] = {
@@ -266,6 +270,7 @@ COMMAND_TEXTS: Mapping[str, Rule] = {
     "engine": SETTING_TEXTS["engine"],
     "first-queries": words("default"),
     "layout": words(*Layout),
+    "redo": each_of(SIZES, " "),
     "scale": words("quick", "standard", "published"),
     "stacks": SETTING_TEXTS["stacks"],
     "statistics": words("on", "off"),

@@ -65,7 +65,7 @@ def axis_values(found: tuple[VariantSpec, ...], axis: str) -> list[str]:
 def test_the_list_of_experiments() -> None:
     assert [find_experiment(name).name for name in EXPERIMENTS] == [
         "cold-recovery", "warm-recovery", "crash-recovery", "clean-start", "scale",
-        "metadata", "interference", "table-cache", "write-scaling", "crash-matrix", "damage",
+        "metadata", "interference", "table-cache", "write-scaling", "crash-matrix", "pending-work", "damage",
     ]  # fmt: skip
     specs = works("crash-recovery", {})
     assert [spec.cache for spec in specs] == [Cache.COLD, Cache.WARM]
