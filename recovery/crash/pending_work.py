@@ -305,10 +305,7 @@ def _kill(bench: Bench, transaction: tuple[int, _Commit]) -> dict[str, float]:
         temporary = scalar(connection, dirty_temporary_pages(bench.server.build.version))
         pending = read_pending(connection)
         # Some versions detach a transaction from its connection at XA PREPARE.
-        statement = (
-            "select max(trx_rows_modified) from information_schema.innodb_trx where trx_mysql_thread_id in (0, %s)"
-        )
-        rows = scalar(connection, statement, (thread,))
+        rows = scalar(connection, f"{_CHANGED_ROWS} where trx_mysql_thread_id in (0, %s)", (thread,))
     commit()
     bench.server.kill()
     return {
