@@ -34,7 +34,7 @@ class Constants:
 _MEDIAN_TO_90 = 2.44
 """Ratio of a 90 % range to the median error, for errors with a normal distribution."""
 _UNKNOWN_PAGE_ERROR = 1.0
-CONSTANTS = {
+CONSTANTS: dict[tuple[Flavor, tuple[int, ...]], Constants] = {
     (Flavor.MYSQL, (5, 7)): Constants(1.0, 2.9, 2.6, _UNKNOWN_PAGE_ERROR, 130_000, 37_000),
     (Flavor.MYSQL, (8, 0)): Constants(2.4, 2.0, 2.6, 0.06 * _MEDIAN_TO_90, 55_000, 24_000),
     (Flavor.MARIADB, (10, 11)): Constants(0.4, 0.0, 1.05, 0.18 * _MEDIAN_TO_90, 200_000, 76_000),
@@ -115,7 +115,7 @@ def estimate_start(state: ServerState) -> Estimate:
     """Returns the estimate; raises UsageError for a version that was not measured, and without the storage's speed."""
     constants = CONSTANTS.get((state.version.flavor, state.version.numbers[:2]))
     if constants is None:
-        known = ", ".join(f"{flavor} {major}.{minor}" for flavor, (major, minor) in CONSTANTS)
+        known = ", ".join(f"{flavor} {major}.{minor}" for flavor, (major, minor, *_) in CONSTANTS)
         raise UsageError(
             f"the constants of {state.version} were not measured", f"there are those of {known}; calibrate this host"
         )
