@@ -179,6 +179,21 @@ def test_a_crash_trial(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     assert "5.7.22 recovered without a loss from 1 of 1 crashes (2-100 %) within" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("sysbench")
+def test_a_crash_with_work_pending(at: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--tables", "2", "--rows", "50", "--runs", "3"]
+    assert run(["pending-work", "--uncommitted", "40", *sizes, *at]) == 0
+    report, printed = stored(tmp_path), " ".join(capsys.readouterr().out.split())
+    runs = {one["variant"]: one for one in report["runs"]}
+    assert runs.keys() == {"nothing-pending", "transaction-40-open"}
+    assert {one["verdict"] for one in report["runs"]} == {"measured"}
+    measures = runs["transaction-40-open"]["metrics"]
+    assert (measures["dirty_pages"], measures["checkpoint_age_bytes"], measures["uncommitted_rows"]) == (3, 500, 40)
+    assert measures["acknowledged"] > 0
+    assert measures["startup_s"] < measures["untouched_row_s"] <= measures["rollback_s"]
+    assert "transaction 40 open instead of 0" in printed
+
+
 @pytest.mark.parametrize("command", [["cold-recovery"], ["crash-matrix", "--question", "inserts"]])
 def test_a_server_that_loses_rows_has_failed(command: list[str], at: list[str], tmp_path: Path) -> None:
     options = ["--option", "innodb_flush_log_at_trx_commit=1", "--option", "innodb_doublewrite=1"]

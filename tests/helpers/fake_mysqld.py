@@ -69,6 +69,7 @@ class Statements:
         self._data = data
         self._settings = settings
         self.count = 0
+        self.changed_rows = 0
 
     def answer(self, statement: str) -> int | list[tuple[object, ...]] | None:
         """Returns None for a query that this server rejects."""
@@ -130,6 +131,16 @@ class Statements:
     def _metrics(self, _: str) -> list[tuple[object, ...]]:
         return [("log_writes", self.count)]
 
+    def _innodb_status(self, _: str) -> list[tuple[object, ...]]:
+        return [("InnoDB", "", "Log sequence number 900\nLast checkpoint at 400\nModified db pages 3")]
+
+    def _changed_rows(self, _: str) -> list[tuple[object, ...]]:
+        return [(self.changed_rows,)]
+
+    def _change_rows(self, _: str, count: str) -> int:
+        self.changed_rows = int(count)
+        return self.changed_rows
+
     def _one(self, *_: str) -> list[tuple[object, ...]]:
         return [(1,)]
 
@@ -145,6 +156,9 @@ class Statements:
         (r"show global variables", _variables),
         (r"select @@innodb_buffer_pool_size", _pool_size),
         (r"show global status", _status),
+        (r"show engine innodb status", _innodb_status),
+        (r"select max\(trx_rows_modified\)", _changed_rows),
+        (r"update .* where id <= (\d+)", _change_rows),
         (r"select .* from information_schema\.innodb_metrics", _metrics),
         (
             r"select table_schema, table_name from information_schema\.tables where table_schema not in",
