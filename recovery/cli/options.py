@@ -488,23 +488,22 @@ OPTIONS = (
     ),
     Option(
         "dirty", "Kill the server when it has so many dirty pages.", "N...", Kind.WHOLE, common=False,
-        field="PendingOptions.dirty", convert=values.counts(values.MAX_ROWS), stored="dirty",
+        field="PendingOptions.dirty", convert=values.counts(values.MAX_ROWS),
     ),
     Option(
         "redo", "Kill the server when it has so much redo since its last checkpoint, like 64m.", "BYTES...",
         Kind.WHOLE, common=False,
-        field="PendingOptions.redo", convert=values.sizes, text=lambda sizes: tuple(map(values.format_limit, sizes)),
-        stored="redo",
+        field="PendingOptions.redo", convert=values.sizes,
     ),
     Option(
         "uncommitted", "Kill the server when a transaction has changed so many rows.", "N...", Kind.WHOLE,
         common=False,
-        field="PendingOptions.uncommitted", convert=values.counts(values.MAX_ROWS), stored="uncommitted",
+        field="PendingOptions.uncommitted", convert=values.counts(values.MAX_ROWS),
     ),
     Option(
         "state", "What this transaction has reached: open, prepared (COMMIT is writing the binary log), or xa (after "
         "XA PREPARE).", "NAME...", common=False,
-        field="PendingOptions.state", convert=values.words, stored="state", plain=_PLAIN,
+        field="PendingOptions.state", convert=values.words, plain=_PLAIN,
     ),
     Option(
         "queries", "A file of your own queries, each with a semicolon; a line `-- NAME` above one names it.",

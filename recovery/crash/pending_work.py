@@ -37,7 +37,7 @@ from recovery.experiments.experiment import (
 )
 from recovery.linux.cgroups import format_bytes
 from recovery.linux.page_cache import make_cold
-from recovery.loads.load_plan import DATABASE, UNIFORM, WorkloadOptions, pool_bytes, pool_options
+from recovery.loads.load_plan import DATABASE, THREADS, UNIFORM, WORKLOAD, WorkloadOptions, pool_bytes, pool_options
 from recovery.loads.sysbench import THREADS_STARTED, Client, resolve_script, sysbench_command
 from recovery.loads.tasks import ROW_BYTES, Load, data_bytes
 from recovery.model import Cache, Flavor, Measurement, Schema, Task, Variant, VariantSpec, Version, can
@@ -428,11 +428,12 @@ def _spec(task: PendingWork) -> VariantSpec:
         (_REDO_AXIS, redo),
         (_TRANSACTION_AXIS, f"{task.rows} {task.state}" if task.rows else "0"),
     )
+    load = ((WORKLOAD, task.script), (THREADS, str(task.threads)))
     parts = (f"{axis}-{value.replace(' ', '-')}" for axis, value in axes if value != "0")
     settings: Pairs = ()
     if task.rows and task.state is State.PREPARED:
         settings = (("log_bin", _BINLOG), ("server_id", "1"), ("binlog_format", "ROW"))
-    return VariantSpec("-".join(parts) or _NOTHING, Cache.COLD, task, axes, settings)
+    return VariantSpec("-".join(parts) or _NOTHING, Cache.COLD, task, (*axes, *load), settings)
 
 
 def _state(name: str) -> State:

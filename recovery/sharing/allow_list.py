@@ -239,10 +239,6 @@ SETTING_TEXTS: Mapping[str, Rule] = {
           for how in ("alternate, block by block", "run one after the other")),
     ),
     "points": NUMBERS,
-    "dirty": NUMBERS,
-    "redo": each_of(SIZES, " "),
-    "state": each_of(words("open", "prepared", "xa"), " "),
-    "uncommitted": NUMBERS,
     "server_cpus": _CPUS,
     "stacks": words("auto", "eu-stack", "perf", "gdb"),
     **dict.fromkeys(
@@ -273,6 +269,7 @@ COMMAND_TEXTS: Mapping[str, Rule] = {
     "redo": each_of(SIZES, " "),
     "scale": words("quick", "standard", "published"),
     "stacks": SETTING_TEXTS["stacks"],
+    "state": each_of(words("open", "prepared", "xa"), " "),
     "statistics": words("on", "off"),
 }
 

@@ -24,7 +24,7 @@ BAD_TEXT = {
     "registry": "https://x", "variant": "nameless", "stacks": "gdb", "baseline": "5.5.5", "fail_over": "x",
     "workload": ",", "precision": "x", "option": "table_open_cache", "question": "why", "scale": "huge",
     "cpu_set": "x", "charset": "klingon", "statistics": "x", "poll_query": "x",
-    "repeat_every": "5x",
+    "repeat_every": "5x", "state": "committed",
 }  # fmt: skip
 UNCHECKED = ("mysqld", "image", "read_bps")
 """Whether there is such a server is checked later; sizes have a test of their own."""
