@@ -107,7 +107,7 @@ def _curve(session: Session, version: str, variant: str, points: Points) -> Curv
         variant,
         points,
         tuple(sample.mean or 0.0 for sample in samples),
-        _fit_of(session, points),
+        fit_of(session, points),
         _memory_fit(session, points),
         _held_out(session, points, samples[-1]),
         _spread_between(session, points),
@@ -115,19 +115,19 @@ def _curve(session: Session, version: str, variant: str, points: Points) -> Curv
 
 
 def _memory_fit(session: Session, points: Points) -> MemoryFit | None:
-    line = _fit_of(session, points, "peak_memory_bytes")  # in bytes
+    line = fit_of(session, points, "peak_memory_bytes")  # in bytes
     return None if line is None else MemoryFit(line.fixed_s, line.per_table_s, line.per_table_error_s, line.called)
 
 
 def _held_out(session: Session, points: Points, largest: Sample) -> PredictionTest | None:
-    found, tables = _fit_of(session, points[:-1]), points[-1][0]
+    found, tables = fit_of(session, points[:-1]), points[-1][0]
     if found is None:
         return None
     values = largest.values if len(largest.sessions) == 1 else largest.means
     return PredictionTest(tables, largest.mean or 0.0, values, found.form, found.predict(tables))
 
 
-def _fit_of(session: Session, points: Points, name: str = STARTUP_METRIC) -> LineFit | None:
+def fit_of(session: Session, points: Points, name: str = STARTUP_METRIC) -> LineFit | None:
     """Fits a line to every run, or to the means of several sessions: a session that is slower by a factor has all of
     its values divided by it, and the spread of these factors is added to the intervals."""
     logs = {key: of_session for key, of_session in _session_logs(session, points, name).items()

@@ -53,6 +53,7 @@ from recovery.report.host_words import (
     scope,
     storage_words,
 )
+from recovery.report.pending_text import pending_answers
 
 _MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -329,6 +330,7 @@ def _load_answers(context: _Context) -> Iterator[str]:
         return f"{summary.version} instead of {base}: {contrast}{_for(cell_without_base(session, summary.variant))}"
 
     yield from _version_lines(context, session.versions, line)
+    yield from pending_answers(session)
     for clause in _largest(versions, "difference", f"from {base}", text):
         yield f"{clause[0].upper()}{clause[1:]}."
 
