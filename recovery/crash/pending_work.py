@@ -13,11 +13,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import count, product
+from itertools import count, product, starmap
 from pathlib import Path
 
 import pymysql
 
+from recovery.analysis.pending_costs import DIRTY, NONE, PENDING_METRICS, REDO, TRANSACTION
 from recovery.builds.packages import SYSBENCH
 from recovery.crash.consistency import damage_lines, failing_tables
 from recovery.crash.crash import background_writer, log_lines, running_on_copy
@@ -34,10 +35,20 @@ from recovery.experiments.experiment import (
     HostCapacity,
     Pairs,
     judge_recovery,
+    option_combinations,
 )
 from recovery.linux.cgroups import format_bytes
 from recovery.linux.page_cache import make_cold
-from recovery.loads.load_plan import DATABASE, THREADS, UNIFORM, WORKLOAD, WorkloadOptions, pool_bytes, pool_options
+from recovery.loads.load_plan import (
+    DATABASE,
+    THREADS,
+    UNIFORM,
+    WORKLOAD,
+    WorkloadOptions,
+    name_part,
+    pool_bytes,
+    pool_options,
+)
 from recovery.loads.sysbench import THREADS_STARTED, Client, resolve_script, sysbench_command
 from recovery.loads.tasks import ROW_BYTES, Load, data_bytes
 from recovery.model import Cache, Flavor, Measurement, Schema, Task, Variant, VariantSpec, Version, can
@@ -69,7 +80,8 @@ class PendingWork(Task):
     """Rows that the transaction has changed."""
     state: State = State.OPEN
     script: str = ""
-    threads: int = 8
+    threads: int = 1
+    """Clients of the load."""
 
     def estimated_s(self, *_: object) -> float:
         return 20.0 + self.dirty_pages / 500 + self.redo_bytes / 2e6 + self.rows / 20_000
@@ -79,11 +91,18 @@ class PendingWork(Task):
 class Pending:
     """What a running server would have to recover if it were killed now."""
 
-    dirty_pages: int
-    redo_bytes: int
+    dirty_pages: int = 0
+    redo_bytes: int = 0
+    """Since the last checkpoint."""
 
-    def has_reached(self, task: PendingWork) -> bool:
-        return self.dirty_pages >= task.dirty_pages and self.redo_bytes >= task.redo_bytes
+    def share_of(self, target: Pending) -> float:
+        """Returns which share of the target is reached. A target has dirty pages or redo."""
+        if target.dirty_pages:
+            return self.dirty_pages / target.dirty_pages
+        return self.redo_bytes / target.redo_bytes
+
+    def __str__(self) -> str:
+        return f"{self.dirty_pages:,} dirty pages and {self.redo_bytes >> 20:,} MiB of redo"
 
 
 _LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
@@ -129,18 +148,18 @@ def pages_recovered(log: Iterable[str]) -> float | None:
     return float(max(left) if left else sum(batches)) if left or batches else None
 
 
-_PATIENCE_S = 30.0
+_PATIENCE_S, _LEAST_GROWTH = 30.0, 0.01
 
 
 class Growth:
-    """Says when a figure no longer grows: it has not exceeded its maximum by a hundredth of the target for 30 s."""
+    """Says when the share of a target no longer grows: its maximum has not risen by 1 % of the target for 30 s."""
 
-    def __init__(self, target: float, *, now_s: float) -> None:
-        self._least, self._most, self._since_s = target / 100, 0.0, now_s
+    def __init__(self, *, now_s: float) -> None:
+        self._most, self._since_s = 0.0, now_s
 
-    def has_ended(self, value: float, *, now_s: float) -> bool:
-        if value >= self._most + self._least:
-            self._most, self._since_s = value, now_s
+    def has_ended(self, share: float, *, now_s: float) -> bool:
+        if share >= self._most + _LEAST_GROWTH:
+            self._most, self._since_s = share, now_s
         return now_s - self._since_s > _PATIENCE_S
 
 
@@ -171,6 +190,7 @@ def measure(bench: Bench, variant: Variant) -> Measurement:
         flush, table = server.variables([_FLUSH]).get(_FLUSH), f"{DATABASE}.sbtest{bench.schema.tables}"
         checksum = _prepare(server, table)
         writer = InsertWriter(_INSERTS)
+        # The server ends first: otherwise a thread that commits would not end.
         with ExitStack() as clients, background_writer(writer, server):
             transaction = clients.enter_context(_work(bench, task, table, copy.mysql))
             pending = _kill(bench, transaction)
@@ -230,43 +250,55 @@ _Commit = Callable[[], None]
 def _work(bench: Bench, task: PendingWork, table: str, data: Path) -> Iterator[tuple[int, _Commit]]:
     """Brings the server into the state of the task; yields the connection of its transaction, and what is to be called
     right before the kill."""
-    with ExitStack() as clients:
-        if task.dirty_pages:
-            clients.enter_context(_load(bench, task, replace(task, redo_bytes=0)))
-        if task.redo_bytes:
-            rows = _FEW_ROWS if task.dirty_pages else bench.schema.rows
-            clients.close()
-            clients.enter_context(_load(bench, task, replace(task, dirty_pages=0), rows=rows))
+    with ExitStack() as load:
+        for target, rows in targets(task, bench.schema.rows):
+            load.close()  # that of the target before
+            load.enter_context(_load(bench, task, target, rows))
         if not (task.dirty_pages or task.redo_bytes):
             time.sleep(_INSERTING_S)  # a load has taken longer
-        yield clients.enter_context(_transaction(bench, task, table, data))
+        yield load.enter_context(_transaction(bench, task, table, data))
+
+
+def targets(task: PendingWork, rows: int) -> Iterator[tuple[Pending, int]]:
+    """Yields what the load is to reach, one after the other, and how many rows of each table it changes."""
+    if task.dirty_pages:
+        yield Pending(dirty_pages=task.dirty_pages), rows
+    if task.redo_bytes:
+        yield Pending(redo_bytes=task.redo_bytes), _FEW_ROWS if task.dirty_pages else rows
 
 
 @contextmanager
-def _load(bench: Bench, task: PendingWork, until: PendingWork, *, rows: int | None = None) -> Iterator[None]:
-    """Runs sysbench and enters the block once the state is reached or, with a note, no longer comes nearer."""
+def _load(bench: Bench, task: PendingWork, target: Pending, rows: int) -> Iterator[None]:
+    """Runs sysbench and enters the block once the target is reached or, with a note, no longer comes nearer."""
     tables = max(1, bench.schema.tables - 1)
-    load = Load(task.script, task.threads, tables, rows or bench.schema.rows, _LONG_S, 0, (UNIFORM,))
+    load = Load(task.script, task.threads, tables, rows, _LONG_S, 0, (UNIFORM,))
     program = bench.conditions.programs[SYSBENCH].path
     command = sysbench_command(load, program=program, socket=bench.server.socket, database=DATABASE)
     with Client("sysbench", command) as client:
         if not client.has_said(THREADS_STARTED, _PREPARING_S):
             client.wait(0)  # raises why it has failed
             raise RecoveryError("sysbench ended before its clients were ready", "check your script")
-        target = until.dirty_pages or until.redo_bytes
-        growth = Growth(target, now_s=time.monotonic())
-        with bench.server.session() as connection:
-            while not (pending := read_pending(connection)).has_reached(until):
-                value = pending.dirty_pages if until.dirty_pages else pending.redo_bytes
-                if client.has_ended(_POLL_S):
-                    client.wait(0)
-                    raise RecoveryError("sysbench ended before the state was reached", "check your script")
-                if growth.has_ended(value, now_s=time.monotonic()):
-                    what = "dirty pages" if until.dirty_pages else "bytes of redo"
-                    bench.run_notes.append(f"the load reached {value:,} of {target:,} {what}: the server writes faster")
-                    break
-                bench.on_step(f"load: {pending.dirty_pages:,} dirty pages, {pending.redo_bytes >> 20:,} MiB of redo")
+        wait_until_reached(bench, client, target)
         yield
+
+
+def wait_until_reached(bench: Bench, client: Client, target: Pending) -> None:
+    growth, most = Growth(now_s=time.monotonic()), Pending()
+    with bench.server.session() as connection:
+        while (share := (pending := read_pending(connection)).share_of(target)) < 1:
+            most = max(most, pending, key=lambda reached: reached.share_of(target))
+            if client.has_ended(_POLL_S):
+                client.wait(0)
+                raise RecoveryError("sysbench ended before the state was reached", "check your script")
+            if growth.has_ended(share, now_s=time.monotonic()):
+                bench.run_notes.append(_not_reached(target, most))
+                return
+            bench.on_step(f"load: {pending}")
+
+
+def _not_reached(target: Pending, most: Pending) -> str:
+    wanted = f"{target.dirty_pages:,} dirty pages" if target.dirty_pages else f"{target.redo_bytes >> 20:,} MiB of redo"
+    return f"the load did not reach {wanted}, because the server writes pages as fast; it reached {most}"
 
 
 @contextmanager
@@ -375,8 +407,9 @@ def _result(server: Server, writing: Future[float]) -> float:
 
 # --- The experiment
 
-_DIRTY_AXIS, _REDO_AXIS, _TRANSACTION_AXIS = "dirty", "redo", "transaction"
 _NOTHING = "nothing-pending"
+_WORKLOAD, _THREADS = "update-nokey", 8
+_MIN_TABLES = 2
 _REDO_CAPACITY_BYTES, _REDO_ROOM = 1 << 29, 2
 _MAX_DIRTY_SHARE = 0.8
 """Of the pages of the load's tables. More of them would take long to reach, since rows are chosen at random."""
@@ -407,43 +440,44 @@ def variant_specs(requested: PendingOptions, schema: Schema, _: HostCapacity) ->
     if not (dirty or requested.redo or uncommitted):
         dirty, uncommitted = (load_pages(schema) // 8, load_pages(schema) // 2), (schema.rows // 2,)
     _check_sizes(dirty, uncommitted, schema)
-    states = tuple(map(_state, requested.state)) or (State.OPEN,)
+    states = _states(requested)
     if len(requested.workloads) > 1 or len(requested.threads) > 1:
         raise UsageError("pending-work runs one load", "give one WORKLOAD= and one number of THREADS=")
-    script = resolve_script(*(requested.workloads or ("update-nokey",)))
-    base = PendingWork(script=script, threads=(requested.threads or (8,))[0])
+    script = resolve_script(*(requested.workloads or (_WORKLOAD,)))
+    base = PendingWork(script=script, threads=(requested.threads or (_THREADS,))[0])
     loads = product(dirty or (0,), (0, *requested.redo) if dirty else requested.redo)
     tasks = (
         base,
         *(replace(base, dirty_pages=pages, redo_bytes=redo) for pages, redo in loads),
         *(replace(base, rows=rows, state=state) for state, rows in product(states, uncommitted)),
     )
-    return tuple(map(_spec, tasks))
+    return tuple(starmap(_spec, product(tasks, option_combinations(requested, ()))))
 
 
-def _spec(task: PendingWork) -> VariantSpec:
-    redo = format_bytes(task.redo_bytes) if task.redo_bytes else "0"
+def _spec(task: PendingWork, options: Pairs) -> VariantSpec:
+    redo = format_bytes(task.redo_bytes) if task.redo_bytes else NONE
     axes = (
-        (_DIRTY_AXIS, str(task.dirty_pages)),
-        (_REDO_AXIS, redo),
-        (_TRANSACTION_AXIS, f"{task.rows} {task.state}" if task.rows else "0"),
+        (DIRTY, str(task.dirty_pages)),
+        (REDO, redo),
+        (TRANSACTION, f"{task.rows} {task.state}" if task.rows else NONE),
     )
     load = ((WORKLOAD, task.script), (THREADS, str(task.threads)))
-    parts = (f"{axis}-{value.replace(' ', '-')}" for axis, value in axes if value != "0")
-    settings: Pairs = ()
-    if task.rows and task.state is State.PREPARED:
-        settings = (("log_bin", _BINLOG), ("server_id", "1"), ("binlog_format", "ROW"))
-    return VariantSpec("-".join(parts) or _NOTHING, Cache.COLD, task, (*axes, *load), settings)
+    pending = [f"{axis}-{value.replace(' ', '-')}" for axis, value in axes if value != NONE] or [_NOTHING]
+    name = "-".join((*pending, *(name_part(axis, value) for axis, value in options)))
+    return VariantSpec(name, Cache.COLD, task, (*axes, *load, *options), options)
 
 
-def _state(name: str) -> State:
-    if name not in tuple(State):
-        raise UsageError(f"STATE={name}: a transaction has no such state", f"there are: {', '.join(State)}")
-    return State(name)
+def _states(requested: PendingOptions) -> tuple[State, ...]:
+    for name in requested.state:
+        if name not in tuple(State):
+            raise UsageError(f"STATE={name}: a transaction has no such state", f"there are: {', '.join(State)}")
+    return tuple(map(State, requested.state)) or (State.OPEN,)
 
 
 def _check_sizes(dirty: tuple[int, ...], uncommitted: tuple[int, ...], schema: Schema) -> None:
-    """Raises UsageError if the tables are too small."""
+    """Raises UsageError if there are too few tables, or if they are too small."""
+    if schema.tables < _MIN_TABLES:
+        raise UsageError("the load and the transaction need tables of their own", f"give TABLES={_MIN_TABLES} or more")
     if (rows := max(uncommitted, default=0)) >= schema.rows:
         raise UsageError(
             f"a transaction of {rows:,} rows needs a table of more rows than {schema.rows:,}",
@@ -461,6 +495,8 @@ def _check_sizes(dirty: tuple[int, ...], uncommitted: tuple[int, ...], schema: S
 def server_options(requested: PendingOptions, schema: Schema, host: HostCapacity) -> Mapping[str, str]:
     """Returns options with which a server keeps pages dirty: it writes few of them before it must."""
     capacity = max(_REDO_CAPACITY_BYTES, _REDO_ROOM * max(requested.redo, default=0))
+    # All servers have it, so that they differ in what is pending only.
+    binlog = {"log_bin": _BINLOG, "server_id": "1", "binlog_format": "ROW"}
     return {
         **pool_options(pool_bytes(schema, host, ratio=None)),
         "loose_innodb_redo_log_capacity": str(capacity),
@@ -471,7 +507,8 @@ def server_options(requested: PendingOptions, schema: Schema, host: HostCapacity
         "innodb_max_dirty_pages_pct_lwm": "0",
         # As durable as 1 if only the process is killed.
         _FLUSH: "2",
-        "max_connections": str(needed_connections(max(requested.threads, default=8))),
+        "max_connections": str(needed_connections(max(requested.threads, default=_THREADS))),
+        **(binlog if State.PREPARED in _states(requested) else {}),
     }
 
 
@@ -488,7 +525,7 @@ PENDING_WORK = Experiment(
     template="sysbench.sql.j2",
     programs=(SYSBENCH,),
     inserts=0,
-    bases={_DIRTY_AXIS: "0", _REDO_AXIS: "0", _TRANSACTION_AXIS: "0"},
+    bases=dict.fromkeys(PENDING_METRICS, NONE),
     sizes={
         QUICK: {"tables": 2, "rows": 50_000, "runs": 1},
         STANDARD: {"tables": 4, "rows": 100_000, "runs": 3},
@@ -498,7 +535,7 @@ PENDING_WORK = Experiment(
         "dirty": "an eighth and half of the pages that the load changes",
         "uncommitted": "half of the rows of a table",
         "state": State.OPEN,
-        "workload": "update-nokey",
-        "threads": "8",
+        "workload": _WORKLOAD,
+        "threads": str(_THREADS),
     },
 )

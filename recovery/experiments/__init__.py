@@ -79,7 +79,7 @@ EXPERIMENTS = {
     "pending-work": Entry(
         "recovery.crash.pending_work:PENDING_WORK",
         "Time crash recovery by dirty pages, redo and open transactions.",
-        ("scale", "WorkloadOptions", "PendingOptions", *_PRECISION),
+        ("scale", "option", "WorkloadOptions", "PendingOptions", *_PRECISION),
     ),
     "damage": Entry("recovery.crash.damage:DAMAGE", "Start over a full disk and damaged files.", _CRASHES),
 }

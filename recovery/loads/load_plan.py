@@ -245,10 +245,10 @@ def _loads(variants: Iterable[VariantSpec]) -> list[Load]:
 
 
 def _name(axes: Pairs, differing: Set[str]) -> str:
-    return "-".join(_name_part(axis, value.rpartition("/")[2]) for axis, value in axes if axis in differing)
+    return "-".join(name_part(axis, value.rpartition("/")[2]) for axis, value in axes if axis in differing)
 
 
-def _name_part(axis: str, value: str) -> str:
+def name_part(axis: str, value: str) -> str:
     """Returns one part of a name: `read-only`, `8-threads`, `instances-16`."""
     if axis in _SELF_EXPLANATORY_AXES:
         return value

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import pytest
 
+from recovery.crash import pending_work
 from recovery.crash.pending_work import (
     Growth,
     Pending,
@@ -14,11 +20,17 @@ from recovery.crash.pending_work import (
     pages_recovered,
     parse_pending,
     server_options,
+    targets,
     variant_specs,
+    wait_until_reached,
 )
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments.experiment import HostCapacity
 from recovery.model import Schema, parse_version
+
+if TYPE_CHECKING:
+    from recovery.experiments.bench import Bench
+    from recovery.loads.sysbench import Client
 
 STATUS = """
 LOG
@@ -40,7 +52,9 @@ def names(**given: tuple[int, ...] | tuple[str, ...]) -> list[str]:
 
 
 def test_pending_work_is_read_from_the_status_of_all_buffer_pool_instances_together() -> None:
-    assert parse_pending(STATUS) == Pending(dirty_pages=1234, redo_bytes=11321098)
+    pending = parse_pending(STATUS)
+    assert pending == Pending(dirty_pages=1234, redo_bytes=11321098)
+    assert str(pending) == "1,234 dirty pages and 10 MiB of redo"
 
 
 def test_a_status_without_a_checkpoint_makes_the_run_void() -> None:
@@ -48,20 +62,60 @@ def test_a_status_without_a_checkpoint_makes_the_run_void() -> None:
         parse_pending(STATUS.replace("Last checkpoint", "Other"))
 
 
-def test_a_state_is_reached_with_all_its_parts() -> None:
-    task = PendingWork(dirty_pages=100, redo_bytes=1000)
-    assert Pending(100, 1000).has_reached(task)
-    assert not Pending(100, 999).has_reached(task)
-    assert not Pending(99, 1000).has_reached(task)
+def test_the_load_is_to_reach_dirty_pages_first_and_then_redo_for_a_few_of_them() -> None:
+    assert list(targets(PendingWork(dirty_pages=100), 5000)) == [(Pending(dirty_pages=100), 5000)]
+    assert list(targets(PendingWork(redo_bytes=1000), 5000)) == [(Pending(redo_bytes=1000), 5000)]
+    assert list(targets(PendingWork(dirty_pages=100, redo_bytes=1000), 5000)) == [
+        (Pending(dirty_pages=100), 5000),
+        (Pending(redo_bytes=1000), 100),
+    ]
+    assert list(targets(PendingWork(rows=10), 5000)) == []
+    assert Pending(99, 1000).share_of(Pending(dirty_pages=100)) == 0.99
+    assert Pending(99, 1000).share_of(Pending(redo_bytes=1000)) == 1
 
 
-def test_growth_ends_when_a_figure_gains_nothing_for_half_a_minute() -> None:
-    growth = Growth(1000, now_s=0)
-    assert not growth.has_ended(500, now_s=20)
-    assert not growth.has_ended(505, now_s=49)
-    assert growth.has_ended(505, now_s=51)
-    growth = Growth(1000, now_s=0)
-    assert not any(growth.has_ended(value, now_s=value) for value in range(10, 1000, 10))
+def test_growth_ends_when_a_share_gains_nothing_for_half_a_minute() -> None:
+    growth = Growth(now_s=0)
+    assert not growth.has_ended(0.5, now_s=20)
+    assert not growth.has_ended(0.505, now_s=49)
+    assert growth.has_ended(0.505, now_s=51)
+    growth = Growth(now_s=0)
+    assert not any(growth.has_ended(second / 1000, now_s=second) for second in range(10, 1000, 10))
+
+
+class Reaching:
+    """A bench and a load whose server stays at 400 dirty pages."""
+
+    def __init__(self) -> None:
+        self.run_notes: list[str] = []
+        self.steps: list[str] = []
+        self.on_step = self.steps.append
+        self.server = self
+
+    def session(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def has_ended(self, _: float) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [(Pending(dirty_pages=5000), "5,000 dirty pages"), (Pending(redo_bytes=64 << 20), "64 MiB of redo")],
+)
+def test_a_state_that_is_not_reached_is_measured_and_the_note_says_what_was(
+    target: Pending, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose redo log is too small, or that writes pages as fast as it can, stays below it."""
+    now_s, bench = count(0, 10), Reaching()
+    monkeypatch.setattr(pending_work, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+    monkeypatch.setattr(pending_work, "read_pending", lambda _: Pending(400, 20 << 20))
+    wait_until_reached(cast("Bench", bench), cast("Client", bench), target)
+    assert bench.run_notes == [
+        f"the load did not reach {wanted}, because the server writes pages as fast; "
+        "it reached 400 dirty pages and 20 MiB of redo"
+    ]
+    assert bench.steps[0] == "load: 400 dirty pages and 20 MiB of redo"
 
 
 def test_the_pages_of_each_batch_are_added_and_those_of_mariadb_decrease() -> None:
@@ -116,12 +170,24 @@ def test_what_cannot_be_reached_is_refused(given: dict[str, tuple[int, ...]], te
         names(**given)
 
 
-def test_only_a_prepared_transaction_needs_a_binary_log() -> None:
-    specs = variant_specs(PendingOptions(uncommitted=(1000,), state=("open", "prepared")), SCHEMA, HOST)
-    assert {spec.name: "log_bin" in dict(spec.settings) for spec in specs} == {
-        "nothing-pending": False,
-        "transaction-1000-open": False,
-        "transaction-1000-prepared": True,
+def test_the_load_and_the_transaction_have_tables_of_their_own() -> None:
+    with pytest.raises(UsageError, match="need tables of their own"):
+        variant_specs(PendingOptions(), Schema(1, rows=1000, database="sbtest"), HOST)
+
+
+def test_a_prepared_transaction_needs_a_binary_log_and_all_servers_have_it() -> None:
+    assert "log_bin" not in server_options(PendingOptions(state=("open", "xa")), SCHEMA, HOST)
+    assert server_options(PendingOptions(state=("open", "prepared")), SCHEMA, HOST)["log_bin"] == "pending-binlog"
+
+
+def test_each_state_is_measured_at_each_value_of_a_server_option() -> None:
+    options = (("innodb_redo_log_capacity", ("128m", "1g")),)
+    specs = variant_specs(PendingOptions(dirty=(100,), options=options), SCHEMA, HOST)
+    assert {spec.name: spec.settings for spec in specs} == {
+        "nothing-pending-capacity-128m": (("innodb_redo_log_capacity", "128m"),),
+        "nothing-pending-capacity-1g": (("innodb_redo_log_capacity", "1g"),),
+        "dirty-100-capacity-128m": (("innodb_redo_log_capacity", "128m"),),
+        "dirty-100-capacity-1g": (("innodb_redo_log_capacity", "1g"),),
     }
 
 
