@@ -17,7 +17,7 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS CPU_SET \
     UNPRIVILEGED
 # Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
-GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS AS_PUBLISHED \
+GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START BEFORE_KILL FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES CHARSET MEMORY_RATIO OPTION QUERIES \
     POLL_QUERY POLLERS EVERY OPEN_FILES QUESTION SEED DEPTH ONLY DUMP_SCHEMAS PUBLISHED_BUILD PROFILE WAITS SCALE DIRTY REDO UNCOMMITTED STATE
 # For those who test the tool itself.
@@ -95,7 +95,8 @@ help: ## all commands and variables
 	@echo "  yours   MYSQLD=/usr/sbin/mysqld (several: base=/a/mysqld new=/b/mysqld),"
 	@echo "          IMAGE=my/mysql, DEFAULTS_FILE=my.cnf, RESULTS=results,"
 	@echo "          DATA=/mnt/ebs (the volume under test), DATADIR=/var/lib/mysql (a"
-	@echo "          copy of your own data; AS_IS=1: the recovery ahead of it)"
+	@echo "          copy of your own data; AS_IS=1: the recovery ahead of it,"
+	@echo "          BEFORE_KILL=load or \"COMMAND\": a crash under load)"
 	@echo "  why     TRACE=1 (files opened and read), FLOOR=1 (what the storage allows),"
 	@echo "          STACKS=1 (where threads are), FIRST_QUERIES=default (what answers"
 	@echo "          after ready), BEFORE_START=\"COMMAND\" (before each timed start)"

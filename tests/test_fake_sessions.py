@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -222,6 +223,46 @@ def test_a_command_before_each_timed_start(at: list[str], tmp_path: Path, capsys
     assert run(["warm-recovery", "--tables", "3", "--runs", "1", "--before-start", f"tee {ran}", *at]) == 0
     (one,) = stored(tmp_path)["runs"]
     assert (one["verdict"], one["before_start_s"] > 0, bool(one["timeline"])) == ("measured", True, True)
+
+
+@pytest.fixture
+def before_kill(at: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Returns a function that measures with BEFORE_KILL over tables of the tool's own: no server could start over a
+    copy of the fake one's data."""
+
+    def measure_with(*command: str) -> int:
+        given = DatadirPool._conditions
+        monkeypatch.setattr(DatadirPool, "_conditions", lambda *of: replace(given(*of), before_kill=command))
+        return run(["crash-recovery", "--tables", "3", "--runs", "1", *at])
+
+    return measure_with
+
+
+def test_clients_update_rows_until_each_kill(
+    before_kill: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recovery.experiments.before_kill.LOAD_S", 0.05)
+    monkeypatch.setattr("recovery.experiments.before_kill._MAX_BYTES", 2000)
+    assert before_kill("load") == 0
+    cold, warm = stored(tmp_path)["runs"]
+    assert [(one["verdict"], one["rows_found"], one["tables"]) for one in (cold, warm)] == [
+        ("measured", 100, 3),
+        ("measured", 100 * (2 + warm["warmups"]), 3),
+    ]
+    (data,) = (tmp_path / "data").glob("*/mysql")
+    assert not (data / "crash_recovery_load").exists()
+
+
+def test_a_command_before_each_kill_finds_the_server(before_kill: Callable[..., int], tmp_path: Path) -> None:
+    script = shell_script(tmp_path / "load", f"test -S $MYSQL_UNIX_PORT && echo $1 >> {tmp_path}/ran")
+    assert before_kill(str(script), "a b") == 0
+    cold, warm = stored(tmp_path)["runs"]
+    assert cold["verdict"] == warm["verdict"] == "measured"
+    assert (tmp_path / "ran").read_text() == "a b\n" * (2 + warm["warmups"])
+    assert before_kill("false") == 1
+    assert {one["reason"] for one in stored(tmp_path)["runs"]} == {
+        "BEFORE_KILL=false ended with exit code 1: it printed nothing"
+    }
 
 
 def test_a_start_is_void_if_the_command_before_it_warms_the_cache(at: list[str], tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ SETTING_ROLES: Mapping[str, Role] = {
         Role.DESIGN: (
             "columns", "rows", "statistics", "charset", "template", "insert_template", "inserts", "datadir", "as_is",
             "engine", "read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "server_cpus", "client_cpus",
-            "as_published", "no_drop_caches", "unprivileged", "before_start", "first_queries",
+            "as_published", "no_drop_caches", "unprivileged", "before_start", "before_kill", "first_queries",
             "seconds", "warmup_s", "memory_ratio", "pollers", "every_s", "poll_query", "queries", "dump_schemas",
             "published_build",
         ),

@@ -357,6 +357,12 @@ OPTIONS = (
         field="StartOptions.before_start", convert=values.parse_command, stored="before_start",
     ),
     Option(
+        "before_kill", "With --datadir, what to do before each kill: `load` updates rows of a table of the tool's own, or "
+        "a command, which is not run by a shell. MYSQL_UNIX_PORT is the server's socket.", "load|COMMAND",
+        Kind.COMMAND, common=False,
+        field="OwnDataOptions.before_kill", convert=values.parse_before_kill, stored="before_kill",
+    ),
+    Option(
         "first_queries", "Also time queries after each timed start: those of an SQL FILE, or `default`: the sizes of "
         "all schemas, and a row of 100 tables.", "[FILE]", Kind.PATH, alone="default", common=False,
         field="StartOptions.first_queries", convert=values.parse_first_queries, stored="first_queries",

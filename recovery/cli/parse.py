@@ -336,7 +336,7 @@ _OF_OWN_TABLES = (
     "scale", "tables", "schemas", "layout", "columns", "rows", "database", "statistics", "template", "insert_template",
 )  # fmt: skip
 """Options about the tool's own tables."""
-_OF_OWN_CRASH = ("inserts", "as_published")
+_OF_OWN_CRASH = ("inserts", "as_published", "before_kill")
 """Options about the crash that the tool makes."""
 
 
@@ -344,14 +344,14 @@ def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> 
     """Returns what the data directory of DATADIR= holds, or None without it."""
     path, as_is = given.get("datadir"), bool(given.get("as_is"))
     if path is None:
-        if as_is:
-            raise UsageError("AS_IS= is about a data directory of your own", "name it with DATADIR=")
+        for name in filter(given.get, ("as_is", "before_kill")):
+            raise UsageError(f"{name.upper()}= is about a data directory of your own", "name it with DATADIR=")
         return None
     for with_option, names in (("DATADIR", _OF_OWN_TABLES), ("AS_IS", _OF_OWN_CRASH if as_is else ())):
         for name in filter(given.get, names):
             raise UsageError(f"{name.upper()}= does not apply to {with_option}=", "leave one of them out")
-    if as_is and scenario == "clean-start":
-        raise UsageError("AS_IS= times a recovery, and clean-start has none", "leave AS_IS= out")
+    for name in filter(given.get, ("as_is", "before_kill") if scenario == "clean-start" else ()):
+        raise UsageError(f"{name.upper()}= is about a crash, and clean-start has none", f"leave {name.upper()}= out")
     places = {} if file is None else used_options(file, partial(_server_kinds, given), only=PLACE_OPTIONS).places
     return examine(absolute_path(path).resolve(), places, as_is=as_is)
 

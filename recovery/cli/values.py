@@ -205,6 +205,13 @@ def parse_command(name: str, text: str) -> tuple[str, ...]:
     return program, *arguments
 
 
+def parse_before_kill(name: str, text: str) -> tuple[str, ...]:
+    """Converts `BEFORE_KILL=load`, or a command."""
+    from recovery.experiments.experiment import LOAD
+
+    return (LOAD,) if text == LOAD else parse_command(name, text)
+
+
 def split_command(name: str, text: str) -> tuple[str, ...]:
     """Splits a command into words; a path of the program becomes absolute."""
     try:

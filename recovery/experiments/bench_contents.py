@@ -34,16 +34,16 @@ def drop_schema(cursor: Cursor, name: str) -> None:
     cursor.execute(f"drop schema if exists {name}")
 
 
-def drop_left_schemas(datadir: DataDir, connection: Connection[Cursor]) -> None:
-    """Drops the temporary schemas of a killed run; raises RecoveryError if the server cannot. Statements about all
-    tables would count their tables, and a start would open them."""
+def _drop_temporary_schemas(datadir: DataDir, connection: Connection[Cursor]) -> None:
+    """Drops the temporary schemas, also those of a killed run; raises RecoveryError if the server cannot. Statements
+    about all tables would count their tables, and a start would open them."""
     for name in datadir.state.temporary_schemas:
         try:
             with connection.cursor() as cursor:
                 drop_schema(cursor, name)
         except pymysql.MySQLError as error:
             raise RecoveryError(
-                f"the schema {name}, which a killed run left in {datadir.path}, cannot be dropped: {message_of(error)}",
+                f"the temporary schema {name} in {datadir.path} cannot be dropped: {message_of(error)}",
                 removal_hint(datadir.path),
             ) from error
 
@@ -94,6 +94,12 @@ class BenchContents:
         """Creates a schema for the block, and drops it with its tables afterwards.
 
         The data directory's state names it meanwhile, so that it is dropped even if this process is killed."""
+        self.create_temporary_schema(name)
+        yield
+        self.drop_temporary_schemas()
+
+    def create_temporary_schema(self, name: str) -> None:
+        """Creates a schema that `drop_temporary_schemas()` drops, also one that is there."""
         state = self._datadir.state
         if name not in state.temporary_schemas and (self._datadir.mysql / name).is_dir():
             raise UsageError(
@@ -104,11 +110,12 @@ class BenchContents:
         with self._server.session() as connection, connection.cursor() as cursor:
             drop_schema(cursor, name)
             cursor.execute(f"create schema {name}")
-        yield
-        with self._server.session() as connection, connection.cursor() as cursor:
-            drop_schema(cursor, name)
-        others = tuple(other for other in self._datadir.state.temporary_schemas if other != name)
-        self._datadir.save(replace(self._datadir.state, temporary_schemas=others))
+
+    def drop_temporary_schemas(self) -> None:
+        if self._datadir.state.temporary_schemas:
+            with self._server.session() as connection:
+                _drop_temporary_schemas(self._datadir, connection)
+            self._datadir.save(replace(self._datadir.state, temporary_schemas=()))
 
     def count(self) -> Contents:
         """Counts the tables and rows of the running server."""
@@ -186,7 +193,7 @@ class BenchContents:
         with self._server.session() as connection:
             if self._datadir.state.temporary_schemas:
                 self._starts.on_step("dropping tables that a killed run left")
-                drop_left_schemas(self._datadir, connection)
+                _drop_temporary_schemas(self._datadir, connection)
                 self._starts.on_step("counting rows and tables")
             if self._lacks_user:
                 create_limited_user(connection, self._schema)

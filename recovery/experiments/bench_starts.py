@@ -15,9 +15,9 @@ from pymysql.cursors import Cursor
 
 from recovery.builds.packages import Tool
 from recovery.errors import ServerFailedError, ServerKilledError
-from recovery.experiments.before_start import run_before_start
 from recovery.experiments.bench_cache import BenchCache
 from recovery.experiments.server_description import check_differs, describe_build, describe_options
+from recovery.experiments.user_command import run_user_command
 from recovery.linux.page_cache import CacheDropper
 from recovery.model import Cache, ExtraRun, Measurement, OpenedFiles, Phase, Schema, StackSamples, Variant
 from recovery.mysqld.client import run_to_last_row
@@ -46,6 +46,8 @@ class Conditions:
     """Whether pages that the insert script has read stay in the cache, as in the published experiment."""
     before_start: tuple[str, ...] = ()
     """A command of the user's to run before each timed start."""
+    before_kill: tuple[str, ...] = ()
+    """A command of the user's to run before each kill, or the word for a load of the tool's own."""
     first_queries: str | NamedQueries = ()
     """Queries to time after each timed start."""
     dropper: CacheDropper | None = None
@@ -216,7 +218,7 @@ class ServerStarts:
         command = self.conditions.before_start
         if command:
             self.on_step("running BEFORE_START")
-            self.before_start_s = run_before_start(command)
+            self.before_start_s = run_user_command("BEFORE_START", command)
         return bool(command)
 
     @property

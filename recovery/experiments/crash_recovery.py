@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from recovery.analysis.phase_names import has_hidden_phases
 from recovery.analysis.warm import reads_almost_nothing
 from recovery.errors import TrialVoidError
+from recovery.experiments.before_kill import before_kill
 from recovery.experiments.experiment import TIMED_LOG, judge_recovery, start_experiment
 from recovery.model import Cache, ColdProof, Measurement, Variant, WarmProof
 
@@ -69,11 +70,14 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> Measuremen
 # --- One trial of every experiment that times starts
 
 
-def end_after_inserts(bench: Bench, end_server: Callable[[], str]) -> str:
-    """Starts the server, runs the insert script, ends the server at once, and returns how it ended."""
+def end_after_inserts(bench: Bench, end_server: Callable[[], str], *, flush: bool = False) -> tuple[str, str | None]:
+    """Starts the server, runs the insert script, and ends the server at once. Returns how it ended and, with `flush`, by
+    what means the cache was emptied before the inserts."""
     bench.start()
-    bench.contents.run_inserts()
-    return end_server()
+    flushed = bench.cache.flush() if flush else None
+    with before_kill(bench):
+        bench.contents.run_inserts()
+        return end_server(), flushed
 
 
 def measure_restart(
@@ -84,14 +88,11 @@ def measure_restart(
     With `flush`, the cache is also emptied between start and inserts, as published. The trial ends with a clean
     shutdown, so that the next trial begins from the same state."""
     if variant.cache is Cache.WARM:
-        return end_trial(bench, time_warm_start(bench, lambda: end_after_inserts(bench, end_server)))
-    bench.start()
-    flushed = ColdProof(bench.cache.flush()) if flush else ColdProof()
-    bench.contents.run_inserts()
-    ended = end_server()
+        return end_trial(bench, time_warm_start(bench, lambda: end_after_inserts(bench, end_server)[0]))
+    ended, flushed = end_after_inserts(bench, end_server, flush=flush)
     if flush and bench.conditions.as_published:
         bench.run_before_start()
-        measured = replace(bench.timed_start(TIMED_LOG), cold=flushed)
+        measured = replace(bench.timed_start(TIMED_LOG), cold=ColdProof(flushed))
     else:
         measured = time_cold_start(bench)
     return end_trial(bench, replace(measured, previous_exit=ended))
@@ -128,7 +129,9 @@ def time_cold_start(bench: Bench) -> Measurement:
 
 def end_trial(bench: Bench, measured: Measurement) -> Measurement:
     """Counts what is there after the timed start, and shuts the server down."""
-    stacks, contents = bench.stacks(), bench.contents.count()
+    stacks = bench.stacks()
+    bench.contents.drop_temporary_schemas()
+    contents = bench.contents.count()
     bench.stop()
     metrics, opened = measured.metrics | bench.metrics, bench.opened_files()
     return replace(measured, metrics=metrics, contents=contents, opened_files=opened, stacks=stacks)

@@ -61,6 +61,11 @@ class ExperimentOptions:
         """Returns the number of the first run of each cell, on which random choices depend."""
         return 1
 
+    @property
+    def load_before_kill_s(self) -> float:
+        """Returns how long a load of the tool's own runs before each kill."""
+        return 0.0
+
     def setting_of(self, server_option: str) -> str | None:  # noqa: ARG002 - for classes with such an option
         """Returns which of these options sets the server option, in words; None if none does."""
         return None
@@ -82,12 +87,23 @@ class StartOptions(ExperimentOptions):
         return () if isinstance(self.first_queries, str) else self.first_queries
 
 
+LOAD = "load"
+"""The value of BEFORE_KILL for a load of the tool's own."""
+LOAD_S = 30.0
+
+
 @dataclass(frozen=True)
 class OwnDataOptions(StartOptions):
     """The options of starts over a data directory of the user's own, too."""
 
     datadir: Path | None = None
     """The directory; a copy of it is measured."""
+    before_kill: tuple[str, ...] = ()
+    """The words of a command to run before each kill, or `load`."""
+
+    @property
+    def load_before_kill_s(self) -> float:
+        return LOAD_S if self.before_kill == (LOAD,) else 0.0
     as_is: bool | None = None
     """True: time the recovery that is ahead of it."""
 

@@ -615,10 +615,12 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         [next(iter(found.values()))] if len(found) == 1 else [f"{size} by {version}" for version, size in found.items()]
     )
     read_text = f"Redo to read: {_joined_words(sizes)}"
-    if session.design.as_is or not _is_recovery(context, measured):
+    if session.settings.get("before_kill"):
+        yield f"{read_text}, after BEFORE_KILL."
+    elif session.design.as_is or not _is_recovery(context, measured):
         yield f"{read_text}."
     else:
-        yield f"{read_text}, the least: a crash under load leaves more (AS_IS=1)."
+        yield f"{read_text}, the least: a crash under load leaves more (BEFORE_KILL=load, AS_IS=1)."
 
 
 def _is_recovery(context: _Context, measured: Sequence[Summary]) -> bool:

@@ -12,7 +12,7 @@ from recovery.builds.packages import Tool
 from recovery.errors import HostUnfitError
 from recovery.experiments.bench import Bench
 from recovery.experiments.bench_starts import Conditions
-from recovery.experiments.experiment import StartOptions
+from recovery.experiments.experiment import OwnDataOptions, StartOptions
 from recovery.linux.cgroups import LimitGroup
 from recovery.linux.cleanup import kill_servers_in
 from recovery.linux.page_cache import CacheDropper, flush_caches
@@ -141,6 +141,7 @@ class DatadirPool:
             insert_statements(planned.schema, count=requested.sizes.inserts, template=requested.sizes.insert_template),
             as_published=requested.method.as_published,
             before_start=starts.before_start,
+            before_kill=options.before_kill if isinstance(options, OwnDataOptions) else (),
             first_queries=starts.first_queries,
             foreign_statements=planned.schema.own is None and requested.has_foreign_statements,
             dropper=self.dropper,

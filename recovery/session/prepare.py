@@ -111,8 +111,10 @@ def plan_session(
     room = free_space(request.output.data)
     alternating = _can_alternate(request, datadirs, room) if resumed is None else resumed.planned.alternating
     settings, read_iops = request.lasting_settings, request.servers.limits.read_iops
+    load_s = request.experiment_options.load_before_kill_s
     trial_s = {
-        (str(version), variant.name): trial_seconds(
+        (str(version), variant.name): load_s
+        + trial_seconds(
             version,
             datadir_spec(version, variant).schema(request.sizes.schema),
             variant,

@@ -55,13 +55,14 @@ def kind_of_fact(name: str) -> str | None:
 
 # --- Private texts of the session
 
+_COMMANDS = ("before_start", "before_kill")
 _PATH_SETTINGS = (
     "data",
     "template",
     "insert_template",
     "mysqld",
     "results",
-    "before_start",
+    *_COMMANDS,
     "datadir",
     "defaults_file",
 )
@@ -103,7 +104,7 @@ def _setting_values(session: Session, command: list[str], name: str) -> Iterator
             values.append(following)
         elif word.startswith(f"{option}="):
             values.append(word.partition("=")[2])
-    if name == "before_start":
+    if name in _COMMANDS:
         values = [word for value in values for word in split_words(value)]
     for value in values:
         servers = _NEXT_SERVER.split(value.strip()) if name == "mysqld" else [value]

@@ -401,7 +401,12 @@ def redo_sentences(session: Session) -> list[str]:
 
 def test_a_crash_of_the_tools_own_has_the_least_redo() -> None:
     (line,) = redo_sentences(own_session(redo_bytes=57_000, datadir="/var/lib/mysql", inserts=100))
-    assert line == "Redo to read: 57.0 kB, the least: a crash under load leaves more (AS_IS=1)."
+    assert line == "Redo to read: 57.0 kB, the least: a crash under load leaves more (BEFORE_KILL=load, AS_IS=1)."
+
+
+def test_a_crash_under_load_does_not_have_the_least_redo() -> None:
+    session = own_session(redo_bytes=57_000_000, datadir="/var/lib/mysql", before_kill="load")
+    assert redo_sentences(session) == ["Redo to read: 57.0 MB, after BEFORE_KILL."]
 
 
 def test_the_recovery_that_is_ahead_has_the_redo_of_the_users_server() -> None:

@@ -19,7 +19,7 @@ BAD_OF_KIND = {
     Kind.SENTENCE: "n" * 501,
 }  # fmt: skip
 BAD_TEXT = {
-    "before_start": "no-such-program",
+    "before_start": "no-such-program", "before_kill": "no-such-program",
     "version": "five", "layout": "round", "database": "a.b", "archive": "ftp://x", "engine": "podman", "set": "=1",
     "registry": "https://x", "variant": "nameless", "stacks": "gdb", "baseline": "5.5.5", "fail_over": "x",
     "workload": ",", "precision": "x", "option": "table_open_cache", "question": "why", "scale": "huge",

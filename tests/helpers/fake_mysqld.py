@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socketserver
 import struct
@@ -85,6 +86,10 @@ class Statements:
         (self._data.folder / schema).mkdir()
         return 1
 
+    def _drop_schema(self, _: str, schema: str) -> int:
+        shutil.rmtree(self._data.folder / schema, ignore_errors=True)
+        return 0
+
     def _create_table(self, _: str, schema: str, table: str) -> int:
         self._data.create_table(schema, table)
         return 0
@@ -146,6 +151,7 @@ class Statements:
 
     _RULES = (
         (rf"create (?:schema|database) {_NAME}", _create_schema),
+        (rf"drop schema if exists {_NAME}", _drop_schema),
         (rf"create table {_TABLE}", _create_table),
         (rf"insert into {_TABLE}", _insert),
         (r"select count\(\*\) from information_schema\.tables where table_schema = '(.*?)'", _count_tables),
@@ -165,6 +171,7 @@ class Statements:
             _list_all_tables,
         ),
         (rf"select 1 from {_TABLE} limit 1", _one),
+        (rf"select max\(id\) from {_TABLE}", _count_rows),
         (r"select 1 from mysql\.user", _one),
         (r"select (?:1$|(?:table_schema, )?sum\()", _one),
     )

@@ -19,6 +19,7 @@ from otherusers import as_user, needs_root
 from recovery.cli.measure import request_from_arguments
 from recovery.cli.parse import own_data_notes
 from recovery.errors import HostUnfitError, OptionConflictError, RecoveryError, UsageError
+from recovery.experiments.experiment import OwnDataOptions
 from recovery.model import OwnData, parse_version
 from recovery.mysqld.own_data import check_server, copy_own_data, examine, keeps_redo_log
 from recovery.session.run import ending_note
@@ -553,6 +554,35 @@ def test_another_shape_of_the_redo_log_is_refused_where_it_is_recovered_as_it_is
     with pytest.raises(OptionConflictError, match="does not change the redo that AS_IS= recovers") as caught:
         request_from_arguments("crash-recovery", words)
     assert "give what /snap has: innodb_log_file_size=268435456" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["cold-recovery"], "BEFORE_KILL= is about a data directory of your own"),
+        (["cold-recovery", "--datadir", "/snap", "--as-is"], "BEFORE_KILL= does not apply to AS_IS="),
+        (["clean-start", "--datadir", "/snap"], "BEFORE_KILL= is about a crash, and clean-start has none"),
+    ],
+)
+def test_nothing_is_done_before_a_kill_where_the_tool_kills_no_server(
+    words: list[str], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recovery.cli.parse.examine", lambda *_, **__: own_with_redo("5.7.22"))
+    name, *others = words
+    with pytest.raises(UsageError, match=text):
+        request_from_arguments(name, [*others, "--before-kill", "load"])
+
+
+def test_a_load_before_each_kill_is_in_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recovery.cli.parse.examine", lambda *_, **__: own_with_redo("5.7.22"))
+    options = [
+        request_from_arguments("cold-recovery", ["--datadir", "/snap", "--before-kill", command]).experiment_options
+        for command in ("load", "true")
+    ]
+    assert [(one.before_kill, one.load_before_kill_s) for one in options if isinstance(one, OwnDataOptions)] == [
+        (("load",), 30),
+        (("true",), 0),
+    ]
 
 
 def test_the_options_of_the_servers_own_file_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

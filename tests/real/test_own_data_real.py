@@ -100,6 +100,22 @@ def test_a_crash_of_the_tools_own_over_a_copy(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_load_until_the_kill_leaves_more_redo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("recovery.experiments.before_kill.LOAD_S", 1.0)
+    data = users_datadir("mariadb-10.2.11", tmp_path / "user")
+    at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(tmp_path / "results")]
+    redo = []
+    for given in ([], ["--before-kill", "load"]):
+        assert run(["cold-recovery", "--datadir", str(data), "--runs", "1", *given, *at]) == 0
+        (one,) = (one for one in stored(tmp_path)["runs"] if one["extra"] is None)
+        assert (one["verdict"], one["tables"]) == ("measured", 2 * TABLES + 100)
+        redo.append(one["redo_bytes"])
+    assert redo[1] > 10 * redo[0]
+    assert "after BEFORE_KILL." in capsys.readouterr().out
+
+
 def test_the_recovery_that_is_ahead_is_timed_again_and_again(tmp_path: Path) -> None:
     data = users_datadir("mariadb-10.2.11", tmp_path / "user")
     before = contents(data)
@@ -171,7 +187,7 @@ def test_no_name_is_stored_or_shown(version: str, tmp_path: Path, capfd: pytest.
     assert [path for path in kept if IN_NAMES.encode() in path.read_bytes().lower()] == []
     assert "failed: error 1105" in shown
     assert "Redo to read: " in shown
-    assert ", the least: a crash under load leaves more (AS_IS=1)." in shown
+    assert ", the least: a crash under load leaves more (BEFORE_KILL=load, AS_IS=1)." in shown
 
 
 def test_a_directory_that_was_shut_down_cleanly_has_no_recovery_ahead(

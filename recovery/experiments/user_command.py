@@ -1,4 +1,4 @@
-"""Runs the user's command before a timed start (BEFORE_START)."""
+"""Runs the user's commands: before a timed start (BEFORE_START), and before a kill (BEFORE_KILL)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -19,24 +19,32 @@ from recovery.linux.signals import defer_signals
 
 _LIMIT_S = 4 * 3600.0
 """The command may wait for a snapshot of a volume."""
+_NOTHING_MORE: Mapping[str, str] = {}
 _KILL_LIMIT_S = 10.0
 _OUTPUT_END_BYTES = 4096
 
 
-def run_before_start(command: Sequence[str], *, limit_s: float = _LIMIT_S) -> float:
-    """Runs the command as the user who called the tool, and returns its seconds.
+def run_user_command(
+    setting: str,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] = _NOTHING_MORE,
+    group: int | None = None,
+    limit_s: float = _LIMIT_S,
+) -> float:
+    """Runs the command of a setting as the user who called the tool, and returns its seconds.
 
-    Raises TrialVoidError unless it exits with code 0: the start would not be the requested one. Its process
-    group is killed if it takes longer than `limit_s`, or if the tool is interrupted; what it leaves running otherwise,
+    It has these variables in its environment, and the rights of this group, in addition to what the user has. Raises
+    TrialVoidError unless it exits with code 0: the start would not be the requested one. Its process group is killed if it takes longer than `limit_s`, or if the tool is interrupted; what it leaves running otherwise,
     such as the process of a mount, stays."""
-    shown = f"BEFORE_START={shlex.join(command)}"
+    shown = f"{setting}={shlex.join(command)}"
     began_s = time.monotonic()
     with tempfile.TemporaryFile() as output, ExitStack() as stack:
         try:
             with defer_signals():
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-                    **_as_caller(),
+                    **_as_caller(environment, group),
                 )  # fmt: skip
                 stack.callback(_kill_unless_ended, process)
             code = process.wait(limit_s)
@@ -54,18 +62,19 @@ def run_before_start(command: Sequence[str], *, limit_s: float = _LIMIT_S) -> fl
     return time.monotonic() - began_s
 
 
-def _as_caller() -> dict[str, Any]:
+def _as_caller(more: Mapping[str, str], group: int | None) -> dict[str, Any]:
     """Returns the arguments of Popen that run a process as the user who called the tool with sudo."""
-    uid = sudo_user()
+    uid, environment = sudo_user(), {**os.environ, **more}
     if uid is None:
-        return {}
+        return {"env": environment}
+    more_groups = () if group is None else (group,)
     try:
         user = pwd.getpwuid(uid)
     except KeyError:  # in a container
-        return {"user": uid, "group": uid, "extra_groups": ()}
+        return {"user": uid, "group": uid, "extra_groups": more_groups, "env": environment}
     own = {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name}
-    groups = os.getgrouplist(user.pw_name, user.pw_gid)
-    return {"user": uid, "group": user.pw_gid, "extra_groups": groups, "env": {**os.environ, **own}}
+    groups = (*os.getgrouplist(user.pw_name, user.pw_gid), *more_groups)
+    return {"user": uid, "group": user.pw_gid, "extra_groups": groups, "env": {**environment, **own}}
 
 
 def _kill_unless_ended(process: subprocess.Popen[bytes]) -> None:
