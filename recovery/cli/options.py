@@ -357,8 +357,8 @@ OPTIONS = (
         field="StartOptions.before_start", convert=values.parse_command, stored="before_start",
     ),
     Option(
-        "before_kill", "With --datadir, what to do before each kill: `load` updates rows of a table of the tool's own, or "
-        "a command, which is not run by a shell. MYSQL_UNIX_PORT is the server's socket.", "load|COMMAND",
+        "before_kill", "With --datadir, what to do before each kill: `load` updates rows of a table of the tool's own; "
+        "or a command, not run by a shell, which finds the server by MYSQL_UNIX_PORT.", "load|COMMAND",
         Kind.COMMAND, common=False,
         field="OwnDataOptions.before_kill", convert=values.parse_before_kill, stored="before_kill",
     ),

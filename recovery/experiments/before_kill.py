@@ -55,8 +55,8 @@ def _create_table(bench: Bench) -> int:
         pool = scalar(connection, "select @@innodb_buffer_pool_size")
         most = min(_POOL_SHARE * pool if isinstance(pool, int) else _MAX_BYTES, _MAX_BYTES) // _ROW_BYTES
         cursor.execute(
-            f"create table {_TABLE} (id int primary key auto_increment, changes int not null, filler char(200) not null)"
-            " engine=innodb"
+            f"create table {_TABLE} (id int primary key auto_increment, changes int not null, "
+            "filler char(200) not null) engine=innodb"
         )
         rows = cursor.execute(f"insert into {_TABLE} (changes, filler) values (0, 'x')")
         while 2 * rows <= most:

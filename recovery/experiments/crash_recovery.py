@@ -71,8 +71,8 @@ def time_warm_start(bench: Bench, end_previous: Callable[[], str]) -> Measuremen
 
 
 def end_after_inserts(bench: Bench, end_server: Callable[[], str], *, flush: bool = False) -> tuple[str, str | None]:
-    """Starts the server, runs the insert script, and ends the server at once. Returns how it ended and, with `flush`, by
-    what means the cache was emptied before the inserts."""
+    """Starts the server, runs the insert script, and ends the server at once. Returns how it ended and, with `flush`,
+    by what means the cache was emptied before the inserts."""
     bench.start()
     flushed = bench.cache.flush() if flush else None
     with before_kill(bench):

@@ -35,8 +35,9 @@ def run_user_command(
     """Runs the command of a setting as the user who called the tool, and returns its seconds.
 
     It has these variables in its environment, and the rights of this group, in addition to what the user has. Raises
-    TrialVoidError unless it exits with code 0: the start would not be the requested one. Its process group is killed if it takes longer than `limit_s`, or if the tool is interrupted; what it leaves running otherwise,
-    such as the process of a mount, stays."""
+    TrialVoidError unless it exits with code 0: the start would not be the requested one. Its process group is killed if
+    it takes longer than `limit_s`, or if the tool is interrupted; what it leaves running otherwise, such as the process
+    of a mount, stays."""
     shown = f"{setting}={shlex.join(command)}"
     began_s = time.monotonic()
     with tempfile.TemporaryFile() as output, ExitStack() as stack:

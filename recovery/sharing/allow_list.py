@@ -242,7 +242,10 @@ SETTING_TEXTS: Mapping[str, Rule] = {
     "server_cpus": _CPUS,
     "stacks": words("auto", "eu-stack", "perf", "gdb"),
     **dict.fromkeys(
-        ("insert_template", "datadir", "before_start", "before_kill", "queries", "mysqld", "image", "registry", "archive"),
+        (
+            "insert_template", "datadir", "before_start", "before_kill", "queries", "mysqld", "image", "registry",
+            "archive",
+        ),
         that_it_was_given,
     ),
 }  # fmt: skip
