@@ -104,6 +104,7 @@ class OwnDataOptions(StartOptions):
     @property
     def load_before_kill_s(self) -> float:
         return LOAD_S if self.before_kill == (LOAD,) else 0.0
+
     as_is: bool | None = None
     """True: time the recovery that is ahead of it."""
 

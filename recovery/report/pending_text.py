@@ -34,7 +34,11 @@ def _curve_text(session: Session, curve: PendingCurve) -> Iterator[str]:
     step = 10 ** math.floor(math.log10(curve.most / unit))
     what, until = _what(curve)
     if fit.form == LINE:
-        slope_s, error_s, where = fit.per_table_s, fit.per_table_error_s, f", up to {curve.most / unit:,.0f}"
+        slope_s, error_s, where = (
+            fit.per_table_s,
+            fit.per_table_error_s,
+            f", up to {curve.most / unit:,.0f}{' MiB' if curve.axis == REDO else ''}",
+        )
     else:
         steepest = fit.steepest_step()
         slope_s, error_s = steepest.per_table_s, steepest.per_table_error_s
@@ -43,7 +47,7 @@ def _curve_text(session: Session, curve: PendingCurve) -> Iterator[str]:
         return
     cell = _others_text(session, curve)
     if slope_s <= error_s:
-        yield f"no significant cost of {what}{until}{where}{cell}"
+        yield f"no significant cost of {what.removeprefix('MiB of ')}{until}{where}{cell}"
         return
     cost = _with_interval(slope_s * step * unit, error_s * step * unit)
     yield f"each {step:,} {what} cost {cost}{until}{where}{cell}"

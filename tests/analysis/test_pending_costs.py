@@ -92,7 +92,7 @@ def test_redo_is_compared_with_the_pages_that_were_dirty_with_it() -> None:
     assert few.dirty_pages < many.dirty_pages
     assert abs(few.seconds) < few.error_s
     assert abs(many.seconds) < many.error_s
-    assert "1,126 MiB of redo with 2,209 dirty pages cost no more than these pages" in sentence(with_redo(0))
+    assert "1,148 MiB of redo with 2,209 dirty pages cost no more than these pages" in sentence(with_redo(0))
     few, many = redo_costs(with_redo(0.01))
     assert few.seconds - few.error_s < 11.26 < few.seconds + few.error_s
     assert " MiB of redo with 2,209 dirty pages cost 11." in sentence(with_redo(0.01))

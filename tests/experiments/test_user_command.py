@@ -75,9 +75,9 @@ def test_under_sudo_it_is_run_as_the_user_who_called(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
     with pytest.raises(TrialVoidError, match=f"exit code 1: {NOBODY} {NOBODY} nobody"):
         run_user_command("BEFORE_START", command)
-    with pytest.raises(TrialVoidError, match="exit code 1: b c .*1234567"):
-        more = {"A": "b c"}
-        run_user_command("A_SETTING", ["sh", "-c", "echo $A $(id -G); exit 1"], environment=more, group=1234567)
+    command_of_group = ["sh", "-c", "echo $A $(id -G); exit 1"]
+    with pytest.raises(TrialVoidError, match=r"exit code 1: b c .*1234567"):
+        run_user_command("BEFORE_KILL", command_of_group, environment={"A": "b c"}, group=1234567)
     monkeypatch.setenv("SUDO_UID", "4000000")  # as in a container, which does not know the user
     with pytest.raises(TrialVoidError, match="exit code 1: 4000000 4000000"):
         run_user_command("BEFORE_START", command)
