@@ -104,6 +104,7 @@ def test_a_load_until_the_kill_leaves_more_redo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("recovery.experiments.before_kill.LOAD_S", 1.0)
+    monkeypatch.setattr("recovery.experiments.before_kill._MAX_BYTES", 4 << 20)
     data = users_datadir("mariadb-10.2.11", tmp_path / "user")
     at = ["--data", str(tmp_path / "data"), "--no-probe", "--results", str(tmp_path / "results")]
     redo = []
