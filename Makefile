@@ -58,7 +58,7 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
-    pending-work damage experiments resume repeat watch versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
+    pending-work damage experiments resume repeat watch site versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
     audit bench watch-proof intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
@@ -183,6 +183,10 @@ report: env ## print the newest session again
 
 compare: env ## is a session slower than another? ARGS="A B"
 	@$(RECOVERY) compare $(ARGS)
+
+site: env ## pages of the kept sessions; yours: recovery site results
+	@kept=$$(mktemp -d) && trap 'rm -rf "$$kept"' EXIT && tar -xf fixtures/kept-sessions.tar.xz -C "$$kept" && \
+	    $(RECOVERY) site "$$kept" $(ARGS)
 
 bundle: env ## files for a bug tracker: ARGS="SESSION --for mysql"
 	@$(RECOVERY) bundle $(ARGS)

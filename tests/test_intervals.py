@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from intervals.__main__ import FOUND, PICTURE, RELIABILITY, ROOT, SESSIONS, as_json, cells_from, found_in
-from intervals.cells import SessionCell, Setting, session_cells, with_first_sessions
+from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.components import between_sessions, drift, explained, within_sessions
 from intervals.coverage import QUESTIONS, SEVERAL, Coverage, Spread, coverage
 from intervals.left_out import left_out
@@ -20,6 +20,7 @@ from intervals.page import short_table, tables, with_tables
 from intervals.picture import picture
 from scipy import stats
 
+from recovery.analysis.history import Setting
 from recovery.storage.sessions import load_session
 
 LEAST, REPEATS = 0.90, 200

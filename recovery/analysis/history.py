@@ -10,12 +10,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from recovery.analysis.basis import count_days
 from recovery.analysis.effective_options import ServerFacts, server_of_cell
 from recovery.analysis.statistics import OverSessions, over_sessions
 from recovery.analysis.summary import Cell, is_compared, measured_runs_by_cell, sample_of
-from recovery.model import CACHE_AXIS, REPEAT_OF, SETTINGS_AXIS, TABLES_AXIS, EarlierSession, Layout, Run, Session
+from recovery.model import (
+    CACHE_AXIS,
+    REPEAT_OF,
+    SETTINGS_AXIS,
+    STARTUP_METRIC,
+    TABLES_AXIS,
+    EarlierSession,
+    Layout,
+    Run,
+    Session,
+    stored_number,
+)
 
 # --- The design of a cell: what must be equal for a session to repeat the measurement of another
 
@@ -160,6 +172,58 @@ def _server_of(session: Session, version: str, variant: str) -> ServerFacts:
     if label is not None:
         return session.servers.get(f"{version} {label}", {})
     return server_of_cell(session, version, variant)
+
+
+# --- What a start measured, on whatever host
+
+_SHAPING = (
+    *("schemas", "layout", "columns", "rows", "statistics", "set", "datadir", "template", "insert_template", "inserts"),
+    *("read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "as_published", "before_start", "no_drop_caches"),
+)
+"""Settings that change what is measured. Engine and tracing are facts of a session that may explain a difference."""
+_USUAL = {"schemas": 1, "layout": "files", "columns": 0, "rows": 0, "inserts": 100, "read_ahead_kb": 8192}
+_CLEAN_START = "clean-start"
+_NO_SETTINGS = "plain"
+"""Name of the settings of `VARIANT` that change nothing."""
+
+
+class Setting(NamedTuple):
+    """What timed starts measured. Cells of one setting in several sessions are the same measurement again, on any host
+    and of any build."""
+
+    server: str
+    cache: str
+    tables: int
+    others: str
+    """What else shapes a start, where it is not the usual value."""
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (f"{self.server}, {self.cache}, {self.tables:,} tables", self.others)))
+
+
+def setting_of(session: Session, version: str, variant: str) -> Setting | None:
+    """Returns the setting of a cell of timed starts. None for anything else, and if a variant changes something that is
+    not in the session's settings."""
+    values = session.values_of(variant)
+    cache, tables = values.get(CACHE_AXIS), values.get(TABLES_AXIS, session.settings.get("tables"))
+    changed = {name: value for name, value in values.items() if name not in (CACHE_AXIS, TABLES_AXIS)}
+    count = stored_number(tables)
+    if session.metric != STARTUP_METRIC or cache is None or count is None or set(changed.values()) - {_NO_SETTINGS}:
+        return None
+    given = {name: session.settings.get(name) for name in _SHAPING}
+    given["read_ahead_kb"] = session.environment.get("read_ahead_kb")
+    cpus = stored_number(session.environment.get("cpus")) or 0
+    if given["cpu_set"] == f"0-{cpus - 1:.0f}":
+        given["cpu_set"] = None  # all of them
+    others = [
+        f"{name}={value}"
+        for name, value in given.items()
+        if value is not None and value is not False and value != _USUAL.get(name, "")
+    ]
+    if session.experiment == _CLEAN_START:
+        others.append(_CLEAN_START)
+    schemas = int(stored_number(session.settings.get("schemas")) or 1)
+    return Setting(version, cache, int(count) * schemas, " ".join(others))
 
 
 # --- Sessions of one design

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sessions": (INSPECT, "report:sessions", "List the stored sessions."),
     "report": (INSPECT, "report:report", "Print a stored session."),
     "compare": (INSPECT, "compare:compare_command", "Compare two stored sessions."),
+    "site": (INSPECT, "site:site", "Make pages of all stored sessions."),
     "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: text, script, archive."),
     "analyze": (INSPECT, "analyze:analyze", "Show the phases of every start in error logs."),
     "watch": (INSPECT, "watch:watch", "Show how far a starting server is, and how long still."),

@@ -41,8 +41,8 @@ def published_tables(session: Session) -> tuple[Table, ...]:
         return ()
     tables = (
         _claims_table(answers, count_comparisons(publication, session)),
-        _figures_table(publication),
-        _publication_table(publication),
+        figures_table(publication),
+        publication_table(publication),
         _limitations_table(publication, session),
     )
     return tuple(table for table in tables if table.rows)
@@ -77,7 +77,7 @@ def _claims_table(answers: Sequence[Answer], comparisons: int) -> Table:
     )
 
 
-def _figures_table(publication: Publication) -> Table:
+def figures_table(publication: Publication) -> Table:
     return Table(
         "Published figures",
         ("what", *publication.versions),
@@ -86,7 +86,7 @@ def _figures_table(publication: Publication) -> Table:
     )
 
 
-def _publication_table(publication: Publication) -> Table:
+def publication_table(publication: Publication) -> Table:
     rows = (
         ("question", publication.question),
         ("source", publication.source),

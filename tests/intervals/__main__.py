@@ -13,13 +13,14 @@ from typing import Any
 
 import click
 
-from intervals.cells import SessionCell, Setting, session_cells, with_first_sessions
+from intervals.cells import SessionCell, session_cells, with_first_sessions
 from intervals.coverage import coverage
 from intervals.left_out import left_out
 from intervals.over_sessions import first_runs, means_over_sessions, ratios_over_sessions
 from intervals.page import short_table, tables, with_tables
 from intervals.parts import ONE_HOST, SEVERAL_HOSTS, by_size, cold, components, explanations, ratios, spreads
 from intervals.picture import picture
+from recovery.analysis.history import Setting
 from recovery.linux.files import write_atomically
 from recovery.storage.sessions import load_session
 

@@ -7,36 +7,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from recovery.analysis.effective_options import server_of_cell
+from recovery.analysis.history import Setting, setting_of
 from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import measured_runs_by_cell
-from recovery.model import CACHE_AXIS, STARTUP_METRIC, TABLES_AXIS, Run, Session, stored_number
-
-_SHAPING = (
-    *("schemas", "layout", "columns", "rows", "statistics", "set", "datadir", "template", "insert_template", "inserts"),
-    *("read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "as_published", "before_start", "no_drop_caches"),
-)
-"""Settings that change what is measured. Engine and tracing are facts of a session that may explain a difference."""
-_USUAL = {"schemas": 1, "layout": "files", "columns": 0, "rows": 0, "inserts": 100, "read_ahead_kb": 8192}
-_CLEAN_START = "clean-start"
-_NO_SETTINGS = "plain"
-"""Name of the settings of `VARIANT` that change nothing."""
-
-
-class Setting(NamedTuple):
-    """What is measured. Cells of one setting in several sessions are the same measurement again."""
-
-    server: str
-    cache: str
-    tables: int
-    others: str
-    """What else shapes a start, where it is not the usual value."""
-
-    def __str__(self) -> str:
-        return ", ".join(filter(None, (f"{self.server}, {self.cache}, {self.tables:,} tables", self.others)))
-
+from recovery.model import STARTUP_METRIC, Run, Session, stored_number
 
 @dataclass(frozen=True)
 class SessionCell:
@@ -91,7 +67,7 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
     numbers = [run.number for run in session.runs]
     first, last = min(numbers, default=0), max(numbers, default=0)
     cells = measured_runs_by_cell(session)
-    settings = {cell: _setting(session, *cell) for cell in cells}
+    settings = {cell: setting_of(session, *cell) for cell in cells}
     count = Counter(settings.values())
     for (version, variant), runs in cells.items():
         values = tuple(run.metrics[STARTUP_METRIC] for run in runs if run.metrics.get(STARTUP_METRIC))
@@ -119,30 +95,6 @@ def session_cells(name: str, session: Session) -> Iterator[SessionCell]:
             others_cpus=_share(runs, "others_cpu_s"),
             steal=_share(runs, "steal_s"),
         )
-
-
-def _setting(session: Session, version: str, variant: str) -> Setting | None:
-    """Returns the setting of a cell, or None if a variant changes something that is not in the session's settings."""
-    values = session.values_of(variant)
-    cache, tables = values.get(CACHE_AXIS), values.get(TABLES_AXIS, session.settings.get("tables"))
-    changed = {name: value for name, value in values.items() if name not in (CACHE_AXIS, TABLES_AXIS)}
-    count = stored_number(tables)
-    if cache is None or count is None or set(changed.values()) - {_NO_SETTINGS}:
-        return None
-    given = {name: session.settings.get(name) for name in _SHAPING}
-    given["read_ahead_kb"] = session.environment.get("read_ahead_kb")
-    cpus = stored_number(session.environment.get("cpus")) or 0
-    if given["cpu_set"] == f"0-{cpus - 1:.0f}":
-        given["cpu_set"] = None  # all of them
-    others = [
-        f"{name}={value}"
-        for name, value in given.items()
-        if value is not None and value is not False and value != _USUAL.get(name, "")
-    ]
-    if session.experiment == _CLEAN_START:
-        others.append(_CLEAN_START)
-    schemas = int(stored_number(session.settings.get("schemas")) or 1)
-    return Setting(version, cache, int(count) * schemas, " ".join(others))
 
 
 def _mean(runs: Sequence[Run], metric: str) -> float | None:

@@ -267,7 +267,7 @@ def marked_up(text: str, version: str, figure: re.Match[str] | None) -> Markup:
 
 PAGE = "report.html"
 """File name of the page, in the folder of the reports."""
-_BADGES = {
+BADGES = {
     Verdict.MEASURED.value: "good",
     **dict.fromkeys(EXTRA_RUN_WORDS, "plain"),
     Verdict.VOID.value: "doubtful",
@@ -333,13 +333,14 @@ def render_content(content: PageContent) -> str:
     by_hint = findings_by_hint(content.findings)
     numbers = {hint: number for number, (hint, _) in enumerate(by_hint, 1)}
     return template(f"{PAGE}.j2").render(
-        page=content, findings=by_hint, numbers=numbers, checks=len(CHECKS), badges=_BADGES
+        page=content, findings=by_hint, numbers=numbers, checks=len(CHECKS), badges=BADGES
     )
 
 
 @cache
 def template(name: str) -> Template:
-    """Returns one of the tool's templates, with autoescaping on. It knows the pages' script and its hash."""
+    """Returns one of the tool's templates, with autoescaping on. It knows the pages' scripts and their
+    hashes."""
     # Autoescaping is forced, because Jinja would not choose it by the ending `.html.j2`.
     loader = FileSystemLoader(template_dir())
     environment = Environment(
@@ -350,12 +351,13 @@ def template(name: str) -> Template:
         lstrip_blocks=True,
         finalize=_printable,
     )
-    script, *_ = loader.get_source(environment, "report.js")
     environment.filters["unbroken"] = unbroken
-    environment.globals |= {
-        "script": Markup(script),  # noqa: S704 - a file of the tool, with nothing from outside in it
-        "script_hash": b64encode(sha256(script.encode()).digest()).decode(),
-    }
+    for prefix in ("", "site_"):
+        script, *_ = loader.get_source(environment, "report.js" if not prefix else "site.js")
+        environment.globals |= {
+            f"{prefix}script": Markup(script),  # noqa: S704 - a file of the tool, with nothing from outside in it
+            f"{prefix}script_hash": b64encode(sha256(script.encode()).digest()).decode(),
+        }
     return environment.get_template(name)
 
 

@@ -1,0 +1,612 @@
+"""Builds the pages about all sessions of a results folder: the index, a page for each question, and the published
+experiments.
+
+A session is reduced to a `SiteSession` as soon as its own page is made, so that one session at a time is in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from recovery.analysis.basis import Basis, count_days
+from recovery.analysis.history import CellDesign, Setting, cell_design, setting_of
+from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, over_sessions
+from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
+from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
+from recovery.metrics import Metric, metric
+from recovery.model import SECOND_START, STARTUP_METRIC, Cache, Finding, Session, Table, Verdict, parse_version, stored_number
+from recovery.report import fmt
+from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims
+from recovery.report.host_words import stronger_words
+from recovery.report.html.charts import About, Row, Segment, bar_css, bars
+from recovery.report.html.page import BADGES, template, tidied
+from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, TablePart, side_by_side, table_parts
+from recovery.report.published import figures_table, find_publication, publication_table, publications
+from recovery.report.summary_text import answers, mean_text
+from recovery.report.tables import PUBLISHED, SECTIONS, heading
+
+INDEX, PUBLISHED_PAGE = "index.html", "published.html"
+GENERATOR = "mysql-recovery-tester site"
+"""Is in every page, so that no other file is replaced."""
+_FILTERS = ("server", "tables", "cache", "storage", "experiment")
+"""Columns of the table of results that a reader can filter by."""
+_MAX_OPEN = 3
+"""Most charts that are shown at once, each for a number of tables."""
+_MAX_LINKS = 4
+"""Most sessions that a row names; of more, it has the number."""
+_CACHES = (Cache.COLD.value, Cache.WARM.value)
+
+
+def question_page_name(experiment: str) -> str:
+    return f"question-{experiment}.html"
+
+
+# --- What the pages need of a session
+
+
+@dataclass(frozen=True)
+class SiteCell:
+    """The result of a cell."""
+
+    version: str
+    cache: str
+    """`cold`, `warm` or `second start`; empty unless it is a start."""
+    words: str
+    """What else it differs in from others of its session."""
+    about: Metric
+    text: str
+    """Its mean with the interval in its session."""
+    mean: float
+    interval: tuple[float, float] | None
+    runs: int
+    measures: Setting | CellDesign | None
+    """What it measured. Cells in which this is equal are the same measurement, repeated. None: it is not known."""
+    tables: int | None
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SiteSession:
+    """What the pages show of a session."""
+
+    name: str
+    link: str
+    """Relative link to its own page."""
+    experiment: str
+    question: str
+    heading: str
+    started_at: str
+    host_id: str | None
+    storage: str
+    versions: tuple[str, ...]
+    runs: Mapping[str, tuple[int, int]]
+    """Number of counted runs of each version, and how many of them failed."""
+    answers: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    cells: tuple[SiteCell, ...]
+    claims: tuple[Answer, ...]
+    charts: tuple[Part, ...]
+    """Those of its main metric. Only the newest session of an experiment needs them."""
+
+    @property
+    def anchor(self) -> Markup:
+        return Markup('<a href="{}">{}</a>').format(self.link, self.name)
+
+    @property
+    def times_starts(self) -> bool:
+        return any(cell.cache for cell in self.cells)
+
+
+def site_session(name: str, link: str, session: Session) -> SiteSession:
+    publication = find_publication(session.experiment) if session.experiment in PUBLISHED else None
+    return SiteSession(
+        name=name,
+        link=link,
+        experiment=session.experiment,
+        question=session.question,
+        heading=heading(session),
+        started_at=session.started_at,
+        host_id=session.host_id,
+        storage=_storage(session),
+        versions=session.versions,
+        runs={
+            version: (
+                sum(run.version == version and not run.extra for run in session.runs),
+                sum(run.version == version and run.verdict is Verdict.FAILED for run in session.runs),
+            )
+            for version in session.versions
+        },
+        answers=answers(session),
+        findings=findings_of_each_cell(session),
+        cells=tuple(_cells(session)) if is_compared(session) else (),
+        claims=() if publication is None else answer_claims(publication, session),
+        charts=tuple(SECTIONS[0].charts(session)),
+    )
+
+
+def _cells(session: Session) -> Iterator[SiteCell]:
+    runs, doubts = runs_by_cell(session), doubts_by_cell(session)
+    settings = {
+        cell: setting_of(session, *cell) or cell_design(session, *cell, measured)
+        for cell, measured in runs.items()
+        if measured
+    }
+    # Early sessions stored what their variants differ in only in the names.
+    times = Counter(settings.values())
+    for summary in summarise(session):
+        cell = summary.version, summary.variant
+        measures = settings.get(cell)
+        if summary.mean is None:
+            continue
+        # Without the host's id nobody knows whether two sessions are of one design.
+        is_known = isinstance(measures, Setting) or (measures is not None and measures.host_id is not None)
+        yield SiteCell(
+            version=summary.version,
+            cache=session.cache_of(summary.variant) or "" if session.metric == STARTUP_METRIC else "",
+            words=_words(session, summary.variant),
+            about=metric(summary.name),
+            text=_text(summary),
+            mean=summary.mean,
+            interval=fmt.drawn_interval(summary),
+            runs=summary.count,
+            measures=measures if is_known and times[measures] == 1 else None,
+            tables=_tables(session, measures),
+            doubts=doubts.get(cell, ()),
+        )
+
+
+def _words(session: Session, variant: str) -> str:
+    """Returns what a variant differs in, and the limits of its server."""
+    own = cell_words(session, variant, without={"tables"}) if len(session.variant_names) > 1 and session.axes else ""
+    limits = session.design.limits
+    found = [own if own not in (*_CACHES, SECOND_START) else ""]
+    found += [f"{fmt.size(limits.memory_bytes)} of memory"] if limits.memory_bytes else []
+    found += [f"{limits.cpus:g} CPUs"] if limits.cpus else []
+    found += [f"CPUs {limits.cpu_set}"] if limits.cpu_set else []
+    return ", ".join(filter(None, found))
+
+
+def _tables(session: Session, measures: Setting | CellDesign | None) -> int | None:
+    if isinstance(measures, Setting):
+        return measures.tables
+    tables = session.design.tables
+    return None if tables is None else tables * (session.design.schemas or 1)
+
+
+def _text(summary: Summary) -> str:
+    about = metric(summary.name)
+    if about.unit == "s":
+        return mean_text(summary)
+    interval = fmt.drawn_interval(summary)
+    error = "" if interval is None else f" +- {fmt.interval_column(about, summary)}"
+    return f"{fmt.column(about, summary.mean)}{error}"
+
+
+def _storage(session: Session) -> str:
+    """Returns the storage of the data, and what limited it."""
+    host, limits = session.environment, session.design.limits
+    known = (host.get("filesystem"), host.get("ebs_volume") or host.get("device_model"))
+    found = [str(fact) for fact in known if fact]
+    read_ahead = stored_number(host.get("read_ahead_kb"))
+    found += [] if read_ahead is None else [f"read-ahead {read_ahead:,.0f} KiB"]
+    if limits.read_iops:
+        found.append(f"at most {limits.read_iops:,} reads/s")
+    if limits.read_bps:
+        found.append(f"at most {fmt.size(limits.read_bps)}/s")
+    return ", ".join(found)
+
+
+def without_charts(session: SiteSession) -> SiteSession:
+    return replace(session, charts=())
+
+
+# --- Pages
+
+
+@dataclass(frozen=True, kw_only=True)
+class SitePage:
+    """What a page about several sessions shows."""
+
+    question: str
+    heading: str
+    state: str
+    sections: tuple[PageSection, ...]
+    answers: tuple[str, ...] = ()
+    filters: Mapping[str, tuple[str, ...]]
+    """Names of the columns to filter by, for each section whose table can be sorted and filtered."""
+    notes: tuple[str, ...] = ()
+    name: str
+
+
+@dataclass(frozen=True)
+class Site:
+    sessions: tuple[SiteSession, ...]
+    questions: Mapping[str, str]
+    """The question of each experiment, in the order of the list."""
+    left_out: tuple[str, ...] = ()
+    """One line for each session that cannot be read."""
+
+    def of(self, experiment: str) -> tuple[SiteSession, ...]:
+        return tuple(session for session in self.sessions if session.experiment == experiment)
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """The experiments that have sessions, in the order of the list; others, of a later version, at the end."""
+        there = {session.experiment for session in self.sessions}
+        return (*(name for name in self.questions if name in there), *sorted(there - set(self.questions)))
+
+    def question(self, experiment: str) -> str:
+        return self.questions.get(experiment) or self.of(experiment)[-1].question
+
+
+def site_pages(site: Site) -> Iterator[tuple[str, str]]:
+    """Yields the file name and the content of each page but those of single sessions."""
+    links = [(INDEX, "All results"), *((question_page_name(name), name) for name in site.experiments)]
+    if any(session.claims for session in site.sessions):
+        links.append((PUBLISHED_PAGE, "Published and here"))
+    pages = [index_page(site), *(question_page(site, name) for name in site.experiments)]
+    pages += [published_page(site)] if len(links) > len(pages) else []
+    for page in pages:
+        yield page.name, template("site.html.j2").render(page=page, links=links, badges=BADGES, generator=GENERATOR)
+
+
+def index_page(site: Site) -> SitePage:
+    tables = _most_measured(site.sessions)
+    chart = None if tables is None else over_sessions_chart(site.sessions, tables, "servers")
+    questions = Table(
+        "Questions",
+        ("experiment", "question", "sessions", "newest session says"),
+        tuple(
+            (
+                name,
+                Markup('<a href="{}">{}</a>').format(question_page_name(name), site.question(name)),
+                str(len(site.of(name))),
+                _first_line(site.of(name)[-1]),
+            )
+            for name in site.experiments
+        ),
+        (False, False, True, False),
+    )
+    found = (
+        _section("servers", "Servers", *((chart,) if chart else ()), lead=_SERVERS if chart else ""),
+        _section("questions", "Questions", *table_parts("questions", questions)),
+        _section("results", "All results", *table_parts("results", results_table(site.sessions)), lead=_RESULTS),
+    )
+    return SitePage(
+        question="How long does a server take to come back after a crash, and what else was measured?",
+        heading=f"Results: {fmt.count_text(len(site.sessions), 'session')}",
+        state=_state(site.sessions),
+        sections=tuple(section for section in found if section.parts),
+        filters={"results": _FILTERS},
+        notes=site.left_out,
+        name=INDEX,
+    )
+
+
+_SERVERS = (
+    "Starts after a kill, with the usual settings. A bar is the geometric mean over all sessions that measured it, on "
+    "whatever host, and a dot is the mean of one session. From three sessions on the interval is that over sessions. "
+    "Otherwise the figure is that of one or two sessions, and others can differ by more than their intervals."
+)
+_RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
+
+
+def _first_line(session: SiteSession) -> str:
+    """Returns the first line of an answer that is about a version."""
+    lines = [line for line in session.answers if line.startswith(session.versions)]
+    return next(iter(lines or session.answers), fmt.ABSENT)
+
+
+def _state(sessions: Sequence[SiteSession]) -> str:
+    days = sorted({session.started_at[: len("2026-11-28")] for session in sessions})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    servers = {version for session in sessions for version in session.versions}
+    return f"{when}; {fmt.count_text(len(servers), 'server')}; {_hosts(sessions)}"
+
+
+def _hosts(sessions: Sequence[SiteSession]) -> str:
+    hosts = {session.host_id for session in sessions if session.host_id}
+    unknown = sum(session.host_id is None for session in sessions)
+    known = [fmt.count_text(len(hosts), "known host")] if hosts else []
+    known += [f"{fmt.count_text(unknown, 'session')} did not record the host"] if unknown else []
+    return ", ".join(known)
+
+
+def _section(key: str, title: str, *parts: Part, lead: str = "") -> PageSection:
+    return tidied(PageSection(key, title, parts, lead))
+
+
+# --- Means over sessions
+
+Measured = tuple[SiteSession, SiteCell]
+
+
+def same_measurements(sessions: Iterable[SiteSession]) -> dict[Setting | CellDesign, list[Measured]]:
+    """Returns the cells that are the same measurement, the oldest first. A cell with too few runs for an interval is
+    there only if no session has more."""
+    found: dict[Setting | CellDesign, list[Measured]] = {}
+    for session in sessions:
+        for cell in session.cells:
+            if cell.measures is not None:
+                found.setdefault(cell.measures, []).append((session, cell))
+    return {key: [one for one in all_ if one[1].runs >= MIN_RUNS] or all_ for key, all_ in found.items()}
+
+
+def mean_over(measured: Sequence[Measured]) -> tuple[float, tuple[float, float] | None]:
+    """Returns the mean over sessions, and its interval; of a single session its own. Two have no interval."""
+    means = [cell.mean for _, cell in measured]
+    if len(means) == 1:
+        return means[0], measured[0][1].interval
+    over = over_sessions(means)
+    assert over is not None
+    return over.mean, over.interval
+
+
+def mean_over_text(measured: Sequence[Measured]) -> str:
+    """Formats the mean with its interval and what it is over: `56.3 (43.1-73.4), 7 sessions`."""
+    about = measured[0][1].about
+    mean, interval = mean_over(measured)
+    if len(measured) == 1:
+        return f"{measured[0][1].text}, one session"
+    ends = "" if interval is None else f" ({_figure(about, interval[0])}-{_figure(about, interval[1])})"
+    return f"{_figure(about, mean)}{ends}, {len(measured)} sessions"
+
+
+def _figure(about: Metric, value: float) -> str:
+    return fmt.number(value) if about.unit == "s" else fmt.column(about, value)
+
+
+def _starts(sessions: Iterable[SiteSession]) -> dict[Setting, list[Measured]]:
+    """Returns the measurements of starts, cold and proved warm."""
+    return {
+        setting: found
+        for setting, found in same_measurements(sessions).items()
+        if isinstance(setting, Setting) and setting.cache in _CACHES
+    }
+
+
+def _most_measured(sessions: Iterable[SiteSession]) -> int | None:
+    """Returns the number of tables that starts after a kill were measured with most often."""
+    times = Counter[int]()
+    for setting, found in _starts(sessions).items():
+        if not setting.others:
+            times[setting.tables] += len(found)
+    return max(times, key=lambda tables: (times[tables], tables), default=None)
+
+
+def over_sessions_chart(
+    sessions: Iterable[SiteSession], tables: int, key: str, *, only_usual: bool = True
+) -> Chart | None:
+    """Returns the starts with this number of tables, as bars: each server cold and warm."""
+    rows = []
+    starts = {
+        setting: found
+        for setting, found in _starts(sessions).items()
+        if setting.tables == tables and not (only_usual and setting.others)
+    }
+    for setting in sorted(starts, key=lambda one: (_order(one.server), one.others, one.cache)):
+        measured = starts[setting]
+        mean, interval = mean_over(measured)
+        rows.append(
+            Row(
+                ", ".join(filter(None, (setting.server, setting.others))),
+                {setting.cache: mean},
+                mean_over_text(measured),
+                interval=interval,
+                runs=tuple((cell.mean, f"{session.name}: {cell.text}") for session, cell in measured)
+                if len(measured) > 1
+                else (),
+                doubts=measured[0][1].doubts if len(measured) == 1 else (),
+            )
+        )
+    about = About(
+        key,
+        f"{tables:,} tables: seconds until ready",
+        "s",
+        description="The table of results has the figures.",
+        interval="95 % interval: over sessions from three on, else in the one session",
+    )
+    chart = bars(about, rows, [Segment(name, bar_css(number)) for number, name in enumerate(_CACHES)])
+    return None if chart is None else _dots_are_sessions(chart)
+
+
+def _dots_are_sessions(chart: Chart) -> Chart:
+    legend = tuple(replace(entry, name="one session") if entry.css == "sign-dot" else entry for entry in chart.legend)
+    return replace(chart, legend=legend)
+
+
+def _order(server: str) -> tuple[str, tuple[int, ...], str]:
+    """Returns the place of a server: by its flavor, then by its number."""
+    try:
+        version = parse_version(server)
+    except ValueError:
+        return "~", (), server
+    flavors = {"mysql": "0", "percona": "1", "mariadb": "2"}
+    return flavors[version.flavor.value], version.numbers, server
+
+
+# --- The table of results
+
+
+def results_table(sessions: Iterable[SiteSession]) -> Table:
+    """Returns a row for each cell of timed starts, and for each server of any other session."""
+    return Table(
+        "Results",
+        ("server", "cache", "tables", "result", "runs", "storage", "experiment", "settings", "session"),
+        tuple(row for session in reversed(tuple(sessions)) for row in _result_rows(session)),
+        (False, False, True, True, True, False, False, False, False),
+    )
+
+
+def _result_rows(session: SiteSession) -> Iterator[tuple[str, ...]]:
+    if session.times_starts:
+        for cell in session.cells:
+            yield _result_row(session, cell.version, cell.tables, cell.text, cell.runs, cell.cache, cell.words)
+        return
+    for version in session.versions:
+        cells = [cell for cell in session.cells if cell.version == version]
+        runs, failed = session.runs[version]
+        text = _range_text(cells) if cells else f"{failed} failed" if failed else fmt.ABSENT
+        many = fmt.count_text(len(cells), "cell") if len(cells) > 1 else ""
+        yield _result_row(session, version, cells[0].tables if cells else None, text, runs, "", many)
+
+
+def _result_row(
+    session: SiteSession, version: str, tables: int | None, text: str, runs: int, cache: str, words: str
+) -> tuple[str, ...]:
+    found = (version, cache, fmt.count(tables), text, str(runs), session.storage, session.experiment, words)
+    return (*(value or fmt.ABSENT for value in found), session.anchor)
+
+
+def _range_text(cells: Sequence[SiteCell]) -> str:
+    """Returns the result of a cell, or the range of several: `46,756 to 70,230 queries/s`."""
+    about = cells[0].about
+    unit = about.unit if about.unit == "s" else about.label
+    if len(cells) == 1:
+        return cells[0].text if about.unit == "s" else f"{cells[0].text} {unit}"
+    low, high = min(cell.mean for cell in cells), max(cell.mean for cell in cells)
+    return f"{fmt.column(about, low)} to {fmt.column(about, high)} {unit}"
+
+
+# --- A question
+
+
+def question_page(site: Site, experiment: str) -> SitePage:
+    sessions = site.of(experiment)
+    newest = sessions[-1]
+    parts = _start_charts(sessions)
+    found = (
+        _section("over-sessions", "By server", *parts, lead=_SERVERS if parts else ""),
+        _section("newest", f"The newest session: {newest.name}", *newest.charts, lead=_ONE_SESSION),
+        _section("results", "Sessions", *table_parts("results", results_table(sessions)), lead=_RESULTS),
+        _section("doubts", "Doubts", *_doubt_parts(sessions), lead=" ".join(_basis_lines(sessions))),
+    )
+    return SitePage(
+        question=site.question(experiment),
+        heading=f"{experiment}: {fmt.count_text(len(sessions), 'session')}",
+        state=_state(sessions),
+        answers=tuple(_answer_lines(sessions)),
+        sections=tuple(section for section in found if section.parts or section.key == "doubts"),
+        filters={"results": _FILTERS},
+        name=question_page_name(experiment),
+    )
+
+
+_ONE_SESSION = "All figures of this chart are those of one session."
+_MAX_ANSWERS = 8
+
+
+def _answer_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
+    """Yields the means over three sessions or more, then what the newest session says."""
+    over = {key: found for key, found in same_measurements(sessions).items() if len(found) >= MIN_SESSIONS}
+    for key, found in sorted(over.items(), key=lambda item: -len(item[1]))[:_MAX_ANSWERS]:
+        cell = found[0][1]
+        what = str(key) if isinstance(key, Setting) else ", ".join(filter(None, (cell.version, cell.words)))
+        unit = " s" if cell.about.unit == "s" else f" {cell.about.label}"
+        figure, _, many = mean_over_text(found).rpartition(", ")
+        yield f"{what}: {figure}{unit} over {many}."
+    newest = sessions[-1]
+    yield Markup("In the newest session, {}:").format(newest.anchor)
+    yield from newest.answers
+
+
+def _start_charts(sessions: Sequence[SiteSession]) -> tuple[Part, ...]:
+    """Returns a chart for each number of tables, the largest first; further ones are folded."""
+    many = sorted({setting.tables for setting in _starts(sessions)}, reverse=True)
+    made = (over_sessions_chart(sessions, tables, f"over-{tables}", only_usual=False) for tables in many)
+    charts = tuple(chart for chart in made if chart is not None)
+    rest = charts[_MAX_OPEN:]
+    return (*charts[:_MAX_OPEN], *((FoldedParts(f"Other numbers of tables: {len(rest)}", rest),) if rest else ()))
+
+
+def _basis_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
+    """Yields what the figures stand on, and what would make them stronger."""
+    days = count_days(session.started_at for session in sessions)
+    yield f"{fmt.count_text(len(sessions), 'session')} of {fmt.count_text(days, 'day')}; {_hosts(sessions)}."
+    ids = {session.host_id for session in sessions}
+    if stronger := stronger_words(Basis(len(sessions), 0.0, days, None if None in ids else len(ids))):
+        yield f"{stronger[0].upper()}{stronger[1:]}."
+
+
+def _doubt_parts(sessions: Sequence[SiteSession]) -> tuple[Part, ...]:
+    """Returns the warnings of all sessions, the most frequent kind first."""
+    kinds: dict[str, dict[str, SiteSession]] = {}
+    hints: dict[str, Finding] = {}
+    for session in sessions:
+        for finding in session.findings:
+            kinds.setdefault(finding.kind, {})[session.name] = session
+            hints[finding.kind] = finding
+    rows = tuple(
+        (
+            kind.replace("-", " "),
+            str(len(found)),
+            f"{hints[kind].about}: {hints[kind].text}",
+            hints[kind].hint,
+            _anchors(list(found.values())),
+        )
+        for kind, found in sorted(kinds.items(), key=lambda item: -len(item[1]))
+    )
+    table = Table(
+        "Warnings", ("warning", "sessions", "for example", "what to do", "where"), rows, (False, True, *(False,) * 3)
+    )
+    return table_parts("doubts", table) if rows else ()
+
+
+def _anchors(sessions: Sequence[SiteSession]) -> Markup:
+    shown = Markup(", ").join(session.anchor for session in sessions[-_MAX_LINKS:])
+    return shown + f" and {len(sessions) - _MAX_LINKS} more" if len(sessions) > _MAX_LINKS else shown
+
+
+# --- The published experiments
+
+
+def published_page(site: Site) -> SitePage:
+    return SitePage(
+        question="Do the published effects show here?",
+        heading="Five published experiments, claim by claim",
+        state=_state([session for session in site.sessions if session.claims]),
+        sections=tuple(
+            _section(
+                one.name,
+                one.heading,
+                *table_parts(one.name, claims_table(one, site.of(one.name)), figures_table(one) if one.figure else None),
+                FoldedParts("The publication", table_parts(f"{one.name}-source", publication_table(one))),
+                lead=one.question,
+            )
+            for one in publications()
+        ),
+        filters={},
+        notes=(
+            "Each row is of one session, with the 95 % interval in it; its verdict is that of the session's report.",
+            "A host with fewer CPUs or tables than a claim needs does not refute it: such a claim is inconclusive.",
+        ),
+        name=PUBLISHED_PAGE,
+    )
+
+
+def claims_table(publication: Publication, sessions: Iterable[SiteSession]) -> Table:
+    """Returns a row for each claim and session that measured it, in the order of the claims."""
+    measured: dict[str, list[tuple[SiteSession, Answer]]] = {claim.what: [] for claim in publication.claim}
+    for session in sessions:
+        for answer in session.claims:
+            if answer.verdict is not ClaimVerdict.NOT_MEASURED:
+                measured[answer.what].append((session, answer))
+    rows: list[tuple[str, ...]] = []
+    for claim in publication.claim:
+        for session, answer in measured[claim.what]:
+            found = (answer.published_text, answer.ours_text, answer.interval_text, answer.measured, answer.note)
+            published, ours, interval, servers, note = (text or fmt.ABSENT for text in found)
+            rows.append((claim.what, published, ours, interval, answer.verdict.value, servers, note, session.anchor))
+        if not measured[claim.what]:
+            absent = (fmt.ABSENT,) * 2, (fmt.ABSENT,) * 3
+            rows.append((claim.what, claim.published_text, *absent[0], ClaimVerdict.NOT_MEASURED.value, *absent[1]))
+    return Table(
+        "Claims",
+        ("claim", "published", "here", "95 % interval", "does it show?", "servers", "note", "session"),
+        tuple(rows),
+        (False, False, False, False, False, False, False, False),
+    )
