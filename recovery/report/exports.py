@@ -10,8 +10,11 @@ from recovery.linux.files import parse_json, read_stored_text
 from recovery.model import Session
 from recovery.report import markdown, text
 from recovery.report.csv_report import render_csv
+from recovery.report.github_benchmark import render_github_benchmark
 from recovery.report.html import page
 from recovery.report.json_report import sessions_to_json, to_json
+from recovery.report.junit import render_junit
+from recovery.report.openmetrics import render_openmetrics
 from recovery.report.write import render_page
 from recovery.storage.format import escape_control_characters
 from recovery.storage.sessions import REPORT_FILE, load_session
@@ -20,6 +23,9 @@ RENDERERS: dict[str, Callable[[Session], str]] = {
     "text": text.render,
     "markdown": markdown.render,
     "csv": render_csv,
+    "github-benchmark": render_github_benchmark,
+    "openmetrics": render_openmetrics,
+    "junit": render_junit,
 }
 FORMATS = (*RENDERERS, "json", "html")
 

@@ -56,6 +56,13 @@ def scope(session: Session) -> str:
     return f"over {most} sessions of {when if len(of_hosts) == 1 else f'each host ({when})'}"
 
 
+def session_words(session: Session) -> str:
+    """Returns which session it is, or a line for each of several."""
+    if isinstance(session, CombinedSession):
+        return "\n".join(f"session {part.name}, started {part.session.started_at}" for part in session.parts)
+    return f"session started {session.started_at}"
+
+
 def on_host(session: Session) -> str:
     many = number_of_hosts(session)
     return "on this host" if many == 1 else f"on {'an unknown number of' if many is None else many} hosts"

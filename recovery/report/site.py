@@ -3,6 +3,7 @@ experiments. The pages are files that need no server."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
         try:
             session = load_session(results / name)
             page = render_page(results / name, session)
-            reduced = site_session(name, f"{_SESSIONS}/{quote(name)}.html", session)
+            reduced = site_session(name, f"{_SESSIONS}/{quote(os.fsencode(name))}.html", session)
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message}")
             continue

@@ -6,6 +6,7 @@ A session is reduced to a `SiteSession` as soon as its own page is made, so that
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +43,8 @@ _CACHES = (Cache.COLD.value, Cache.WARM.value)
 
 
 def question_page_name(experiment: str) -> str:
-    return f"question-{experiment}.html"
+    """Returns the file name of a question's page. A session from someone else may name its experiment anything."""
+    return f"question-{re.sub(r'[^A-Za-z0-9.-]', '-', experiment)[:100]}.html"
 
 
 # --- What the pages need of a session
@@ -256,7 +258,7 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
 
 def index_page(site: Site) -> SitePage:
     tables = _most_measured(site.sessions)
-    chart = None if tables is None else over_sessions_chart(site.sessions, tables, "servers")
+    chart = None if tables is None else over_sessions_chart(site.sessions, tables, "over-sessions")
     questions = Table(
         "Questions",
         ("experiment", "question", "sessions", "newest session says"),

@@ -1,0 +1,208 @@
+"""The pages about all sessions of a results folder: complete, well-formed, without requests, and safe."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from base64 import b64encode
+from hashlib import sha256
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from html_page import HtmlPage, check_page, without_whole
+
+from recovery.cli.main import run
+from recovery.linux.files import template_dir
+from recovery.report.published import publications
+from recovery.report.site import write_site
+from recovery.storage.sessions import REPORT_FILE
+
+KEPT = (
+    "2026-11-25-six-servers",
+    "2026-11-26-5.7.22",
+    "2026-11-26-8.0.31",
+    "2026-11-26-experiments-crash-recovery",
+    "2026-11-26-charset",
+    "2026-11-22-crash-matrix-inserts",
+    "2026-11-27-two-versions-traced",
+    "2026-11-28-two-versions",
+)
+QUESTIONS = {"crash-recovery": "How long?", "write-scaling": "How fast?", "crash-matrix": "What is lost?"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, kept_sessions: Path) -> Path:
+    folder = tmp_path_factory.mktemp("site") / "results"
+    for name in KEPT:
+        shutil.copytree(kept_sessions / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(results: Path) -> Path:
+    out = results.parent / "out"
+    written = write_site(results, out, QUESTIONS)
+    assert (written.sessions, written.left_out) == (len(KEPT), ())
+    assert written.index == out / "index.html"
+    return out
+
+
+def pages(site: Path) -> list[Path]:
+    return sorted(site.glob("*.html"))
+
+
+def text_of(page: Path) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", without_whole(page.read_text()))).split())
+
+
+def test_there_is_a_page_for_each_session_and_each_question(site: Path) -> None:
+    assert {path.stem for path in (site / "sessions").iterdir()} == set(KEPT)
+    questions = {f"question-{name}.html" for name in QUESTIONS}
+    assert {path.name for path in pages(site)} == {"index.html", "published.html", *questions}
+    for path in (site / "sessions").iterdir():
+        check_page(path.read_text())
+
+
+def test_the_pages_are_well_formed_and_fetch_nothing(site: Path) -> None:
+    for path in pages(site):
+        written = path.read_text()
+        page = HtmlPage(written)
+        assert [name for name, times in page.ids.items() if times > 1] == []
+        assert set(page.labels) <= set(page.ids)
+        assert page.tags["h1"] == 1
+        assert page.tags["table"] == page.tags["caption"] > 0
+        assert {"link", "iframe", "img", "form"} & set(page.tags) == set()
+        assert not any(name.startswith("on") for name in page.names)
+        assert not re.search(r'(?:src|href)="(?:https?:)?//', written)
+        scripts = re.findall(r"<script>(.*?)</script>", written, re.DOTALL)
+        assert scripts == [(template_dir() / name).read_text() for name in ("report.js", "site.js")]
+        hashes = [f"'sha256-{b64encode(sha256(one.encode()).digest()).decode()}'" for one in scripts]
+        assert f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline'; img-src data:" in written
+
+
+def test_every_link_leads_to_a_page(site: Path) -> None:
+    for path in pages(site):
+        for link in re.findall(r'href="([^"#]+)"', path.read_text()):
+            assert (site / unquote(unescape(link))).is_file(), f"{link} in {path.name}"
+
+
+def test_each_session_is_in_the_table_of_results(site: Path) -> None:
+    table = re.search(r'<section id="results".*?</section>', (site / "index.html").read_text(), re.DOTALL)
+    assert table is not None
+    assert set(re.findall(r'href="sessions/([^"]+)\.html"', table[0])) == set(KEPT)
+    assert 'data-filters="server,tables,cache,storage,experiment"' in table[0]
+
+
+def test_means_over_three_sessions_have_an_interval_and_others_are_called_of_one_session(site: Path) -> None:
+    text = text_of(site / "index.html")
+    assert "200,000 tables: seconds until ready" in text
+    # Geometric means of 72.0, 39.8, 48.5 and 86.2 s, and of 7.70, 3.97 and 5.57 s.
+    assert re.search(r"58\.[0-9] \([0-9.]+-[0-9.]+\), 4 sessions", text)
+    assert re.search(r"5\.5[0-9] \([0-9.]+-[0-9.]+\), 3 sessions", text)
+    assert "0.48 +- 0.08 s, one session" in text
+    assert "60.2" not in text, "8.0.31 has two sessions: no other mean"
+
+
+def test_a_question_has_answer_chart_table_and_doubts(site: Path) -> None:
+    for name, question in QUESTIONS.items():
+        page = site / f"question-{name}.html"
+        written = page.read_text()
+        for section in ("answer", "newest", "results", "doubts"):
+            assert f'<section id="{section}"' in written, name
+        assert question in text_of(page)
+        assert "<svg" in written
+
+
+def test_the_published_claims_stand_beside_what_was_measured(site: Path) -> None:
+    text = text_of(site / "published.html")
+    for publication in publications():
+        assert publication.heading in text
+        for claim in publication.claim:
+            assert " ".join(claim.what.split()) in text
+    assert "31,000 bytes 102,470 bytes" in text
+    assert "not measured" in text
+
+
+# --- Folders that are not as they should be
+
+
+def test_the_command_writes_the_site_and_prints_its_index(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(results / KEPT[1], tmp_path / "results" / KEPT[1])
+    out = tmp_path / "new" / "site"
+    assert run(["site", str(tmp_path / "results"), "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out / 'index.html'}\n"
+    assert "How long does this server take to start after a crash" in text_of(out / "index.html")
+    assert run(["site", str(tmp_path / "results"), "--out", str(out)]) == 0, "a site is replaced"
+
+
+def test_a_damaged_session_is_left_out_and_named(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in KEPT[1:3]:
+        shutil.copytree(results / name, tmp_path / "results" / name)
+    (tmp_path / "results" / KEPT[2] / REPORT_FILE).write_text("{")
+    assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {KEPT[2]} is left out: ")
+    assert f"{KEPT[2]} is left out" in text_of(tmp_path / "out" / "index.html")
+    (tmp_path / "results" / KEPT[1] / REPORT_FILE).write_text("{")
+    assert run(["site", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 1
+    assert "can be read" in capsys.readouterr().err
+
+
+def test_what_is_not_a_results_folder_is_refused(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    for folder, message in (
+        (tmp_path / "none", "there is no folder"),
+        (tmp_path / "file", "there is no folder"),
+        (tmp_path, "there is no session in"),
+        (results / KEPT[0], "is a single session"),
+    ):
+        assert run(["site", str(folder), "--out", str(tmp_path / "out")]) == 2
+        error, hint = capsys.readouterr().err.splitlines()
+        assert message in error
+        assert hint.startswith("hint:")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["site", str(results), "--out", str(tmp_path / "file" / "out")]) == 3
+    error, hint = capsys.readouterr().err.splitlines()
+    assert "cannot write the site" in error
+    assert "--out" in hint
+
+
+def test_the_page_of_something_else_is_not_replaced(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "index.html").write_text("my own")
+    assert run(["site", str(results), "--out", str(tmp_path)]) == 2
+    assert "is not a page of this tool" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["index.html"]
+
+
+def test_markup_in_a_session_and_its_name_is_shown_as_text(results: Path, tmp_path: Path) -> None:
+    bad = '../<img src=x onerror="alert(1)">'
+    name = "a&b 'c' <i>"
+    shutil.copytree(results / KEPT[1], tmp_path / "results" / name)
+    path = tmp_path / "results" / name / REPORT_FILE
+    stored = json.loads(path.read_text())
+    stored |= {"experiment": bad, "question": bad, "command": bad, "notes": [bad]}
+    stored["environment"] |= {"filesystem": bad, "read_ahead_kb": bad}
+    path.write_text(json.dumps(stored).replace("5.7.22", "5.7.22<b>"))
+    write_site(tmp_path / "results", tmp_path / "out", QUESTIONS)
+    for page in pages(tmp_path / "out"):
+        parsed = HtmlPage(page.read_text())
+        assert {"img", "i", "b"} & set(parsed.tags) == set()
+    test_every_link_leads_to_a_page(tmp_path / "out")
