@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import read_limited, write_atomically
-from recovery.report.html.site_pages import GENERATOR, INDEX, Site, SiteSession, site_pages, site_session, without_charts
+from recovery.report.html.site_pages import GENERATOR, INDEX, Site, SiteSession, main_charts, site_pages, site_session
 from recovery.report.write import render_page
 from recovery.storage.sessions import REPORT_FILE, load_session, session_names
 
@@ -38,7 +38,6 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
         (out / _SESSIONS).mkdir(parents=True, exist_ok=True)
     found: list[SiteSession] = []
     left_out = []
-    newest: dict[str, int] = {}
     for name in names:
         try:
             session = load_session(results / name)
@@ -49,19 +48,14 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
             continue
         with _writing(out):
             write_atomically(out / _SESSIONS / f"{name}.html", page.encode("utf-8", errors="replace"))
-        # The charts are of the newest session only.
-        before = newest.get(reduced.experiment)
-        is_newest = before is None or found[before].started_at <= reduced.started_at
-        if before is not None and is_newest:
-            found[before] = without_charts(found[before])
-        if is_newest:
-            newest[reduced.experiment] = len(found)
-        found.append(reduced if is_newest else without_charts(reduced))
+        found.append(reduced)
     if not found:
         raise RecoveryError(f"no session in {results} can be read", left_out[0])
     ordered = tuple(sorted(found, key=lambda session: (session.started_at, session.name)))
+    newest = {session.experiment: session.name for session in ordered}
+    charts = {experiment: main_charts(load_session(results / name)) for experiment, name in newest.items()}
     with _writing(out):
-        for name, content in site_pages(Site(ordered, questions, tuple(left_out))):
+        for name, content in site_pages(Site(ordered, questions, charts, tuple(left_out))):
             write_atomically(out / name, content.encode("utf-8", errors="replace"))
     return WrittenSite(out / INDEX, len(found), tuple(left_out))
 

@@ -91,8 +91,6 @@ class SiteSession:
     findings: tuple[Finding, ...]
     cells: tuple[SiteCell, ...]
     claims: tuple[Answer, ...]
-    charts: tuple[Part, ...]
-    """Those of its main metric. Only the newest session of an experiment needs them."""
 
     @property
     def anchor(self) -> Markup:
@@ -126,7 +124,6 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
         findings=findings_of_each_cell(session),
         cells=tuple(_cells(session)) if is_compared(session) else (),
         claims=() if publication is None else answer_claims(publication, session),
-        charts=tuple(SECTIONS[0].charts(session)),
     )
 
 
@@ -202,8 +199,9 @@ def _storage(session: Session) -> str:
     return ", ".join(found)
 
 
-def without_charts(session: SiteSession) -> SiteSession:
-    return replace(session, charts=())
+def main_charts(session: Session) -> tuple[Part, ...]:
+    """Returns the charts of the main metric of a session."""
+    return tuple(SECTIONS[0].charts(session))
 
 
 # --- Pages
@@ -229,6 +227,8 @@ class Site:
     sessions: tuple[SiteSession, ...]
     questions: Mapping[str, str]
     """The question of each experiment, in the order of the list."""
+    charts: Mapping[str, tuple[Part, ...]]
+    """Those of the newest session of each experiment."""
     left_out: tuple[str, ...] = ()
     """One line for each session that cannot be read."""
 
@@ -483,7 +483,7 @@ def question_page(site: Site, experiment: str) -> SitePage:
     parts = _start_charts(sessions)
     found = (
         _section("over-sessions", "By server", *parts, lead=_SERVERS if parts else ""),
-        _section("newest", f"The newest session: {newest.name}", *newest.charts, lead=_ONE_SESSION),
+        _section("newest", f"The newest session: {newest.name}", *site.charts[experiment], lead=_ONE_SESSION),
         _section("results", "Sessions", *table_parts("results", results_table(sessions)), lead=_RESULTS),
         _section("doubts", "Doubts", *_doubt_parts(sessions), lead=" ".join(_basis_lines(sessions))),
     )
