@@ -1,7 +1,7 @@
-"""The texts and CSV exports of the kept sessions, as they were accepted.
+"""The texts and CSV exports of the kept sessions, as they were accepted, and the table of these sessions.
 
-`PYTHONPATH=. .venv/bin/python tests/helpers/kept_reports.py` accepts what the tool makes of them now, which `git diff`
-shows."""
+`PYTHONPATH=.:tests .venv/bin/python tests/helpers/kept_reports.py` accepts what the tool makes of them now, which
+`git diff` shows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import hashlib
 import io
 import tarfile
 import tempfile
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
-from recovery.report import text
+from intervals.page import with_tables
+
+from recovery.model import Session
+from recovery.report import fmt, text
 from recovery.report.csv_report import render_csv
 from recovery.storage.sessions import load_session
 
@@ -20,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 SESSIONS = ROOT / "fixtures" / "sessions"
 CSV_DIGESTS = ROOT / "fixtures" / "kept-sessions.csv.sha256"
 """A digest of each session's CSV export, as `digest_of` computes it."""
-
+SESSIONS_PAGE = ROOT / "docs" / "results" / "kept-sessions.md"
 
 PUBLISHED_WITH_STACKS = "2026-11-21-stacks"
 """Its published text was made with the files of its stacks, which the archive does not have."""
@@ -45,16 +50,50 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(repr(kept).encode()).hexdigest()
 
 
+def sessions_table(sessions: Mapping[str, Session]) -> str:
+    """The table of SESSIONS_PAGE: a row for each session."""
+    stored = tomllib.loads(SESSIONS_PAGE.with_suffix(".toml").read_text())
+    commits, beside = ({name: words for words, names in stored[kind].items() for name in names} for kind in stored)
+    rows: list[tuple[str, ...]] = [
+        ("session", "experiment", "servers", "tables", "runs", "engine", "kernel build", "commit", "what else ran"),
+        ("---",) * 9,
+    ]
+    for name, session in sorted(sessions.items()):
+        rows.append((
+            f"[{name}]({name}/report.txt)",
+            session.experiment,
+            ", ".join(session.versions),
+            _tables(session),
+            str(len(session.runs)),
+            str(session.settings.get("engine") or "-"),
+            str(session.environment.get("kernel") or "-").partition("-")[2],
+            commits.get(name, "-"),
+            beside.get(name, "not known"),
+        ))  # fmt: skip
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _tables(session: Session) -> str:
+    """The numbers of tables in all schemas."""
+    schemas = int(str(session.settings.get("schemas") or 1).split()[0])
+    counts = str(session.settings.get("tables") or "").split()
+    return ", ".join(fmt.count(schemas * int(count)) for count in counts) or "-"
+
+
 def _accept() -> None:
     with tempfile.TemporaryDirectory() as scratch, tarfile.open(ROOT / "fixtures" / "kept-sessions.tar.xz") as archive:
         archive.extractall(scratch, filter="data")
         lines = []
+        kept = {}
         for folder in sorted((*Path(scratch).iterdir(), *SESSIONS.iterdir()), key=lambda path: path.name):
             session = load_session(folder)
+            if folder.parent != SESSIONS:
+                kept[folder.name] = session
             if folder.name != PUBLISHED_WITH_STACKS:
                 text_of(folder.name).write_text(text.render(session))
             lines.append(f"{digest_of(render_csv(session))}  {folder.name}\n")
         CSV_DIGESTS.write_text("".join(lines))
+        SESSIONS_PAGE.write_text(with_tables(SESSIONS_PAGE.read_text("utf-8"), (sessions_table(kept),)), "utf-8")
 
 
 if __name__ == "__main__":

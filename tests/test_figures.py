@@ -1,0 +1,104 @@
+"""Every figure of a page about results is in the report of a session that it links to, or is an exception with words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from figures import (
+    RESULTS,
+    ROOT,
+    Checked,
+    Checker,
+    changed,
+    figures_in,
+    generated_tables,
+    read_exceptions,
+    read_pages,
+    result,
+)
+
+LEAST_NOTICED = 0.8
+"""A change of the last digit can make another figure of the same report."""
+
+
+@pytest.fixture(scope="module")
+def checker() -> Checker:
+    return Checker(read_pages(), read_exceptions(), generated_tables())
+
+
+@pytest.fixture(scope="module")
+def checked(checker: Checker) -> list[Checked]:
+    return [one for path in checker.pages for one in checker.check(path)]
+
+
+def wrong(checked: list[Checked]) -> list[str]:
+    return [f"{one.page.relative_to(ROOT)}:{one.line}: {one.figure.text}" for one in checked if not one.how]
+
+
+def test_every_figure_is_in_a_report_or_an_exception(checked: list[Checked]) -> None:
+    assert wrong(checked) == [], "tests/helpers/figures.py prints them with the words around them"
+
+
+def test_most_figures_are_in_reports(checked: list[Checked]) -> None:
+    counts = Counter(one.how for one in checked for _ in one.figure.numbers)
+    assert counts["report"] > 1000
+    assert counts["report"] > 0.7 * (counts.total() - counts["generated"])
+
+
+def test_every_exception_is_on_a_page(checker: Checker) -> None:
+    text = "\n".join(page.text for page in checker.pages.values())
+    assert [words for words in checker.exceptions.all if words not in text] == []
+    assert [words for words in checker.exceptions.all if not re.search(r"\d", words)] == []
+
+
+def test_what_is_computed_from_others_is_what_the_page_says(checker: Checker) -> None:
+    for words, formulas in checker.exceptions.computed.items():
+        numbers = [number for figure in figures_in(words) for number in figure.numbers]
+        assert len(numbers) == len(formulas), words
+        for number, formula in zip(numbers, formulas, strict=True):
+            assert abs(number.value - result(formula)) <= number.step / 2 * 1.001, (words, formula)
+
+
+def test_most_changes_of_one_digit_are_noticed(checked: list[Checked]) -> None:
+    """Of a tenth of the figures: all take half a minute."""
+    sample = [one for one in checked if one.how == "report"][::10]
+    noticed = [not one.would_be_found(other) for one in sample for other in changed(one.figure)]
+    assert sum(noticed) > LEAST_NOTICED * len(noticed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("63.0 +- 3.6 (60.8-68.0)", "63.0 +- 3.7 (60.8-68.0)"),
+        ("1.34 (1.31-1.37) times", "1.34 (1.31-1.38) times"),
+        ("16 times faster", "17 times faster"),
+        ("dictionary 7 s", "dictionary 8 s"),
+        ("8.2 and 4.7 GB", "8.2 and 4.8 GB"),
+        ("from 40.5 to 30.9 s", "from 40.5 to 31.9 s"),
+    ],
+)
+def test_a_changed_figure_of_a_page_is_named(before: str, after: str) -> None:
+    pages, page = read_pages(), RESULTS / "starts.md"
+    assert before in pages[page]
+    pages[page] = pages[page].replace(before, after, 1)
+    found = wrong(list(Checker(pages, read_exceptions(), generated_tables()).check(page)))
+    assert len(found) == 1
+    assert found[0].startswith("docs/results/starts.md:")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("63.0 +- 3.6 (60.8-68.0)", [(63.0, 3.6, 60.8, 68.0)]),
+        ("loses 24 % (11-35)", [(24.0, 11.0, 35.0)]),
+        ("200,000, twice, and 1.1 GB", [(200_000.0,), (1.1,)]),
+        ("-0.469 (-0.609 to -0.328)", [(-0.469, -0.609, -0.328)]),
+        ("p = 1e-9", [(1e-9,)]),
+        ("76.1 to 95.5 s; 15.8", [(76.1,), (95.5,), (15.8,)]),
+        ("utf8mb4, 10.11.5x", []),
+    ],
+)
+def test_figures_are_read_from_text(text: str, numbers: list[tuple[float, ...]]) -> None:
+    assert [tuple(number.value for number in figure.numbers) for figure in figures_in(text)] == numbers
