@@ -19,7 +19,7 @@ from figures import (
     result,
 )
 
-LEAST_NOTICED = 0.8
+LEAST_NOTICED = 0.5
 """A change of the last digit can make another figure of the same report."""
 
 

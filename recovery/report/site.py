@@ -65,7 +65,9 @@ def _checked_names(results: Path) -> list[str]:
     if not results.is_dir():
         raise UsageError(f"there is no folder {results}", "name a results folder, such as `results`")
     if (results / REPORT_FILE).is_file():
-        raise UsageError(f"{results} is a single session", f"name the folder that it is in: {results.absolute().parent}")
+        raise UsageError(
+            f"{results} is a single session", f"name the folder that it is in: {results.absolute().parent}"
+        )
     names = session_names(results)
     if not names:
         raise UsageError(

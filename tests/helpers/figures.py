@@ -348,8 +348,8 @@ class Checker:
     def _check_line(self, page: Page, section: Section, number: int, header: str) -> Iterator[Checked]:
         line = page.lines[number]
         linked = tuple(page.linked_sections(number, self.pages))
-        if page.path.parent == RESULTS and not _LINK.search(line):
-            linked = tuple(one for place in section.lines for one in page.linked_sections(place, self.pages))
+        if page.path.parent == RESULTS and (header or not _LINK.search(line)):
+            linked += tuple(one for place in section.lines for one in page.linked_sections(place, self.pages))
         if page.path.parent != RESULTS and not linked and not any(page.linked_reports(number)):
             return
         if _is_fenced(page.lines, number):
@@ -405,7 +405,9 @@ def _server_of(line: str, header: str, place: int) -> str:
 def _is_in(figure: Figure, evidence: Iterable[Line], server: str) -> bool:
     is_plain = len(figure.numbers) == 1
     return any(
-        line.has(figure) for line in evidence if not (server and is_plain) or server in line.versions or not line.versions
+        line.has(figure)
+        for line in evidence
+        if not (server and is_plain) or server in line.versions or not line.versions
     )
 
 

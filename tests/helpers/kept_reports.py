@@ -16,7 +16,7 @@ from pathlib import Path
 
 from intervals.page import with_tables
 
-from recovery.model import Session
+from recovery.model import TABLES_AXIS, Session
 from recovery.report import fmt, text
 from recovery.report.csv_report import render_csv
 from recovery.storage.sessions import load_session
@@ -76,8 +76,11 @@ def sessions_table(sessions: Mapping[str, Session]) -> str:
 def _tables(session: Session) -> str:
     """The numbers of tables in all schemas."""
     schemas = int(str(session.settings.get("schemas") or 1).split()[0])
-    counts = str(session.settings.get("tables") or "").split()
-    return ", ".join(fmt.count(schemas * int(count)) for count in counts) or "-"
+    of_variants = [session.values_of(variant).get(TABLES_AXIS) for variant in session.variant_names]
+    counts = list(dict.fromkeys(str(count) for count in of_variants if count)) or [
+        str(session.settings.get("tables") or "")
+    ]
+    return ", ".join(fmt.count(schemas * int(count)) for count in counts if count) or "-"
 
 
 def _accept() -> None:

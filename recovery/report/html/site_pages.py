@@ -19,7 +19,17 @@ from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, over_sessions
 from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
 from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
 from recovery.metrics import Metric, metric
-from recovery.model import SECOND_START, STARTUP_METRIC, Cache, Finding, Session, Table, Verdict, parse_version, stored_number
+from recovery.model import (
+    SECOND_START,
+    STARTUP_METRIC,
+    Cache,
+    Finding,
+    Session,
+    Table,
+    Verdict,
+    parse_version,
+    stored_number,
+)
 from recovery.report import fmt
 from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims
 from recovery.report.host_words import stronger_words
@@ -575,7 +585,9 @@ def published_page(site: Site) -> SitePage:
             _section(
                 one.name,
                 one.heading,
-                *table_parts(one.name, claims_table(one, site.of(one.name)), figures_table(one) if one.figure else None),
+                *table_parts(
+                    one.name, claims_table(one, site.of(one.name)), figures_table(one) if one.figure else None
+                ),
                 FoldedParts("The publication", table_parts(f"{one.name}-source", publication_table(one))),
                 lead=one.question,
             )
