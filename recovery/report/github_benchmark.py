@@ -26,6 +26,7 @@ def render_github_benchmark(session: Session) -> str:
 
 def _entry(session: Session, summary: Summary) -> dict[str, object]:
     about = metric(summary.name)
+    words = session_words(session).split("\n")
     interval = fmt.drawn_interval(summary)
     ends = {} if interval is None else {"range": f"{interval[0]:.6g} to {interval[1]:.6g}"}
     name = f"{session.experiment}: {summary.version}, {cell_words(session, summary.variant)}"
@@ -34,5 +35,5 @@ def _entry(session: Session, summary: Summary) -> dict[str, object]:
         "unit": fmt.printable(about.unit if about.unit == "s" else about.label),
         "value": summary.mean,
         **ends,
-        "extra": "\n".join((fmt.count_text(summary.count, "run"), *map(fmt.printable, session_words(session).split("\n")))),
+        "extra": "\n".join((fmt.count_text(summary.count, "run"), *map(fmt.printable, words))),
     }

@@ -62,4 +62,3 @@ def _seconds(session: Session, run: Run) -> float:
 def _text(text: str) -> str:
     """Returns the text as an attribute, without characters that XML forbids."""
     return quoteattr(fmt.printable(text).translate(_FORBIDDEN))
-

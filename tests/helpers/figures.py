@@ -118,6 +118,8 @@ class Line:
     text: str
     about: str
     """With the title that it stands under."""
+    is_detail: bool = False
+    """Whether it is a fact about a host or a server, which is evidence only for figures about that server."""
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
@@ -153,6 +155,9 @@ def _is_inverse(shown: Number, ratio: Number) -> bool:
     return least - shown.step / 2 <= shown.value <= most + shown.step / 2
 
 
+_DETAILS = ("Server ", "Host", "The publication")
+
+
 @cache
 def report_lines(path: Path) -> tuple[Line, ...]:
     """Returns the lines of a report, and each paragraph as one more."""
@@ -164,11 +169,11 @@ def report_lines(path: Path) -> tuple[Line, ...]:
         if title == "Every run":
             line = re.sub(r"^ *\d+ ", "", line)  # its number
         about = f"{title} {line}" if title.startswith("Server ") else line
-        found.append(Line(line, about))
+        found.append(Line(line, about, title.startswith(_DETAILS)))
         if line and "  " not in line:
             paragraph = f"{paragraph} {line}".strip()
         else:
-            found += [Line(paragraph, paragraph)] if paragraph else []
+            found += [Line(paragraph, paragraph, title.startswith(_DETAILS))] if paragraph else []
             paragraph = ""
     return (*found, Line(paragraph, paragraph)) if paragraph else tuple(found)
 
@@ -184,7 +189,10 @@ _IGNORED = (
     _CODE,
     re.compile(r"\d{4}-\d\d-\d\d[\w.-]*"),
     _VERSION,
-    re.compile(rf"(?<![\d.;|(-])(?<!\| )(?<!; )(?<!\d-){_SERIES}(?![\d]|\.\d|-\d| ?(?:s|ms|us|%|kB|MB|GB|times|\+-|\(|to|\|)(?!\w))"),
+    re.compile(
+        rf"(?<![\d.;|(-])(?<!\| )(?<!; )(?<!\d-){_SERIES}"
+        r"(?![\d]|\.\d|-\d| ?(?:s|ms|us|%|kB|MB|GB|times|\+-|\(|to|\|)(?!\w))"
+    ),
     re.compile(r"\b\d{1,2}(?:(?:, | to | and )\d{1,2})* November(?: \d{4})?"),
     re.compile(r"\b\d\d:\d\d\b"),
     re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b"),
@@ -407,7 +415,7 @@ def _is_in(figure: Figure, evidence: Iterable[Line], server: str) -> bool:
     return any(
         line.has(figure)
         for line in evidence
-        if not (server and is_plain) or server in line.versions or not line.versions
+        if not is_plain or (server in line.versions or not line.versions if server else not line.is_detail)
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
@@ -35,7 +35,7 @@ from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_cla
 from recovery.report.host_words import stronger_words
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
 from recovery.report.html.page import BADGES, template, tidied
-from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, TablePart, side_by_side, table_parts
+from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts
 from recovery.report.published import figures_table, find_publication, publication_table, publications
 from recovery.report.summary_text import answers, mean_text
 from recovery.report.tables import PUBLISHED, SECTIONS, heading
