@@ -14,6 +14,7 @@ from recovery.analysis.statistics import MIN_RUNS
 from recovery.analysis.summary import measured_runs_by_cell
 from recovery.model import STARTUP_METRIC, Run, Session, stored_number
 
+
 @dataclass(frozen=True)
 class SessionCell:
     """The timed starts of one setting in one session, and what the session recorded of its host."""
