@@ -15,8 +15,8 @@ from recovery.report.site import write_site
 @click.argument("results", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("site"), help="The folder to write (site).")
 def site(results: Path, out: Path) -> int:
-    """Make pages of all sessions in the folder RESULTS: an index with a chart and a table to sort and filter, a page for
-    each question and each session, and the published effects beside those measured. They open from a file."""
+    """Make pages of all sessions in the folder RESULTS: an index with a chart and a table to sort and filter, a page
+    for each question and each session, and the published effects beside those measured. They open from a file."""
     questions = {name: find_experiment(name).question for name in EXPERIMENTS}
     written = write_site(results, out, questions)
     for line in written.left_out:

@@ -90,8 +90,8 @@ def column(page: chromium.Page, place: int) -> list[str]:
 def choose(page: chromium.Page, label: str, value: str) -> None:
     """Chooses a value in the list that has this label."""
     page.run(
-        f"{{ const one = [...document.querySelectorAll('.filters label')].find((one) => one.firstChild.data === '{label}')"
-        f".querySelector('select'); one.value = '{value}'; one.dispatchEvent(new Event('change')); }}"
+        f"{{ const one = [...document.querySelectorAll('.filters label')].find("
+        f"(one) => one.firstChild.data === '{label}').querySelector('select'); one.value = '{value}'; one.dispatchEvent(new Event('change')); }}"
     )
 
 

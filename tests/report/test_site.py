@@ -189,7 +189,7 @@ def test_the_page_of_something_else_is_not_replaced(
     (tmp_path / "index.html").write_text("my own")
     assert run(["site", str(results), "--out", str(tmp_path)]) == 2
     assert "is not a page of this tool" in capsys.readouterr().err
-    assert os.listdir(tmp_path) == ["index.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
 
 
 def test_markup_in_a_session_and_its_name_is_shown_as_text(results: Path, tmp_path: Path) -> None:
