@@ -90,8 +90,9 @@ def column(page: chromium.Page, place: int) -> list[str]:
 def choose(page: chromium.Page, label: str, value: str) -> None:
     """Chooses a value in the list that has this label."""
     page.run(
-        f"{{ const one = [...document.querySelectorAll('.filters label')].find("
-        f"(one) => one.firstChild.data === '{label}').querySelector('select'); one.value = '{value}'; one.dispatchEvent(new Event('change')); }}"
+        "{ const one = [...document.querySelectorAll('.filters label')]"
+        f".find((one) => one.firstChild.data === '{label}').querySelector('select');"
+        f"one.value = '{value}'; one.dispatchEvent(new Event('change')); }}"
     )
 
 
