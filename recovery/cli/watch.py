@@ -81,6 +81,9 @@ def watch(target: str | None, *, json_to: str | None, once: bool, **given: Any) 
     """Show how far a starting server is, and how long still: a PID, its LOG, its DATADIR, or - for a log on standard
     input. Without one, the server of this host that is starting. It needs no login and changes nothing."""
     asked = _Asked(json_to=json_to, once=once, **given)
+    if asked.stalled_after_s != asked.stalled_after_s or (target and asked.log_alone):
+        wrong = f"--follow-log follows a log alone, so {target} has no meaning" if target else "--stall is not a number"
+        raise UsageError(wrong, "leave it out")
     try:
         with ExitStack() as stack:
             watched = _find(target, asked, stack)
@@ -117,7 +120,12 @@ class _Pipe:
 
     def __init__(self, stream: BinaryIO) -> None:
         self.fd, self._rest, self.ended = stream.fileno(), b"", False
-        self._opened_s = time.monotonic()
+        self._opened_s = self._read_s = time.monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        """Time since something was read or, before that, since the beginning."""
+        return time.monotonic() - self._read_s
 
     def read(self) -> Iterator[tuple[str, float | None, bool]]:
         """Yields the lines that are there, with the moment of their arrival. What a pipe has at the beginning may be
@@ -126,7 +134,7 @@ class _Pipe:
             chunk = os.read(self.fd, _READ_BYTES)
             self.ended = not chunk
             *whole, self._rest = (self._rest + chunk).split(b"\n")
-            now_s = time.monotonic()
+            now_s = self._read_s = time.monotonic()
             arrived_s = now_s if now_s - self._opened_s > _INTERVAL_S else None
             yield from ((_decoded(line), arrived_s, True) for line in whole)
         if self.ended and self._rest:
@@ -141,7 +149,14 @@ class _File:
 
     def __init__(self, path: Path, tail: tuple[int, int], stack: ExitStack) -> None:
         self._tail = stack.enter_context(LogTail(path, begin=_begin_of_starts(path, *tail)))
-        self.fd, self._is_old = self._tail.fd, True
+        self._path, self.fd, self._is_old = path, self._tail.fd, True
+
+    @property
+    def idle_s(self) -> float:
+        """Time since the file was written; 0 if it is not there at the moment."""
+        with suppress(OSError):
+            return time.time() - self._path.stat().st_mtime
+        return 0.0
 
     def read(self) -> Iterator[tuple[str, float | None, bool]]:
         while lines := self._tail.read():
@@ -226,10 +241,13 @@ class Watched:
         now_s, start = time.monotonic(), self._progress()
         progress, loop = start.progress(now_s), self.log.loop if start is self.log.progress else None
         stat = None if self.server is None else process_stat(self.server.pid)
-        idle_s = max(0.0, now_s - progress.progress_at_s)
+        if self.server is None and self.source is not None:
+            idle_s = max(0.0, self.source.idle_s)  # without a process only the log can move
+        else:
+            idle_s = max(0.0, now_s - progress.progress_at_s)
         is_stopped = stat is not None and stat.state in ("T", "t")
-        is_gone = self.log.ended if self.server is None else stat is None
-        waits = stat is not None and not progress.ready and (is_stopped or idle_s >= stalled_after_s)
+        is_gone = stat is None if self.server is not None else self.log.ended or self._has_no_start()
+        waits = not is_gone and not progress.ready and (is_stopped or idle_s >= stalled_after_s)
         if is_gone:
             state = State.GONE
         elif progress.ready:
@@ -250,13 +268,26 @@ class Watched:
             idle_s=idle_s,
             loop=None if is_gone else loop,
             limit=self._limit,
-            waits_for=what_it_waits_for(self.server.pid) if waits and self.server is not None else None,
+            waits_for=self._waits_for() if waits else None,
             missing=self.missing,
             seconds_ahead=self.seconds_ahead,
             reason=self._reason() if is_gone else None,
         )
 
+    def _waits_for(self) -> str:
+        if self.server is not None:
+            return what_it_waits_for(self.server.pid)
+        return "no line was added to the log, and the process is not known here"
+
+    def _has_no_start(self) -> bool:
+        """Returns whether there is a log without a process, and all of it shows no start."""
+        is_all = isinstance(self.source, _File) or (self.source is not None and self.source.ended)
+        progress = self.log.progress
+        return is_all and not (self.log.has_start or progress.tracker.milestones or progress.ready_s is not None)
+
     def _reason(self) -> str | None:
+        if self.server is None and self._has_no_start():
+            return "its log shows no start"
         starts = self.log.starts()
         if not starts or starts[-1].outcome == "ready":
             return None
@@ -271,10 +302,10 @@ class _NoServerError(Exception):
 
 def _find(target: str | None, asked: _Asked, stack: ExitStack) -> Watched:
     """Returns what was asked for. Raises _NoServerError if there is no such server."""
+    if STANDARD_OUTPUT in (target, str(asked.log_alone)):
+        return Watched(None, _Pipe(sys.stdin.buffer), "standard input")
     if asked.log_alone is not None:
         return _open_log_alone(asked.log_alone, asked, stack)
-    if target == STANDARD_OUTPUT:
-        return Watched(None, _Pipe(sys.stdin.buffer), "standard input")
     if target is None:
         return _find_starting(asked, stack)
     if not target.isdecimal():
@@ -294,6 +325,12 @@ def _find_by_path(path: Path, asked: _Asked, stack: ExitStack) -> Watched:
         if _works_in(pid, status) if path.is_dir() else has_open(pid, status):
             return _open_server(pid, asked, stack)
     if path.is_dir():
+        unseen = [str(pid) for pid in running_servers() if look_at(pid).datadir is None]
+        if unseen:
+            raise UsageError(
+                f"no server is seen over {path}, but this user may not see the data of process {', '.join(unseen)}",
+                "run this as root or as the user of the server, or name the process",
+            )
         raise _NoServerError(f"no server runs over {path}")
     return _open_log_alone(path, asked, stack)
 
@@ -314,8 +351,9 @@ def _find_starting(asked: _Asked, stack: ExitStack) -> Watched:
     starting = [watched for watched in found if watched.log.progress.ready_s is None]
     if len(starting) > 1:
         names = "; ".join(f"{watched.pid} over {watched.where}" for watched in starting)
+        are = "may be" if any(watched.source is None for watched in starting) else "are"
         raise UsageError(
-            f"{len(starting)} servers are starting: {names}", f"name one: recovery watch {starting[0].pid}"
+            f"{len(starting)} servers {are} starting: {names}", f"name one: recovery watch {starting[0].pid}"
         )
     return (starting or found)[-1]
 
@@ -363,6 +401,8 @@ def _look_once(watched: Watched, asked: _Asked) -> int:
     """Prints one line. A process that has not moved is looked at again until it has, or is stalled."""
     wait_s = _FIRST_LOOK_S
     watched.update()
+    if asked.like is not None:
+        watched.seconds_ahead = _seconds_ahead(watched, asked)
     while isinstance(watched.source, _Pipe) and select.select([watched.source.fd], [], [], _INTERVAL_S)[0]:
         watched.update()
         if watched.source.ended:

@@ -65,7 +65,7 @@ def view_lines(view: View) -> Iterator[str]:
     if view.loop is not None:
         yield f"  {loop_text(view.loop, view.limit)}"
     if view.waits_for is not None:
-        yield f"  no progress for {duration_words(view.idle_s)}: {view.waits_for}"
+        yield f"  {_waits_text(view.waits_for, view.idle_s)}"
     for what in view.missing:
         yield f"  this user may not see {what}"
 
@@ -93,8 +93,13 @@ def one_line(view: View) -> str:
     if view.loop is not None:
         text += f"; {loop_text(view.loop, view.limit)}"
     if view.waits_for is not None:
-        text += f"; no progress for {duration_words(view.idle_s)}: {view.waits_for}"
+        text += f"; {_waits_text(view.waits_for, view.idle_s)}"
     return text + "".join(f"; this user may not see {what}" for what in view.missing)
+
+
+def _waits_text(waits_for: str, idle_s: float) -> str:
+    """A server that was stopped just now may have moved a moment ago."""
+    return waits_for if idle_s < 1 else f"no progress for {duration_words(idle_s)}: {waits_for}"
 
 
 def progress_text(view: View) -> str:

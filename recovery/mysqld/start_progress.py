@@ -240,7 +240,7 @@ _OTHER_READ_CALLS, _REDO_READ_BYTES = 200, 65536
 """What a server reads besides tables' files before it is ready: its own files, and the redo log in such pieces."""
 _SCAN_STEP_BYTES = 6 << 20
 """MySQL logs the position of its scan of redo every 5 MiB."""
-_LITTLE_REDO_BYTES = 16 << 20
+_LITTLE_REDO_BYTES, _MANY_FILES = 16 << 20, 2000
 _PARTLY_SEEN = 1.5
 """Factor for the errors of a phase whose beginning was not sampled."""
 
@@ -452,6 +452,8 @@ class StartProgress:
         if not counted:
             return logged, unit, False
         partly_seen = counted[0][0] > since_s + 1.0 and len(logged) < 2
+        if partly_seen and row.unit is Unit.FILES and (self._total(Unit.FILES) or 0) < _MANY_FILES:
+            return (), row.unit, False  # the files of tables cannot be told from the server's own
         base = self._count_before(row) if partly_seen else _value_at(counted, since_s)
         if row.unit is Unit.FILES and len(logged) > 1 and counted[0][0] <= logged[-1][0]:
             base = _value_at(counted, logged[-1][0]) - logged[-1][1] * row.per_file  # the log tells it exactly

@@ -161,7 +161,7 @@ def test_a_scan_that_goes_on_after_a_batch_is_no_validation() -> None:
 
 
 def test_a_watcher_that_comes_late_estimates_what_was_read_before() -> None:
-    start = started(*START_57, *CRASH_57, APPLIED, totals=Totals(files=1000, redo=RedoSpan(0, 6_553_600)))
+    start = started(*START_57, *CRASH_57, APPLIED, totals=Totals(files=2000, redo=RedoSpan(0, 6_553_600)))
     start.add_sample(ProcessSample(30.0, 800))
     now = read(start, 820, 31.0)
     assert now.done == 520, "200 other files, and 100 pieces of redo"
