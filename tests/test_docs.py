@@ -79,7 +79,8 @@ def commands(page: Path) -> list[str]:
 
 
 WITH_COMMANDS = [page for page in PAGES if commands(page)]
-NOT_RUN = ("make test", "make experiments")  # the second is on the page of experiments, too
+NOT_RUN = ("make test", "make experiments", "make watch")
+"""The second is on the page of experiments, too; the third finds the servers of other tests: see test_watch_real.py."""
 README_COMMANDS = [command for command in commands(README) if command.startswith("make ") and command not in NOT_RUN]
 MEASURING = [one for one in README_COMMANDS if one.split()[1].endswith(("recovery", "clean-start", "scale"))]
 MEASURED = "make cold-recovery VERSION=5.7.22 TABLES=20000 RUNS=3"
@@ -444,7 +445,7 @@ def test_a_command_of_the_readme_runs(command: str, data: Path, results: Path, t
 @pytest.mark.real
 def test_the_steps_of_github_set_the_exit_code_and_write_the_summary(data: Path, tmp_path: Path) -> None:
     lines = (ROOT / "docs" / "ci.md").read_text("utf-8").splitlines()
-    measure, report = (line.removeprefix("- run: .venv/bin/") for line in lines if line.startswith("- run: "))
+    measure, report, *others = (line.removeprefix("- run: .venv/bin/") for line in lines if line.startswith("- run: "))
     assert lines[lines.index(f"- run: .venv/bin/{report}") + 1] == "  if: always()"
     measure = re.sub(r"(--tables|--max-startup) \d+", r"\1 100", measure).replace(
         "--max-startup 100", "--max-startup 0.001"
@@ -456,9 +457,10 @@ def test_the_steps_of_github_set_the_exit_code_and_write_the_summary(data: Path,
     }  # fmt: skip
     codes = [
         subprocess.run(["bash", "-e", "-c", step], cwd=tmp_path, env=environment, check=False).returncode
-        for step in (f"{measure} --no-probe", report)
+        for step in (f"{measure} --no-probe", report, *others)
     ]
-    assert codes == [4, 0]
+    assert codes == [4, 0, *(0 for _ in others)]
+    assert all((tmp_path / made).is_file() for made in ("startup.json", "startup.xml", "site/index.html"))
     assert summary.read_text().startswith("# cold-recovery: 8.0.31\n")
 
 
