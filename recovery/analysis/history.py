@@ -176,11 +176,13 @@ def _server_of(session: Session, version: str, variant: str) -> ServerFacts:
 
 # --- What a start measured, on whatever host
 
+_EXPLAINING = frozenset({"engine", "server_cpus", "client_cpus", "unprivileged", "first_queries"})
+"""Settings of the design that are facts of a session here, which may explain a difference."""
 _SHAPING = (
-    *("schemas", "layout", "columns", "rows", "statistics", "set", "datadir", "template", "insert_template", "inserts"),
-    *("read_iops", "read_bps", "memory_bytes", "cpus", "cpu_set", "as_published", "before_start", "no_drop_caches"),
+    *("schemas", "layout", "set"),
+    *(name for name, role in SETTING_ROLES.items() if role is Role.DESIGN and name not in _EXPLAINING),
 )
-"""Settings that change what is measured. Engine and tracing are facts of a session that may explain a difference."""
+"""Settings that change what a start measures."""
 _USUAL = {"schemas": 1, "layout": "files", "columns": 0, "rows": 0, "inserts": 100, "read_ahead_kb": 8192}
 _CLEAN_START = "clean-start"
 _NO_SETTINGS = "plain"
