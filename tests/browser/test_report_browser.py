@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from browser import chromium
 from everything import FOLDED, HOSTILE, everything, growing, with_in_every_text
 from runs import with_parts
-from sessions import left_out
 
 from recovery.analysis.stacks import Folded, folded_text
 from recovery.model import Session
@@ -38,14 +36,6 @@ LEAST_CONTRAST = 4.5
 TAB = 9
 A4 = 703
 """Pixels between the margins of a sheet."""
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[chromium.Page]:
-    if chromium.found() is None:
-        left_out(f"there is no browser: {', '.join(chromium.PROGRAMS)} (apt-get install chromium)")
-    with chromium.browser() as browser:
-        yield chromium.Page(browser)
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser import chromium
-from sessions import left_out
 
 from recovery.experiments import EXPERIMENTS, find_experiment
 from recovery.report.site import write_site
@@ -26,14 +24,6 @@ KEPT = (
 PAGES = ("index", "question-crash-recovery", "question-write-scaling", "question-crash-matrix", "published")
 LEAST_CONTRAST = 4.5
 TAB = 9
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[chromium.Page]:
-    if chromium.found() is None:
-        left_out(f"there is no browser: {', '.join(chromium.PROGRAMS)} (apt-get install chromium)")
-    with chromium.browser() as browser:
-        yield chromium.Page(browser)
 
 
 @pytest.fixture(scope="module")
