@@ -5,6 +5,7 @@ imported where they are used: a probe calls `recovery watch --once` every few se
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import sys
@@ -81,9 +82,10 @@ def watch(target: str | None, *, json_to: str | None, once: bool, **given: Any) 
     """Show how far a starting server is, and how long still: a PID, its LOG, its DATADIR, or - for a log on standard
     input. Without one, the server of this host that is starting. It needs no login and changes nothing."""
     asked = _Asked(json_to=json_to, once=once, **given)
-    if asked.stalled_after_s != asked.stalled_after_s or (target and asked.log_alone):
-        wrong = f"--follow-log follows a log alone, so {target} has no meaning" if target else "--stall is not a number"
-        raise UsageError(wrong, "leave it out")
+    if math.isnan(asked.stalled_after_s):
+        raise UsageError("--stall is not a number", "leave it out")
+    if target is not None and asked.log_alone is not None:
+        raise UsageError(f"--follow-log follows a log alone, so {target} has no meaning", "leave it out")
     try:
         with ExitStack() as stack:
             watched = _find(target, asked, stack)
@@ -321,25 +323,30 @@ def _find_by_path(path: Path, asked: _Asked, stack: ExitStack) -> Watched:
     except OSError as error:
         hint = "name a process id, a log, a data directory, or - for standard input"
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint) from None
-    for pid in running_servers():
-        if _works_in(pid, status) if path.is_dir() else has_open(pid, status):
-            return _open_server(pid, asked, stack)
     if path.is_dir():
-        unseen = [str(pid) for pid in running_servers() if look_at(pid).datadir is None]
-        if unseen:
-            raise UsageError(
-                f"no server is seen over {path}, but this user may not see the data of process {', '.join(unseen)}",
-                "run this as root or as the user of the server, or name the process",
-            )
-        raise _NoServerError(f"no server runs over {path}")
+        return _find_by_datadir(path, status, asked, stack)
+    for pid in running_servers():
+        if has_open(pid, status):
+            return _open_server(pid, asked, stack)
     return _open_log_alone(path, asked, stack)
 
 
-def _works_in(pid: int, folder: os.stat_result) -> bool:
-    datadir = look_at(pid).datadir
-    with suppress(OSError):
-        return datadir is not None and os.path.samestat(datadir.stat(), folder)
-    return False
+def _find_by_datadir(folder: Path, status: os.stat_result, asked: _Asked, stack: ExitStack) -> Watched:
+    unseen = []
+    for pid in running_servers():
+        datadir = look_at(pid).datadir
+        if datadir is None:
+            unseen.append(str(pid))
+            continue
+        with suppress(OSError):
+            if os.path.samestat(datadir.stat(), status):
+                return _open_server(pid, asked, stack)
+    if unseen:
+        raise UsageError(
+            f"no server is seen over {folder}, but this user may not see the data of process {', '.join(unseen)}",
+            "run this as root or as the user of the server, or name the process",
+        )
+    raise _NoServerError(f"no server runs over {folder}")
 
 
 def _find_starting(asked: _Asked, stack: ExitStack) -> Watched:

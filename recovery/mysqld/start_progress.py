@@ -240,7 +240,10 @@ _OTHER_READ_CALLS, _REDO_READ_BYTES = 200, 65536
 """What a server reads besides tables' files before it is ready: its own files, and the redo log in such pieces."""
 _SCAN_STEP_BYTES = 6 << 20
 """MySQL logs the position of its scan of redo every 5 MiB."""
-_LITTLE_REDO_BYTES, _MANY_FILES = 16 << 20, 2000
+_LITTLE_REDO_BYTES = 16 << 20
+"""MariaDB 10.2 validates files at their own rate up to so much redo."""
+_MANY_FILES = 2000
+"""From so many files on, the server's own reads before a phase are few beside them."""
 _PARTLY_SEEN = 1.5
 """Factor for the errors of a phase whose beginning was not sampled."""
 
