@@ -25,6 +25,7 @@ from recovery.analysis.history import (
     cell_histories,
     earlier_sessions,
     session_cells,
+    setting_of,
 )
 from recovery.analysis.statistics import half_interval_95, over_sessions, t975
 from recovery.analysis.summary import summarise
@@ -110,6 +111,30 @@ def test_a_made_up_setting_is_what_its_role_says(
     assert (design_of(one) != design_of(other)) is is_design
     assert not_alike(one, other) == why_not
     assert [found.what for found in differences((one, other))] == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("as_is", True), ("before_kill", "load"), ("before_start", "true"), ("datadir", "/a"), ("inserts", 5),
+     ("columns", 3), ("rows", 7), ("memory_bytes", 10**9), ("read_iops", 100), ("cpus", 1), ("layout", "general")],
+)  # fmt: skip
+def test_starts_of_another_shape_are_another_measurement(name: str, value: str | int) -> None:
+    given, usual = (setting_of(one, "5.7.22", "cold") for one in (with_setting(name, value), session()))
+    assert given is not None
+    assert given != usual
+    assert given == setting_of(with_setting(name, value), "5.7.22", "cold")
+
+
+@pytest.mark.parametrize("name", ["note", "runs", "engine"])
+def test_starts_that_only_another_setting_describes_are_the_same_measurement(name: str) -> None:
+    usual = setting_of(session(), "5.7.22", "cold")
+    assert usual is not None
+    assert setting_of(with_setting(name, "x"), "5.7.22", "cold") == usual
+
+
+def test_two_values_of_before_kill_are_two_measurements() -> None:
+    one, other = (setting_of(with_setting("before_kill", value), "5.7.22", "cold") for value in ("load", "./a"))
+    assert one != other
 
 
 @pytest.mark.parametrize(
