@@ -16,6 +16,7 @@ import operator
 import re
 import sys
 import tomllib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -158,8 +159,36 @@ def _is_inverse(shown: Number, ratio: Number) -> bool:
 _DETAILS = ("Server ", "Host", "The publication")
 
 
+class Lines:
+    """Lines, and where each number is."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self.lines = tuple(lines)
+        self._numbers = sorted((number.value, place) for place, line in enumerate(self.lines) for number in line.numbers)
+        self._ratios = [line for line in self.lines if any(figure.is_ratio for figure in line.figures)]
+
+    def near(self, figure: Figure) -> Iterator[Line]:
+        """Yields the lines that can have a figure."""
+        first = figure.numbers[0]
+        places = set[int]()
+        for scale in _scales(first.unit):
+            low, high = sorted((first.value * scale - first.step * scale, first.value * scale + first.step * scale))
+            start, end = bisect_left(self._numbers, (low, -1)), bisect_left(self._numbers, (high, len(self.lines)))
+            places.update(place for _, place in self._numbers[start:end])
+        yield from (self.lines[place] for place in sorted(places))
+        if figure.is_ratio:
+            yield from self._ratios
+
+
 @cache
-def report_lines(path: Path) -> tuple[Line, ...]:
+def _scales(unit: str) -> frozenset[float]:
+    """Returns by what a number is multiplied in other units."""
+    kind, factor = _UNITS[unit]
+    return frozenset((1.0, factor, 0.01, *(factor / times for other, times in _UNITS.values() if other == kind)))
+
+
+@cache
+def report_lines(path: Path) -> Lines:
     """Returns the lines of a report, and each paragraph as one more."""
     lines = path.read_text("utf-8").splitlines()
     found, title, paragraph = [], "", ""
@@ -175,7 +204,7 @@ def report_lines(path: Path) -> tuple[Line, ...]:
         else:
             found += [Line(paragraph, paragraph, title.startswith(_DETAILS))] if paragraph else []
             paragraph = ""
-    return (*found, Line(paragraph, paragraph)) if paragraph else tuple(found)
+    return Lines((*found, Line(paragraph, paragraph)) if paragraph else found)
 
 
 # --- Pages
@@ -327,7 +356,7 @@ class Checked:
     figure: Figure
     how: str
     """`report`, a kind of exception, `generated`, or empty if it was found nowhere."""
-    evidence: tuple[Line, ...] = field(repr=False)
+    evidence: tuple[Lines, ...] = field(repr=False)
     server: str
 
     def would_be_found(self, figure: Figure) -> bool:
@@ -381,10 +410,10 @@ class Checker:
                 yield place, place + len(words), kinds.get(words, "computed")
                 place = line.find(words, place + 1)
 
-    def _evidence(self, page: Page, section: Section, number: int, linked: Sequence[Section]) -> tuple[Line, ...]:
+    def _evidence(self, page: Page, section: Section, number: int, linked: Sequence[Section]) -> tuple[Lines, ...]:
         sections = (section, *linked) if page.path.parent == RESULTS else linked
         paths = (*page.linked_reports(number), *(path for one in sections for path in one.reports))
-        found = [line for path in dict.fromkeys(paths) for line in report_lines(path)]
+        found = list[Line]()
         for one in sections:
             lines = [one.page.lines[place] for place in one.lines]
             words = [words for words in self.exceptions.all if any(words in line for line in lines)]
@@ -392,7 +421,7 @@ class Checker:
             words = [text for text in words if one is not section or text not in page.lines[number]]
             texts = [cleaned(text) for text in words] + [line for line in lines if line in self._generated]
             found += [Line(text, text) for text in texts]
-        return tuple(found)
+        return (*map(report_lines, dict.fromkeys(paths)), Lines(found))
 
 
 def _is_fenced(lines: Sequence[str], number: int) -> bool:
@@ -410,11 +439,12 @@ def _server_of(line: str, header: str, place: int) -> str:
     return ""
 
 
-def _is_in(figure: Figure, evidence: Iterable[Line], server: str) -> bool:
+def _is_in(figure: Figure, evidence: Iterable[Lines], server: str) -> bool:
     is_plain = len(figure.numbers) == 1
     return any(
         line.has(figure)
-        for line in evidence
+        for lines in evidence
+        for line in lines.near(figure)
         if not is_plain or (server in line.versions or not line.versions if server else not line.is_detail)
     )
 
