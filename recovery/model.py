@@ -1038,6 +1038,10 @@ class Design:
     """The numbers of tables that were measured, if there are several."""
     predict: int | None = None
     """Number of tables to predict a start for."""
+    fail_over: float | None = None
+    """Share by which a version may be slower than the baseline."""
+    max_startup: float | None = None
+    """Seconds that a start may take."""
     limits: Limits = NO_LIMITS
     note: str | None = None
     """The user's own."""
@@ -1093,6 +1097,8 @@ def design_of(settings: Settings) -> Design:
         precision=precision if isinstance(precision, float) and precision else None,
         points=tuple((text("points") or "").split()),
         predict=whole("predict"),
+        fail_over=stored_number(settings.get("fail_over")),
+        max_startup=stored_number(settings.get("max_startup")),
         limits=limits_from_settings(settings),
         note=text("note"),
         order=text("order"),

@@ -462,6 +462,7 @@ def test_the_steps_of_github_set_the_exit_code_and_write_the_summary(data: Path,
     assert codes == [4, 0, *(0 for _ in others)]
     assert all((tmp_path / made).is_file() for made in ("startup.json", "startup.xml", "site/index.html"))
     assert summary.read_text().startswith("# cold-recovery: 8.0.31\n")
+    assert 'type="slow"' in (tmp_path / "startup.xml").read_text()
 
 
 def expected_codes(command: str) -> tuple[int, ...]:

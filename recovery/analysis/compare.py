@@ -16,7 +16,7 @@ from recovery.analysis.history import CellDesign, Role, SessionCell, given_setti
 from recovery.analysis.statistics import MIN_SESSIONS
 from recovery.analysis.summary import Cell, Summary, baseline_of, main_values, runs_by_cell, summarise
 from recovery.metrics import metric
-from recovery.model import STARTUP_METRIC, EarlierSession, Session, Verdict
+from recovery.model import STARTUP_METRIC, EarlierSession, Run, Session, Verdict
 
 VOLATILE_HOST_FACTS = frozenset(
     {"load_1m", "tool_peak_memory_bytes", "python", "memory_available_bytes", "filesystem_free_bytes", "inodes_free"}
@@ -357,10 +357,16 @@ def worse_pairs(found: Comparison, allowed: float) -> tuple[str, ...]:
 
 def starts_over(session: Session, longest_s: float) -> tuple[str, ...]:
     """Returns the starts that took longer than this, as text."""
-    times = ((run, run.metrics.get(STARTUP_METRIC, 0.0)) for run in session.runs if run.verdict is Verdict.MEASURED)
     return tuple(
-        f"run {run.number}, {run.version} {run.variant}, {time:.2f} s" for run, time in times if time > longest_s
+        f"run {run.number}, {run.version} {run.variant}, {run.metrics[STARTUP_METRIC]:.2f} s"
+        for run in session.runs
+        if is_slow(run, longest_s)
     )
+
+
+def is_slow(run: Run, longest_s: float) -> bool:
+    """Returns whether a measured start took longer than this."""
+    return run.verdict is Verdict.MEASURED and run.metrics.get(STARTUP_METRIC, 0.0) > longest_s
 
 
 def worse_text(what: str, ratio: float, base: str, allowed: float, *, name: str = STARTUP_METRIC) -> str:

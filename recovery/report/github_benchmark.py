@@ -14,12 +14,15 @@ from recovery.report.host_words import session_words
 
 def render_github_benchmark(session: Session) -> str:
     """Returns the list. It has the cells whose metric is better in the same direction as that of the session; a session
-    that only counts what survived crashes has none."""
+    that only counts what survived crashes has none. Second starts are left out: the action would compare those of two
+    sessions, and they were cold to different degrees."""
     better = metric(session.metric).more_is_better
     cells = [
         _entry(session, summary)
         for summary in (summarise(session) if is_compared(session) else ())
-        if summary.mean is not None and metric(summary.name).more_is_better == better
+        if summary.mean is not None
+        and metric(summary.name).more_is_better == better
+        and not session.is_second_start(summary.variant)
     ]
     return json.dumps(cells, indent=2) + "\n"
 

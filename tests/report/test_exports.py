@@ -12,11 +12,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from at_work import write_scaling
-from runs import with_parts
+from runs import plain_variants, with_axis_values, with_parts
 from sessions import FIXTURES, KINDS_OF_SESSIONS
 
+from recovery.analysis.combined import combine_sessions
 from recovery.analysis.summary import summarise
-from recovery.model import Session, Verdict
+from recovery.cli.measure import exit_code, request_from_arguments
+from recovery.errors import RecoveryError
+from recovery.model import SECOND_START, Run, Session, Verdict
 from recovery.report.github_benchmark import render_github_benchmark
 from recovery.report.junit import render_junit
 from recovery.report.openmetrics import render_openmetrics
@@ -58,6 +61,13 @@ def test_the_benchmark_list_of_a_load_has_only_what_is_better_if_it_is_more() ->
     assert {entry["unit"] for entry in json.loads(render_github_benchmark(write_scaling()))} == {
         "queries/s", "transactions/s",
     }  # fmt: skip
+
+
+def test_the_benchmark_list_leaves_out_second_starts() -> None:
+    runs = tuple(replace(run, variant=SECOND_START) if run.variant == "warm" else run for run in SESSION.runs)
+    session = with_axis_values(replace(SESSION, variants=plain_variants("cold", SECOND_START), runs=runs))
+    assert any(summary.mean is not None for summary in summarise(session) if summary.variant == SECOND_START)
+    assert {entry["name"].rpartition(", ")[2] for entry in json.loads(render_github_benchmark(session))} == {"cold"}
 
 
 def test_the_benchmark_list_of_a_session_that_counts_crashes_is_empty(kept_sessions: Path) -> None:
@@ -129,22 +139,105 @@ def test_openmetrics_escapes_names() -> None:
 # --- JUnit
 
 
-def test_junit_has_a_case_for_each_run_that_counts(kept: Session) -> None:
-    root = ET.fromstring(render_junit(kept))  # noqa: S314, the tool's own
-    cases = root.findall("./testsuite/testcase")
-    counted = [run for run in kept.runs if run.verdict is not Verdict.SAMPLED]
-    assert len(cases) == len(counted) == int(root.attrib["tests"])
-    failed = [run for run in counted if run.verdict is Verdict.FAILED]
-    assert len(root.findall(".//failure")) == len(failed) == int(root.attrib["failures"])
-    names = [(case.attrib["classname"], case.attrib["name"]) for case in cases]
+def parsed_junit(session: Session) -> ET.Element:
+    """Returns the root, and checks that the numbers of each suite are those of its cases, and names tell them apart."""
+    root = ET.fromstring(render_junit(session))  # noqa: S314, the tool's own
+    for suite in root:
+        found = {name: suite.findall(f"./testcase/{name}") for name in ("failure", "error", "skipped")}
+        numbers = {"tests": len(suite.findall("testcase")), "failures": len(found["failure"])}
+        numbers |= {"errors": len(found["error"]), "skipped": len(found["skipped"])}
+        assert {name: int(suite.attrib[name]) for name in numbers} == numbers
+        for element in (*found["failure"], *found["error"]):
+            assert element.attrib["type"]
+            assert (element.text or "").startswith(element.attrib["message"])
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in root.iter("testcase")]
     assert len(set(names)) == len(names)
+    return root
 
 
-def test_junit_tells_failed_and_void_runs_apart() -> None:
-    failed = replace(SESSION.runs[0], verdict=Verdict.FAILED, reason='it said "no" & <died>\x01\ud800')
-    void = with_parts(replace(SESSION.runs[1], verdict=Verdict.VOID, reason="the cache was not empty"))
-    root = ET.fromstring(render_junit(replace(SESSION, runs=(failed, void))))  # noqa: S314, the tool's own
-    (failure,), (skipped,) = root.findall(".//failure"), root.findall(".//skipped")
-    assert failure.attrib["message"].startswith('it said "no" & <died>')
-    assert skipped.attrib["message"] == "the cache was not empty"
-    assert (root.attrib["failures"], root.attrib["skipped"]) == ("1", "1")
+def test_junit_has_a_case_for_each_run_that_counts(kept: Session) -> None:
+    root = parsed_junit(kept)
+    counted = [run for run in kept.runs if run.verdict is not Verdict.SAMPLED]
+    assert [case.attrib["name"] for case in root.iter("testcase")][len(counted) :] == ["all runs"]
+    assert len(root.findall(".//failure")) == sum(run.verdict is Verdict.FAILED for run in counted)
+    assert len(root.findall(".//error")) == sum(run.verdict is Verdict.VOID for run in counted)
+
+
+def test_junit_of_several_sessions_has_a_suite_for_each(kept: Session) -> None:
+    root = parsed_junit(combine_sessions({"a": kept, "b": kept}))
+    assert [suite.attrib["name"] for suite in root] == [f"{kept.experiment}, a", f"{kept.experiment}, b"]
+
+
+def test_junit_says_why_a_run_failed_or_is_void() -> None:
+    reason = 'it said "no" & <died>\x01\ud800'
+    failed = replace(SESSION.runs[0], number=7, verdict=Verdict.FAILED, reason=reason, log="logs/007.err")
+    void = with_parts(replace(SESSION.runs[1], number=8, verdict=Verdict.VOID, reason="the cache was not empty"))
+    root = parsed_junit(replace(SESSION, runs=(failed, void), planned_runs=2))
+    (failure,), (error,) = root.findall(".//failure"), root.findall(".//error")
+    assert failure.attrib["message"].startswith('run 7: it said "no" & <died>')
+    assert (failure.text or "").endswith("\nlogs/007.err")
+    assert error.attrib["message"] == "run 8: the cache was not empty"
+
+
+_OLD, _NEW = "5.7.22", "8.0.31"
+
+
+def measured(*, slower: float = 1.0, planned: int = 10, **settings: str | float) -> Session:
+    """A session in which the second version takes so many times as long as the first."""
+    times = [
+        (version, block, factor * seconds)
+        for block, seconds in enumerate((10.0, 10.1, 9.9, 10.05, 9.95), 1)
+        for version, factor in ((_OLD, 1.0), (_NEW, slower))
+    ]
+    runs = tuple(
+        Run(number, version, "mysql", "cold", block, Verdict.MEASURED, metrics={"startup_s": seconds})
+        for number, (version, block, seconds) in enumerate(times, 1)
+    )
+    return with_axis_values(Session(
+        "cold-recovery", "q", "c", "2026-11-28T10:00:00+00:00", {}, {"tables": 10, **settings}, (_OLD, _NEW),
+        plain_variants("cold"), planned, runs=runs, status="finished",
+    ))  # fmt: skip
+
+
+def with_first_run(session: Session, **changes: Verdict | str) -> Session:
+    return replace(session, runs=(replace(session.runs[0], **changes), *session.runs[1:]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "session", "found"),
+    [
+        ("", measured(), {}),
+        ("", with_first_run(measured(), verdict=Verdict.FAILED), {f"{_OLD}, cold, block 1": "failed"}),
+        ("", with_first_run(measured(), verdict=Verdict.VOID), {f"{_OLD}, cold, block 1": "void"}),
+        ("", measured(planned=12), {"all runs": "missing"}),
+        ("--precision 5%", measured(precision=0.05), {}),
+        ("--precision 0.1%", measured(precision=0.001), {"PRECISION 0.1%": "imprecise"}),
+        ("--max-startup 11", measured(max_startup=11.0), {}),
+        ("--max-startup 10.08", measured(max_startup=10.08), {
+            f"{_OLD}, cold, block 2": "slow", f"{_NEW}, cold, block 2": "slow",
+        }),
+        ("--fail-over 10%", measured(slower=1.05, fail_over=0.1), {}),
+        ("--fail-over 10%", measured(slower=1.3, fail_over=0.1), {"FAIL_OVER 10%": "slow"}),
+        ("--fail-over 10%", replace(measured(fail_over=0.1, planned=2), runs=measured().runs[:2]), {
+            "FAIL_OVER 10%": "not judged",
+        }),
+    ],
+)  # fmt: skip
+def test_junit_has_a_failure_or_an_error_exactly_if_the_exit_code_is_not_0(
+    options: str, session: Session, found: dict[str, str]
+) -> None:
+    cases = parsed_junit(session).iter("testcase")
+    assert {case.attrib["name"]: element.attrib["type"] for case in cases for element in case} == found
+    request = request_from_arguments("cold-recovery", ["--version", f"{_OLD} {_NEW}", *options.split()])
+    try:
+        code = exit_code(request, session)
+    except RecoveryError:
+        code = 4
+    assert bool(code) is bool(found)
+
+
+def test_junit_judges_a_limit_over_all_sessions() -> None:
+    one = measured(slower=1.3, fail_over=0.1)
+    root = parsed_junit(combine_sessions({"a": one, "b": one, "c": one}))
+    assert [suite.attrib["failures"] for suite in root] == ["0", "0", "0", "1"]
+    assert root[-1].attrib["name"] == "cold-recovery, all sessions"
