@@ -52,7 +52,7 @@ def _of_session(session: Session) -> Iterator[_Case]:
     yield from (_of_run(session, run) for run in session.runs if run.verdict is not Verdict.SAMPLED)
     missing = lacking_runs(session) - sum(not run.verdict.as_asked for run in session.runs)
     if missing > 0:
-        message = f"{missing} of {session.planned_runs} are missing"
+        message = f"{missing} of {session.planned_runs} runs are missing"
         yield _Case("all runs", 0.0, "error", "missing", message, session.notes)
     else:
         yield _Case("all runs")
@@ -103,9 +103,7 @@ def _suite(session: Session, cases: tuple[_Case, ...], name: str = "") -> Iterat
         f'skipped="0" time="{sum(case.seconds for case in cases):.3f}" timestamp={_attribute(session.started_at)}>'
     )
     yield "<properties>"
-    yield from (
-        f'<property name="session" value={_attribute(words)}/>' for words in session_words(session).split("\n")
-    )
+    yield from (f'<property name="session" value={_attribute(words)}/>' for words in session_words(session).split("\n"))
     yield "</properties>"
     class_name = ".".join(filter(None, ("recovery", session.experiment, name)))
     for case in cases:
@@ -115,8 +113,8 @@ def _suite(session: Session, cases: tuple[_Case, ...], name: str = "") -> Iterat
             continue
         # Some CI systems show the message only, others the text only.
         text = "\n".join(escape(_allowed(line)) for line in (case.message, *case.details))
-        yield f"{head}><{case.element} type={_attribute(case.kind)} message={_attribute(case.message)}>"
-        yield f"{text}</{case.element}></testcase>"
+        why = f"type={_attribute(case.kind)} message={_attribute(case.message)}"
+        yield f"{head}><{case.element} {why}>{text}</{case.element}></testcase>"
     yield "</testsuite>"
 
 

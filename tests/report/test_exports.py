@@ -237,7 +237,7 @@ def test_junit_has_a_failure_or_an_error_exactly_if_the_exit_code_is_not_0(
 
 
 def test_junit_judges_a_limit_over_all_sessions() -> None:
-    one = measured(slower=1.3, fail_over=0.1)
-    root = parsed_junit(combine_sessions({"a": one, "b": one, "c": one}))
+    found = {str(slower): measured(slower=slower, fail_over=0.1) for slower in (1.28, 1.3, 1.32)}
+    root = parsed_junit(combine_sessions(found))
     assert [suite.attrib["failures"] for suite in root] == ["0", "0", "0", "1"]
     assert root[-1].attrib["name"] == "cold-recovery, all sessions"
