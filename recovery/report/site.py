@@ -41,7 +41,7 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
     for name in names:
         try:
             session = load_session(results / name)
-            page = render_page(results / name, session)
+            page = render_page(results / name, session, index=f"../{INDEX}")
             reduced = site_session(name, f"{_SESSIONS}/{quote(os.fsencode(name))}.html", session)
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message}")

@@ -21,7 +21,7 @@ KEPT = (
     "2026-11-22-crash-matrix-inserts",
     "2026-11-25-5.7.22-5000-iops",
 )
-PAGES = ("index", "question-crash-recovery", "question-write-scaling", "question-crash-matrix", "published")
+PAGES = ("index", "question-cold-recovery", "question-write-scaling", "question-crash-matrix", "published")
 LEAST_CONTRAST = 4.5
 TAB = 9
 
@@ -147,6 +147,9 @@ def test_the_controls_are_reached_by_keyboard_and_a_row_leads_to_its_session(pag
     page.click("#results tbody tr:not([hidden]) a")
     page.browser.wait_for("Page.loadEventFired")
     assert page.run("location.pathname").endswith(f"/sessions/{first}.html")
+    page.press("Tab", TAB)
+    page.press("Tab", TAB)
+    assert page.run("document.activeElement.href") == (site / "index.html").as_uri(), "its first link leads back"
 
 
 def test_without_a_script_all_rows_are_shown(page: chromium.Page, site: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html import unescape
 from pathlib import Path
@@ -16,9 +17,11 @@ from html_page import HtmlPage, check_page, without_whole
 
 from recovery.cli.main import run
 from recovery.linux.files import template_dir
+from recovery.report.html.site_pages import Site, site_pages, site_session
 from recovery.report.published import publications
 from recovery.report.site import write_site
-from recovery.storage.sessions import REPORT_FILE
+from recovery.report.write import render_page
+from recovery.storage.sessions import REPORT_FILE, load_session
 
 KEPT = (
     "2026-11-25-six-servers",
@@ -64,6 +67,39 @@ def test_there_is_a_page_for_each_session_and_each_question(site: Path) -> None:
     assert {path.name for path in pages(site)} == {"index.html", "published.html", *questions}
     for path in (site / "sessions").iterdir():
         check_page(path.read_text())
+
+
+def test_a_session_links_to_the_index_only_on_a_site(site: Path, results: Path) -> None:
+    back = '<a href="../index.html">All results</a>'
+    for path in (site / "sessions").iterdir():
+        assert back in path.read_text()
+    alone = render_page(results / KEPT[1], load_session(results / KEPT[1]))
+    assert "index.html" not in alone
+
+
+def test_experiments_that_ask_one_question_share_its_page(results: Path) -> None:
+    session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
+    sessions = session, replace(session, name="other", experiment="cold-recovery")
+    questions = {"cold-recovery": "How long?", "crash-recovery": "How long?"}
+    written = dict(site_pages(Site(sessions, questions, {name: () for name in questions})))
+    assert [name for name in written if name.startswith("question-")] == ["question-cold-recovery.html"]
+    page = written["question-cold-recovery.html"]
+    assert "cold-recovery, crash-recovery: 2 sessions</h1>" in page
+    assert {KEPT[0], "other"} <= set(re.findall(r'<a href="sessions/one.html">([^<]+)</a>', page))
+
+
+def test_sessions_without_a_host_say_what_that_means(results: Path) -> None:
+    session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
+    charts = {session.experiment: ()}
+
+    def index_of(*hosts: str | None) -> str:
+        sessions = tuple(replace(session, host_id=host) for host in hosts)
+        return dict(site_pages(Site(sessions, QUESTIONS, charts)))["index.html"]
+
+    assert "In 1 of 2 sessions the host is not recorded, so two of them can differ" in index_of("a", None)
+    assert "; 2 hosts</p>" in index_of("a", "b")
+    for known in (index_of("a", "b"), index_of(None)):
+        assert "the host is not recorded" not in known
 
 
 def test_the_pages_are_well_formed_and_fetch_nothing(site: Path) -> None:
@@ -123,7 +159,18 @@ def test_the_published_claims_stand_beside_what_was_measured(site: Path) -> None
         for claim in publication.claim:
             assert " ".join(claim.what.split()) in text
     assert "31,000 bytes 102,470 bytes" in text
+    assert re.search(r"31,000 bytes [0-9,]+ bytes to 102,470 bytes does not reproduce 5\.7\.22 - \d sessions", text)
     assert "not measured" in text
+
+
+def test_each_claim_stands_once_before_the_results_of_sessions(site: Path) -> None:
+    written = (site / "published.html").read_text()
+    for publication in publications():
+        _, _, section = written.partition(f'<section id="{publication.name}"')
+        claims, _, _ = section.partition("</table>")
+        rows = re.findall(r'<th scope="row"[^>]*>(.*?)</th>', without_whole(claims))
+        assert [unescape(row) for row in rows] == [" ".join(claim.what.split()) for claim in publication.claim]
+        assert "<details" not in claims
 
 
 # --- Folders that are not as they should be

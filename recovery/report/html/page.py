@@ -283,8 +283,8 @@ BADGES = {
 """CSS class of a table cell that is a verdict, which adds a colour to the word."""
 
 
-def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
-    """Returns the whole page. `flames` has a flame graph by the number of the run."""
+def render(session: Session, flames: Mapping[int, str] | None = None, *, index: str = "") -> str:
+    """Returns the whole page. `flames` has a flame graph by the number of the run. `index` is as in PageContent."""
     return render_content(
         PageContent(
             question=session.question,
@@ -301,6 +301,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None) -> str:
             not_checked=not_checked(session),
             advice_of=advice_of(session),
             advice=advice(session),
+            index=index,
         )
     )
 
@@ -327,6 +328,8 @@ class PageContent:
     advice: tuple[Advice, ...] = ()
     pages: tuple[tuple[str, str], ...] = ()
     """Names and relative links of the pages of single sessions."""
+    index: str = ""
+    """Relative link to the index of the site that the page is in; empty if it stands alone."""
 
 
 def render_content(content: PageContent) -> str:

@@ -242,8 +242,8 @@ class Site:
     left_out: tuple[str, ...] = ()
     """One line for each session that cannot be read."""
 
-    def of(self, experiment: str) -> tuple[SiteSession, ...]:
-        return tuple(session for session in self.sessions if session.experiment == experiment)
+    def of(self, *experiments: str) -> tuple[SiteSession, ...]:
+        return tuple(session for session in self.sessions if session.experiment in experiments)
 
     @property
     def experiments(self) -> tuple[str, ...]:
@@ -251,16 +251,23 @@ class Site:
         there = {session.experiment for session in self.sessions}
         return (*(name for name in self.questions if name in there), *sorted(there - set(self.questions)))
 
-    def question(self, experiment: str) -> str:
-        return self.questions.get(experiment) or self.of(experiment)[-1].question
+    @property
+    def asked(self) -> Mapping[str, tuple[str, ...]]:
+        """The experiments that ask each question: several can ask the same, such as a cold start alone and both."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name in self.experiments:
+            question = self.questions.get(name) or self.of(name)[-1].question
+            found[question] = (*found.get(question, ()), name)
+        return found
 
 
 def site_pages(site: Site) -> Iterator[tuple[str, str]]:
     """Yields the file name and the content of each page but those of single sessions."""
-    links = [(INDEX, "All results"), *((question_page_name(name), name) for name in site.experiments)]
+    asked = site.asked
+    links = [(INDEX, "All results"), *((question_page_name(names[0]), ", ".join(names)) for names in asked.values())]
     if any(session.claims for session in site.sessions):
         links.append((PUBLISHED_PAGE, "Published and here"))
-    pages = [index_page(site), *(question_page(site, name) for name in site.experiments)]
+    pages = [index_page(site), *(question_page(site, question, names) for question, names in asked.items())]
     pages += [published_page(site)] if len(links) > len(pages) else []
     for page in pages:
         yield page.name, template("site.html.j2").render(page=page, links=links, badges=BADGES, generator=GENERATOR)
@@ -269,22 +276,23 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
 def index_page(site: Site) -> SitePage:
     tables = _most_measured(site.sessions)
     chart = None if tables is None else over_sessions_chart(site.sessions, tables, "over-sessions")
+    servers_lead = " ".join((_SERVERS, *_unknown_hosts(site.sessions)))
     questions = Table(
         "Questions",
         ("experiment", "question", "sessions", "newest session says"),
         tuple(
             (
-                name,
-                Markup('<a href="{}">{}</a>').format(question_page_name(name), site.question(name)),
-                str(len(site.of(name))),
-                _first_line(site.of(name)[-1]),
+                ", ".join(names),
+                Markup('<a href="{}">{}</a>').format(question_page_name(names[0]), question),
+                str(len(site.of(*names))),
+                _first_line(site.of(*names)[-1]),
             )
-            for name in site.experiments
+            for question, names in site.asked.items()
         ),
         (False, False, True, False),
     )
     found = (
-        _section("servers", "Servers", *((chart,) if chart else ()), lead=_SERVERS if chart else ""),
+        _section("servers", "Servers", *((chart,) if chart else ()), lead=servers_lead),
         _section("questions", "Questions", *table_parts("questions", questions)),
         _section("results", "All results", *table_parts("results", results_table(site.sessions)), lead=_RESULTS),
     )
@@ -300,9 +308,9 @@ def index_page(site: Site) -> SitePage:
 
 
 _SERVERS = (
-    "Starts after a kill, with the usual settings. A bar is the geometric mean over all sessions that measured it, on "
-    "whatever host, and a dot is the mean of one session. From three sessions on the interval is that over sessions. "
-    "Otherwise the figure is that of one or two sessions, and others can differ by more than their intervals."
+    "Starts after a kill, with the usual settings. A bar is the geometric mean over all sessions that measured it, and a "
+    "dot is the mean of one session. From three sessions on the interval is that over sessions. Otherwise the figure is "
+    "that of one or two sessions, and others can differ by more than their intervals."
 )
 _RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
 
@@ -317,15 +325,19 @@ def _state(sessions: Sequence[SiteSession]) -> str:
     days = sorted({session.started_at[: len("2026-11-28")] for session in sessions})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     servers = {version for session in sessions for version in session.versions}
-    return f"{when}; {fmt.count_text(len(servers), 'server')}; {_hosts(sessions)}"
+    hosts = {session.host_id for session in sessions}
+    known = [] if None in hosts else [fmt.count_text(len(hosts), "host")]
+    return "; ".join((when, fmt.count_text(len(servers), "server"), *known))
 
 
-def _hosts(sessions: Sequence[SiteSession]) -> str:
-    hosts = {session.host_id for session in sessions if session.host_id}
+def _unknown_hosts(sessions: Sequence[SiteSession]) -> Iterator[str]:
+    """Yields what it means that sessions did not record their host, if there are others to compare them with."""
     unknown = sum(session.host_id is None for session in sessions)
-    known = [fmt.count_text(len(hosts), "known host")] if hosts else []
-    known += [f"{fmt.count_text(unknown, 'session')} did not record the host"] if unknown else []
-    return ", ".join(known)
+    if unknown and len(sessions) > 1:
+        yield (
+            f"In {unknown:,} of {len(sessions):,} sessions the host is not recorded, so two of them can differ because "
+            "they ran on different hosts."
+        )
 
 
 def _section(key: str, title: str, *parts: Part, lead: str = "") -> PageSection:
@@ -487,24 +499,25 @@ def _range_text(cells: Sequence[SiteCell]) -> str:
 # --- A question
 
 
-def question_page(site: Site, experiment: str) -> SitePage:
-    sessions = site.of(experiment)
+def question_page(site: Site, question: str, experiments: Sequence[str]) -> SitePage:
+    """Returns the page of a question, with the sessions of all experiments that ask it."""
+    sessions = site.of(*experiments)
     newest = sessions[-1]
     parts = _start_charts(sessions)
     found = (
         _section("over-sessions", "By server", *parts, lead=_SERVERS if parts else ""),
-        _section("newest", f"The newest session: {newest.name}", *site.charts[experiment], lead=_ONE_SESSION),
+        _section("newest", f"The newest session: {newest.name}", *site.charts[newest.experiment], lead=_ONE_SESSION),
         _section("results", "Sessions", *table_parts("results", results_table(sessions)), lead=_RESULTS),
         _section("doubts", "Doubts", *_doubt_parts(sessions), lead=" ".join(_basis_lines(sessions))),
     )
     return SitePage(
-        question=site.question(experiment),
-        heading=f"{experiment}: {fmt.count_text(len(sessions), 'session')}",
+        question=question,
+        heading=f"{', '.join(experiments)}: {fmt.count_text(len(sessions), 'session')}",
         state=_state(sessions),
         answers=tuple(_answer_lines(sessions)),
         sections=tuple(section for section in found if section.parts or section.key == "doubts"),
         filters={"results": _FILTERS},
-        name=question_page_name(experiment),
+        name=question_page_name(experiments[0]),
     )
 
 
@@ -538,7 +551,8 @@ def _start_charts(sessions: Sequence[SiteSession]) -> tuple[Part, ...]:
 def _basis_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
     """Yields what the figures stand on, and what would make them stronger."""
     days = count_days(session.started_at for session in sessions)
-    yield f"{fmt.count_text(len(sessions), 'session')} of {fmt.count_text(days, 'day')}; {_hosts(sessions)}."
+    yield f"{fmt.count_text(len(sessions), 'session')} of {fmt.count_text(days, 'day')}."
+    yield from _unknown_hosts(sessions)
     ids = {session.host_id for session in sessions}
     if stronger := stronger_words(Basis(len(sessions), 0.0, days, None if None in ids else len(ids))):
         yield f"{stronger[0].upper()}{stronger[1:]}."
@@ -577,50 +591,106 @@ def _anchors(sessions: Sequence[SiteSession]) -> Markup:
 
 
 def published_page(site: Site) -> SitePage:
+    sessions = [session for session in site.sessions if session.claims]
     return SitePage(
         question="Do the published effects show here?",
         heading="Five published experiments, claim by claim",
-        state=_state([session for session in site.sessions if session.claims]),
+        state=_state(sessions),
         sections=tuple(
-            _section(
-                one.name,
-                one.heading,
-                *table_parts(
-                    one.name, claims_table(one, site.of(one.name)), figures_table(one) if one.figure else None
-                ),
-                FoldedParts("The publication", table_parts(f"{one.name}-source", publication_table(one))),
-                lead=one.question,
-            )
+            _section(one.name, one.heading, *_published_parts(one, site.of(one.name)), lead=one.question)
             for one in publications()
         ),
         filters={},
         notes=(
-            "Each row is of one session, with the 95 % interval in it; its verdict is that of the session's report.",
+            "In brackets is the 95 % interval of a single result. Of several results the smallest and the largest are "
+            "shown. A verdict is that of a session's report; if sessions disagree, each verdict has its number.",
             "A host with fewer CPUs or tables than a claim needs does not refute it: such a claim is inconclusive.",
+            *_unknown_hosts(sessions),
         ),
         name=PUBLISHED_PAGE,
     )
 
 
-def claims_table(publication: Publication, sessions: Iterable[SiteSession]) -> Table:
-    """Returns a row for each claim and session that measured it, in the order of the claims."""
-    measured: dict[str, list[tuple[SiteSession, Answer]]] = {claim.what: [] for claim in publication.claim}
+Answered = Mapping[str, Sequence[tuple[SiteSession, Answer]]]
+"""The sessions that measured a claim, with their answers, by what the claim says. All claims are there."""
+
+
+def _published_parts(publication: Publication, sessions: Iterable[SiteSession]) -> Iterator[Part]:
+    """Yields the claims, then the results of each session, folded, and what was published."""
+    answered: dict[str, list[tuple[SiteSession, Answer]]] = {claim.what: [] for claim in publication.claim}
     for session in sessions:
         for answer in session.claims:
             if answer.verdict is not ClaimVerdict.NOT_MEASURED:
-                measured[answer.what].append((session, answer))
+                answered[answer.what].append((session, answer))
+    name = publication.name
+    yield from table_parts(name, claims_table(publication, answered))
+    results = claim_results_table(answered)
+    if results.rows:
+        title = f"{results.title}: {fmt.count_text(len(results.rows), 'result')}"
+        yield FoldedParts(title, table_parts(f"{name}-results", results))
+    yield from table_parts(f"{name}-figures", figures_table(publication) if publication.figure else None)
+    yield FoldedParts("The publication", table_parts(f"{name}-source", publication_table(publication)))
+
+
+def claims_table(publication: Publication, answered: Answered) -> Table:
+    """Returns a row for each claim, with what all sessions measured beside it."""
     rows: list[tuple[str, ...]] = []
     for claim in publication.claim:
-        for session, answer in measured[claim.what]:
-            found = (answer.published_text, answer.ours_text, answer.interval_text, answer.measured, answer.note)
-            published, ours, interval, servers, note = (text or fmt.ABSENT for text in found)
-            rows.append((claim.what, published, ours, interval, answer.verdict.value, servers, note, session.anchor))
-        if not measured[claim.what]:
-            absent = (fmt.ABSENT,) * 2, (fmt.ABSENT,) * 3
-            rows.append((claim.what, claim.published_text, *absent[0], ClaimVerdict.NOT_MEASURED.value, *absent[1]))
+        answers = [answer for _, answer in answered[claim.what]]
+        sessions = {session.name: session for session, _ in answered[claim.what]}
+        found = (
+            claim.what,
+            claim.published_text,
+            _measured_text(answers),
+            _verdicts_text(answers),
+            "; ".join(dict.fromkeys(answer.measured for answer in answers)),
+            "; ".join(dict.fromkeys(answer.note for answer in answers if answer.note)),
+        )
+        where = [session.anchor for session in sessions.values()]
+        link = where[0] if len(where) == 1 else fmt.count_text(len(where), "session") if where else fmt.ABSENT
+        rows.append((*(text or fmt.ABSENT for text in found), link))
     return Table(
         "Claims",
+        ("claim", "published", "here", "does it show?", "servers", "note", "sessions"),
+        tuple(rows),
+        (False,) * 7,
+    )
+
+
+def _measured_text(answers: Sequence[Answer]) -> str:
+    """Returns the result with its interval, or the range of several; of those without a number the newest."""
+    if not answers:
+        return ""
+    newest = answers[-1]
+    if len(answers) == 1:
+        return f"{newest.ours_text} ({newest.interval_text})" if newest.interval_text else newest.ours_text
+    numbers = [(answer.ours, answer.ours_text) for answer in answers if answer.ours is not None]
+    if not numbers:
+        return newest.ours_text
+    return " to ".join(dict.fromkeys((min(numbers)[1], max(numbers)[1])))
+
+
+def _verdicts_text(answers: Sequence[Answer]) -> str:
+    """Returns the verdict, or how many answers have which one if they disagree."""
+    count = Counter(answer.verdict for answer in answers)
+    if len(count) < 2:
+        return next(iter(count), ClaimVerdict.NOT_MEASURED).value
+    return ", ".join(f"{count[verdict]} {verdict.value}" for verdict in ClaimVerdict if count[verdict])
+
+
+def claim_results_table(answered: Answered) -> Table:
+    """Returns a row for each claim and session that measured it, in the order of the claims."""
+    rows: list[tuple[str, ...]] = []
+    for what, results in answered.items():
+        for session, answer in results:
+            found = (
+                what, answer.published_text, answer.ours_text, answer.interval_text, answer.verdict.value,
+                answer.measured, answer.note,
+            )  # fmt: skip
+            rows.append((*(text or fmt.ABSENT for text in found), session.anchor))
+    return Table(
+        "Each session",
         ("claim", "published", "here", "95 % interval", "does it show?", "servers", "note", "session"),
         tuple(rows),
-        (False, False, False, False, False, False, False, False),
+        (False,) * 8,
     )
