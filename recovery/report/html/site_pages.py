@@ -308,9 +308,9 @@ def index_page(site: Site) -> SitePage:
 
 
 _SERVERS = (
-    "Starts after a kill, with the usual settings. A bar is the geometric mean over all sessions that measured it, and a "
-    "dot is the mean of one session. From three sessions on the interval is that over sessions. Otherwise the figure is "
-    "that of one or two sessions, and others can differ by more than their intervals."
+    "Starts after a kill, with the usual settings. A bar is the geometric mean over all sessions that measured it, and "
+    "a dot is the mean of one session. From three sessions on the interval is that over sessions. Otherwise the figure "
+    "is that of one or two sessions, and others can differ by more than their intervals."
 )
 _RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
 
