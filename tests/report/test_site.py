@@ -81,7 +81,7 @@ def test_experiments_that_ask_one_question_share_its_page(results: Path) -> None
     session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
     sessions = session, replace(session, name="other", experiment="cold-recovery")
     questions = {"cold-recovery": "How long?", "crash-recovery": "How long?"}
-    written = dict(site_pages(Site(sessions, questions, {name: () for name in questions})))
+    written = dict(site_pages(Site(sessions, questions, dict.fromkeys(questions, ()))))
     assert [name for name in written if name.startswith("question-")] == ["question-cold-recovery.html"]
     page = written["question-cold-recovery.html"]
     assert "cold-recovery, crash-recovery: 2 sessions</h1>" in page
