@@ -38,7 +38,7 @@ for (const section of document.querySelectorAll("[data-filters]")) {
     status.textContent = `${shown} of ${rows.length} rows`;
   };
 
-  const by = select("sort by", [["newest first", "-1"], ...names.map((name, column) => [name, column])]);
+  const by = select("sort by", [["date", "-1"], ...names.map((name, column) => [name, column])]);
   const order = labelled("order", document.createElement("button"));
   order.type = "button";
   const sort = (column, descending) => {
@@ -51,7 +51,7 @@ for (const section of document.querySelectorAll("[data-filters]")) {
       return low - high;
     };
     const sorted = column < 0 ? [...rows] : [...rows].sort((one, other) => compare(one, other) * (descending ? -1 : 1));
-    body.append(...(column < 0 && descending ? sorted.reverse() : sorted));
+    body.append(...(column < 0 && !descending ? sorted.reverse() : sorted));
     headers.forEach((header, place) => {
       if (place === column) header.setAttribute("aria-sort", descending ? "descending" : "ascending");
       else header.removeAttribute("aria-sort");
@@ -69,10 +69,10 @@ for (const section of document.querySelectorAll("[data-filters]")) {
     header.replaceChildren(button);
   });
   filters.forEach(({ control }) => control.addEventListener("change", filter));
-  by.addEventListener("change", () => sort(Number(by.value), isDescending()));
+  by.addEventListener("change", () => sort(Number(by.value), Number(by.value) < 0)); // of dates the newest first
   order.addEventListener("click", () => sort(Number(by.value), !isDescending()));
   bar.append(status);
   (table.closest(".scroll") ?? table).before(bar);
-  sort(-1, false);
+  sort(-1, true);
   filter();
 }

@@ -218,7 +218,7 @@ def setting_of(session: Session, version: str, variant: str) -> Setting | None:
     if given["cpu_set"] == f"0-{cpus - 1:.0f}":
         given["cpu_set"] = None  # all of them
     others = [
-        f"{name}={value}"
+        name if value is True else f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in given.items()
         if value is not None and value is not False and value != _USUAL.get(name, "")
     ]

@@ -152,6 +152,18 @@ def test_the_controls_are_reached_by_keyboard_and_a_row_leads_to_its_session(pag
     assert page.run("document.activeElement.href") == (site / "index.html").as_uri(), "its first link leads back"
 
 
+def test_dates_are_sorted_in_both_orders(page: chromium.Page, site: Path) -> None:
+    opened(page, site / "index.html")
+    newest_first = column(page, 8)
+    order = "[...document.querySelectorAll('.filters button')].at(-1)"
+    assert page.run(f"{order}.textContent") == "descending"
+    page.run(f"{order}.click()")
+    assert page.run(f"{order}.textContent") == "ascending"
+    assert column(page, 8) == newest_first[::-1]
+    choose(page, "sort by", "-1")
+    assert column(page, 8) == newest_first
+
+
 def test_without_a_script_all_rows_are_shown(page: chromium.Page, site: Path) -> None:
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     page.open(site / "index.html")

@@ -276,7 +276,7 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
 def index_page(site: Site) -> SitePage:
     tables = _most_measured(site.sessions)
     chart = None if tables is None else over_sessions_chart(site.sessions, tables, "over-sessions")
-    servers_lead = " ".join((_SERVERS, *_unknown_hosts(site.sessions)))
+    servers_lead = " ".join(("Starts after a kill, with the usual settings.", _SERVERS, *_unknown_hosts(site.sessions)))
     questions = Table(
         "Questions",
         ("experiment", "question", "sessions", "newest session says"),
@@ -308,9 +308,9 @@ def index_page(site: Site) -> SitePage:
 
 
 _SERVERS = (
-    "Starts after a kill, with the usual settings. A bar is the geometric mean over all sessions that measured it, and "
-    "a dot is the mean of one session. From three sessions on the interval is that over sessions. Otherwise the figure "
-    "is that of one or two sessions, and others can differ by more than their intervals."
+    "A bar is the geometric mean over all sessions that measured it, and a dot is the mean of one session. From three "
+    "sessions on the interval is that over sessions. Otherwise the figure is that of one or two sessions, and others "
+    "can differ by more than their intervals."
 )
 _RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
 
@@ -505,7 +505,7 @@ def question_page(site: Site, question: str, experiments: Sequence[str]) -> Site
     newest = sessions[-1]
     parts = _start_charts(sessions)
     found = (
-        _section("over-sessions", "By server", *parts, lead=_SERVERS if parts else ""),
+        _section("over-sessions", "By server", *parts, lead=f"{_OWN_SETTINGS} {_SERVERS}"),
         _section("newest", f"The newest session: {newest.name}", *site.charts[newest.experiment], lead=_ONE_SESSION),
         _section("results", "Sessions", *table_parts("results", results_table(sessions)), lead=_RESULTS),
         _section("doubts", "Doubts", *_doubt_parts(sessions), lead=" ".join(_basis_lines(sessions))),
@@ -521,6 +521,7 @@ def question_page(site: Site, question: str, experiments: Sequence[str]) -> Site
     )
 
 
+_OWN_SETTINGS = "A server is named with the settings of its start that are not the usual ones."
 _ONE_SESSION = "All figures of this chart are those of one session."
 _MAX_ANSWERS = 8
 
@@ -603,7 +604,7 @@ def published_page(site: Site) -> SitePage:
         filters={},
         notes=(
             "In brackets is the 95 % interval of a single result. Of several results the smallest and the largest are "
-            "shown. A verdict is that of a session's report; if sessions disagree, each verdict has its number.",
+            "shown. A verdict is that of a session's report; if results disagree, each verdict has their number.",
             "A host with fewer CPUs or tables than a claim needs does not refute it: such a claim is inconclusive.",
             *_unknown_hosts(sessions),
         ),
@@ -637,18 +638,18 @@ def claims_table(publication: Publication, answered: Answered) -> Table:
     rows: list[tuple[str, ...]] = []
     for claim in publication.claim:
         answers = [answer for _, answer in answered[claim.what]]
-        sessions = {session.name: session for session, _ in answered[claim.what]}
+        where = list(dict.fromkeys(session.anchor for session, _ in answered[claim.what]))
+        notes = {answer.note for answer in answers}
         found = (
             claim.what,
             claim.published_text,
             _measured_text(answers),
             _verdicts_text(answers),
             "; ".join(dict.fromkeys(answer.measured for answer in answers)),
-            "; ".join(dict.fromkeys(answer.note for answer in answers if answer.note)),
+            "see each session" if len(notes) > 1 else "".join(notes),
+            where[0] if len(where) == 1 else str(len(where)) if where else "",
         )
-        where = [session.anchor for session in sessions.values()]
-        link = where[0] if len(where) == 1 else fmt.count_text(len(where), "session") if where else fmt.ABSENT
-        rows.append((*(text or fmt.ABSENT for text in found), link))
+        rows.append(tuple(text or fmt.ABSENT for text in found))
     return Table(
         "Claims",
         ("claim", "published", "here", "does it show?", "servers", "note", "sessions"),
@@ -663,7 +664,8 @@ def _measured_text(answers: Sequence[Answer]) -> str:
         return ""
     newest = answers[-1]
     if len(answers) == 1:
-        return f"{newest.ours_text} ({newest.interval_text})" if newest.interval_text else newest.ours_text
+        shown = newest.interval_text not in ("", newest.ours_text)
+        return f"{newest.ours_text} ({newest.interval_text})" if shown else newest.ours_text
     numbers = [(answer.ours, answer.ours_text) for answer in answers if answer.ours is not None]
     if not numbers:
         return newest.ours_text
@@ -671,11 +673,11 @@ def _measured_text(answers: Sequence[Answer]) -> str:
 
 
 def _verdicts_text(answers: Sequence[Answer]) -> str:
-    """Returns the verdict, or how many answers have which one if they disagree."""
+    """Returns the verdict, or each with the number of its answers if they disagree."""
     count = Counter(answer.verdict for answer in answers)
     if len(count) < 2:
         return next(iter(count), ClaimVerdict.NOT_MEASURED).value
-    return ", ".join(f"{count[verdict]} {verdict.value}" for verdict in ClaimVerdict if count[verdict])
+    return ", ".join(f"{verdict.value} ({count[verdict]})" for verdict in ClaimVerdict if count[verdict])
 
 
 def claim_results_table(answered: Answered) -> Table:
