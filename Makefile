@@ -17,7 +17,7 @@ RECOVERY := $(VENV)/bin/recovery
 VARIABLES := VERSION TABLES RUNS SCHEMAS SECONDS ENGINE DATA RESULTS MYSQLD IMAGE REGISTRY ARCHIVE READ_IOPS READ_BPS MEMORY CPUS CPU_SET \
     UNPRIVILEGED
 # Taken from make's command line only: other programs export such names, a terminal its COLUMNS.
-GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START BEFORE_KILL FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS AS_PUBLISHED \
+GIVEN_TO_MAKE := PRECISION MAX_RUNS REPEAT REPEAT_EVERY ROWS COLUMNS DATABASE STATISTICS LAYOUT SET DEFAULTS_FILE VARIANT TEMPLATE INSERT_TEMPLATE INSERTS BEFORE_START BEFORE_KILL FIRST_QUERIES TRACE STACKS FLOOR BASELINE FAIL_OVER MAX_STARTUP DATADIR AS_IS PREDICTED AS_PUBLISHED \
     NO_DROP_CACHES KEEP OFFLINE STALL NO_PROBE NOTE QUIET WARMUP THREADS WORKLOAD LOAD_TABLES CHARSET MEMORY_RATIO OPTION QUERIES \
     POLL_QUERY POLLERS EVERY OPEN_FILES QUESTION SEED DEPTH ONLY DUMP_SCHEMAS PUBLISHED_BUILD PROFILE WAITS SCALE DIRTY REDO UNCOMMITTED STATE
 # For those who test the tool itself.
@@ -58,8 +58,8 @@ ON_DEMAND := docs fleet disturbed browser bench torture large
 # The ten that `make` alone shows.
 MAIN := recovery cold-recovery warm-recovery clean-start doctor status analyze report compare bundle
 TARGETS := $(MAIN) overview help crash-recovery scale metadata interference table-cache write-scaling crash-matrix \
-    pending-work damage experiments resume repeat watch site versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
-    audit bench watch-proof intervals fuzz fuzz-corpora lock clean
+    pending-work damage experiments resume repeat watch estimate calibrate site versions datadirs images image test test-fast $(ON_DEMAND:%=test-%) torture lint \
+    audit bench watch-proof estimate-proof intervals fuzz fuzz-corpora lock clean
 INTERNAL := env env-test env-fuzz
 .PHONY: $(TARGETS) $(INTERNAL)
 
@@ -160,6 +160,12 @@ status: env ## show the running session, or how the last one ended
 watch: env ## how far is a starting server? ARGS=PID
 	@$(RECOVERY) watch $(ARGS)
 
+estimate: env ## how long a start if it were killed now? ARGS="--socket S"
+	@$(RECOVERY) estimate $(ARGS)
+
+calibrate: env ## let estimate use what pending-work measured here
+	@$(RECOVERY) calibrate $(ARGS)
+
 versions: env ## the available servers, and which are in the cache
 	@$(RECOVERY) versions $(ARGS)
 
@@ -226,6 +232,9 @@ bench: env ## how fast the tool itself is, as ratios
 
 watch-proof: env ## record crash starts, replay them: ARGS="replay DIR"
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m watch $(ARGS)
+
+estimate-proof: env ## kill servers after an estimate: ARGS="run DIR"
+	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m estimate $(ARGS)
 
 intervals: env-test ## do intervals hold in kept and simulated sessions?
 	@PYTHONPATH=tests:tests/helpers $(VENV)/bin/python -m intervals $(ARGS)

@@ -1059,6 +1059,8 @@ class Design:
     """The tables are those of a data directory of the user's own."""
     as_is: bool = False
     """Its own recovery was timed, without a crash that the tool made."""
+    predicted: float | None = None
+    """Seconds that were predicted for this recovery."""
     tables: int | None = None
     """In each schema."""
     schemas: int | None = None
@@ -1108,6 +1110,7 @@ def design_of(settings: Settings) -> Design:
         has_own_servers=bool(settings.get("mysqld")),
         has_own_data=bool(settings.get("datadir")),
         as_is=bool(settings.get("as_is")),
+        predicted=stored_number(settings.get("predicted")),
         tables=whole("tables"),
         schemas=whole("schemas"),
         rows=whole("rows"),

@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "bundle": (INSPECT, "bundle:bundle", "Make a bug report of a stored session: text, script, archive."),
     "analyze": (INSPECT, "analyze:analyze", "Show the phases of every start in error logs."),
     "watch": (INSPECT, "watch:watch", "Show how far a starting server is, and how long still."),
+    "estimate": (INSPECT, "estimate:estimate", "Estimate a start of a running server if it were killed now."),
+    "calibrate": (INSPECT, "estimate:calibrate", "Let estimate use what pending-work measured on this host."),
     "status": (INSPECT, "status:status", "Show the running session."),
     "docs": (INSPECT, "docs:docs", "Print a page of the documentation, or a section of it."),
     "doctor": (MANAGE, "doctor:doctor", "Check this host."),

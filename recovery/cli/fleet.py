@@ -129,7 +129,7 @@ def _request(session: FleetSession) -> Request:
         if session.has_own_data:
             if not given["versions"] and not given["mysqld"]:
                 raise UsageError("the data directory is on the hosts, so its version is unknown here", "add --version")
-            given |= {"datadir": None, "as_is": False, "before_kill": None}
+            given |= {"datadir": None, "as_is": False, "before_kill": None, "predicted": None}
         return make_request(session.name, given)
     except click.ClickException as error:
         message = " ".join(error.format_message().split())

@@ -325,6 +325,11 @@ OPTIONS = (
         field="OwnDataOptions.as_is", stored="as_is", lasting=True,
     ),
     Option(
+        "predicted", "With --as-is, the seconds that `recovery estimate` predicted: the report compares them.",
+        "SECONDS", Kind.NUMBER, common=False,
+        field="OwnDataOptions.predicted", convert=values.decimal(0.001, 1e6), stored="predicted",
+    ),
+    Option(
         "variant", "Server options to compare under a name; repeated for each. layout=NAME and schemas=N are "
         "possible, too. NAME: without options is the server as it is. The others are compared with the first.",
         "NAME:OPTION=VALUE,...",

@@ -343,6 +343,8 @@ _OF_OWN_CRASH = ("inserts", "as_published", "before_kill")
 def _own_data(scenario: str, given: GivenOptions, file: DefaultsFile | None) -> OwnData | None:
     """Returns what the data directory of DATADIR= holds, or None without it."""
     path, as_is = given.get("datadir"), bool(given.get("as_is"))
+    if given.get("predicted") is not None and not (path and as_is):
+        raise UsageError("PREDICTED= is about the recovery that is ahead of your data", "give DATADIR= and AS_IS=1")
     if path is None:
         for name in filter(given.get, ("as_is", "before_kill")):
             raise UsageError(f"{name.upper()}= is about a data directory of your own", "name it with DATADIR=")

@@ -107,6 +107,8 @@ class OwnDataOptions(StartOptions):
 
     as_is: bool | None = None
     """True: time the recovery that is ahead of it."""
+    predicted: float | None = None
+    """Seconds that were predicted for this recovery."""
 
 
 @dataclass(frozen=True)

@@ -451,6 +451,7 @@ def _start_answers(context: _Context, *, each_version: bool, reason: bool) -> It
     if reason:
         yield from _reason(context, measured)
     yield from _redo_read(context, measured)
+    yield from _predicted(context.session, measured)
     if measured and not each_version:  # a table follows
         yield conditions
 
@@ -621,6 +622,17 @@ def _redo_read(context: _Context, measured: Sequence[Summary]) -> Iterator[str]:
         yield f"{read_text}."
     else:
         yield f"{read_text}, the least: a crash under load leaves more (BEFORE_KILL=load, AS_IS=1)."
+
+
+def _predicted(session: Session, measured: Iterable[Summary]) -> Iterator[str]:
+    """Yields what was predicted for the recovery of the user's own data, and what it took."""
+    predicted = session.design.predicted
+    for summary in measured:
+        if predicted and summary.mean:
+            yield (
+                f"Predicted: {seconds_with_digits(predicted)}. {summary.version} took "
+                f"{seconds_with_digits(summary.mean)} {summary.variant}: {100 * (summary.mean / predicted - 1):+.0f} %."
+            )
 
 
 def _is_recovery(context: _Context, measured: Sequence[Summary]) -> bool:

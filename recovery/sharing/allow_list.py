@@ -217,8 +217,8 @@ SERVER_TEXTS: Mapping[str, Rule] = {
 SETTING_NUMBERS = names(
     """
     as_is as_published columns cpus depth dump_schemas every_s fail_over floor inserts max_runs max_startup
-    memory_bytes memory_ratio no_drop_caches open_files pollers precision predict published_build read_bps read_iops
-    rows runs schemas seconds seed statistics tables trace unprivileged waits warmup_s
+    memory_bytes memory_ratio no_drop_caches open_files pollers precision predict predicted published_build read_bps
+    read_iops rows runs schemas seconds seed statistics tables trace unprivileged waits warmup_s
     """
 )
 """Settings that are numbers or flags."""
@@ -257,7 +257,7 @@ COMMAND_FLAGS = names(
 _COMMAND_NUMBERS = names(
     """
     columns cpus depth dirty dump-schemas every fail-over inserts load-tables max-runs max-startup memory
-    memory-ratio only open-files pollers precision predict published-build read-bps read-iops rows runs
+    memory-ratio only open-files pollers precision predict predicted published-build read-bps read-iops rows runs
     schemas seconds seed stall tables threads uncommitted warmup
     """
 )

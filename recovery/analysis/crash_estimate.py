@@ -1,0 +1,377 @@
+"""Estimates how long a running server would take to start if it were killed now (pure).
+
+The start is a sum of parts: the process itself, the files it reads, the dirty pages it recovers, the redo that it
+applies to them, and prepared transactions, which it rolls back before it is ready. Dirty pages decide after most loads,
+bytes of redo only where few pages have much of it. Rows of an open transaction stay locked after the start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from recovery.analysis.host_figures import READS_16, host_figures
+from recovery.errors import UsageError
+from recovery.model import Flavor, Session, Verdict, Version, parse_version
+
+# --- What a start costs
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What a start costs in the servers of a series. Requests are divided by the storage's reads a second."""
+
+    process_s: float
+    """A start with nothing pending and hardly any files."""
+    requests_per_file: float
+    requests_per_page: float
+    """Reads and writes for each dirty page."""
+    page_s: float
+    """Time for each dirty page that does not depend on the storage's reads a second."""
+    redo_s_per_byte: float
+    """Time to apply redo."""
+    rows_per_s: float
+    """Rows of an open transaction that are rolled back in a second."""
+    prepared_rows_per_s: float
+    error: float
+    """90 % of all starts take between 1 / (1 + this) and 1 + this times their estimate."""
+    reads_per_s: tuple[float, float] = (1000.0, 5000.0)
+    """The storage that they were measured on: its fewest and its most reads a second."""
+
+
+_MEDIAN_TO_90 = 2.44
+"""Ratio of a 90 % range to the median error, for errors with a normal distribution."""
+_NOT_MEASURED_ERROR = 1.0
+_APPLIED_BYTES_PER_S, _MARIADB_APPLIED_BYTES_PER_S = 16e6, 60e6
+CONSTANTS: Mapping[str, Constants] = {
+    "mysql-5.7": Constants(
+        1.0, 2.9, 2.3, 0.00013, 1 / _APPLIED_BYTES_PER_S, 130_000, 37_000, _NOT_MEASURED_ERROR
+    ),
+    "mysql-8.0": Constants(
+        2.4, 2.0, 2.3, 0.00013, 1 / _APPLIED_BYTES_PER_S, 55_000, 24_000, 0.1 * _MEDIAN_TO_90
+    ),
+    "mariadb-10.11": Constants(
+        0.4, 0.0, 1.0, 0.00002, 1 / _MARIADB_APPLIED_BYTES_PER_S, 200_000, 76_000, 0.18 * _MEDIAN_TO_90
+    ),
+}  # fmt: skip
+"""By series: measured with 5.7.22, 8.0.31 and mariadb-10.11.5 at 2,000 reads and writes a second. Those of pages of 5.7
+were not measured: they are those of 8.0, with a wide range."""
+_ROW_ERROR = 0.5
+"""Of the time that a rollback takes."""
+_SMALL_POOL_FACTOR = 3.0
+"""With a pool smaller than the data a start took up to 2.9 times what its dirty pages say."""
+_OTHER_STORAGE_FACTOR = 2.0
+_STORAGE_MARGIN = 2.0
+"""Own constants hold for storage with half or twice the reads a second of that they were measured on."""
+
+
+def known_constants(series: str) -> Constants:
+    """Returns the constants of a series or, if it was not measured, those of the newest one of its flavor."""
+    of_flavor = [name for name in CONSTANTS if name.partition("-")[0] == series.partition("-")[0]]
+    return CONSTANTS[series if series in CONSTANTS else of_flavor[-1]]
+
+
+def series_of(version: Version) -> str:
+    """Returns the key of a version's constants, such as `mysql-8.0`. Percona Server has those of MySQL."""
+    flavor = Flavor.MARIADB if version.flavor is Flavor.MARIADB else Flavor.MYSQL
+    return f"{flavor}-{version.numbers[0]}.{version.numbers[1]}"
+
+
+# --- The estimate
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What a running server would leave behind. None is what its user may not see."""
+
+    version: Version
+    dirty_pages: int
+    """Without those of temporary tablespaces, if they are known."""
+    reads_per_s: float = 0.0
+    """Of the storage, with many small reads at random in flight; 0 if it is not known."""
+    files: int | None = 0
+    """Of tablespaces."""
+    redo_bytes: int | None = 0
+    """Since the last checkpoint."""
+    transactions: int | None = 0
+    """Open ones that have changed rows."""
+    uncommitted_rows: int | None = 0
+    """Changed by open transactions."""
+    prepared_rows: int | None = 0
+    """Changed by transactions whose COMMIT is writing the binary log."""
+    pool_bytes: int | None = None
+    data_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+    """What its user may not see, and what comes after the start."""
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    seconds: float
+    low_s: float
+    high_s: float
+    lever: str
+    """What would make it shorter."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    parts: tuple[Part, ...]
+    locked_s: float
+    """Seconds for which rows of open transactions stay locked after the start, at most."""
+    notes: tuple[str, ...] = ()
+    """Why its range is wider than usual, what it leaves out, and what comes after the start."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(part.seconds for part in self.parts)
+
+    @property
+    def low_s(self) -> float:
+        return sum(part.low_s for part in self.parts)
+
+    @property
+    def high_s(self) -> float:
+        """The end of the 90 % range."""
+        return sum(part.high_s for part in self.parts)
+
+    @property
+    def text(self) -> str:
+        """The estimate in words: `19 s (10 to 38): pages 12, files 6, process 1; then rows locked for up to 40 s`."""
+        largest_first = sorted(self.parts, key=lambda part: -part.seconds)
+        parts = ", ".join(f"{part.name} {_figure(part.seconds)}" for part in largest_first if part.seconds >= _SHOWN_S)
+        locked = f"; then rows locked for up to {_figure(self.locked_s)} s" if self.locked_s >= _SHOWN_S else ""
+        low, high = _figure(self.low_s), _figure(self.high_s)
+        return f"{_figure(self.seconds)} s ({low} to {high}): {parts}{locked}"
+
+    @property
+    def lever(self) -> str:
+        """The largest part that can be made shorter, and how."""
+        largest = max(self.parts, key=lambda part: part.seconds)
+        if not largest.lever:
+            return "none: most of it is the process itself"
+        return f"{largest.name}, {_figure(largest.seconds)} of {_figure(self.seconds)} s: {largest.lever}"
+
+
+_SHOWN_S = 0.1
+
+
+def _figure(seconds: float) -> str:
+    return f"{seconds:.2g}" if seconds < 100 else f"{seconds:,.0f}"
+
+
+def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONSTANTS) -> Estimate:
+    """Returns the estimate. Raises UsageError for a series that was not measured, and without the storage's speed."""
+    found = constants.get(series_of(state.version))
+    if found is None:
+        raise UsageError(
+            f"what a start of {state.version} costs was not measured; there are {', '.join(constants)}",
+            "measure it here: `recovery pending-work` with this server, then `recovery calibrate`",
+        )
+    if state.reads_per_s <= 0:
+        raise UsageError("the reads a second of the storage are unknown", "give --reads")
+    rows = state.uncommitted_rows or 0
+    return Estimate(
+        tuple(_parts(state, found)), rows / found.rows_per_s * (1 + _ROW_ERROR), tuple(_notes(state, found))
+    )
+
+
+def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
+    storage = _OTHER_STORAGE_FACTOR if _is_other_storage(state, constants) else 1.0
+    pool = _SMALL_POOL_FACTOR if _has_small_pool(state) else 1.0
+    files_s = (state.files or 0) * constants.requests_per_file / state.reads_per_s
+    pages_s = state.dirty_pages * (constants.requests_per_page / state.reads_per_s + constants.page_s)
+    redo_s = (state.redo_bytes or 0) * constants.redo_s_per_byte
+    prepared_s = (state.prepared_rows or 0) / constants.prepared_rows_per_s
+
+    def part(name: str, seconds: float, lever: str, *, wider: float = 1.0, longer: float = 1.0) -> Part:
+        factor = (1 + constants.error) * wider
+        return Part(name, seconds, seconds / factor, seconds * factor * longer, lever)
+
+    yield part("process", constants.process_s, "")
+    yield part("files", files_s, "fewer tables, or storage with more reads a second", wider=storage)
+    yield part(
+        "pages", pages_s, "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
+        wider=storage, longer=pool,
+    )  # fmt: skip
+    yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)", longer=pool)
+    yield part("prepared transactions", prepared_s, "smaller transactions", wider=1 + _ROW_ERROR)
+
+
+def _has_small_pool(state: ServerState) -> bool:
+    return state.pool_bytes is not None and state.data_bytes is not None and state.pool_bytes < state.data_bytes
+
+
+def _is_other_storage(state: ServerState, constants: Constants) -> bool:
+    least, most = constants.reads_per_s
+    return not least <= state.reads_per_s <= most
+
+
+def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
+    if _has_small_pool(state):
+        yield "the buffer pool is smaller than the data: a start may take up to three times as long"
+    if _is_other_storage(state, constants):
+        least, most = constants.reads_per_s
+        yield (
+            f"this storage has {state.reads_per_s:,.0f} reads a second, and the constants were measured on storage "
+            f"with {least:,.0f} to {most:,.0f}: the range is wider"
+        )
+    yield from state.notes
+
+
+# --- Constants from measured starts
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A start after a kill, and what was pending at the kill."""
+
+    state: ServerState
+    startup_s: float
+    rollback_s: float | None = None
+    """From ready to the end of the rollback."""
+
+
+LEAST_KILLS, _ENOUGH_KILLS = 5, 9
+_LEAST_ERROR = 0.1
+_RIDGE = 0.1
+"""Weight of the constants that are known already, against that of one kill."""
+_STEPS = 200
+_Fields = tuple[str, ...]
+_FITTED: _Fields = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
+
+
+def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
+    """Returns the constants that fit these starts of one series; what they do not show stays as it is known. Raises
+    UsageError if they are too few."""
+    if len(kills) < LEAST_KILLS:
+        raise UsageError(
+            f"{len(kills)} starts after a kill are too few", f"measure at least {LEAST_KILLS}, such as with RUNS=3"
+        )
+    speeds = [kill.state.reads_per_s for kill in kills]
+    with_range = replace(known, reads_per_s=(min(speeds) / _STORAGE_MARGIN, max(speeds) * _STORAGE_MARGIN))
+    fitted = _fit(kills, with_range)
+    errors = sorted(
+        _error(kill, _fit([*kills[:number], *kills[number + 1 :]], with_range)) for number, kill in enumerate(kills)
+    )
+    rank = math.ceil(0.9 * (len(errors) + 1))
+    if rank <= len(errors):
+        error = errors[rank - 1]
+    else:  # fewer than nine: none of them bounds 90 % of those to come
+        error = errors[-1] * (1 + (_ENOUGH_KILLS - len(errors)) / 4)
+    return replace(fitted, error=max(_LEAST_ERROR, error))
+
+
+def _error(kill: Kill, constants: Constants) -> float:
+    """Returns by how much the start was longer or shorter than its estimate, as a share."""
+    estimated_s = sum(part.seconds for part in _parts(kill.state, constants))
+    return max(kill.startup_s / estimated_s, estimated_s / kill.startup_s) - 1
+
+
+def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
+    """Returns constants with the least squares of relative errors, none of them negative (ridge regression)."""
+    rows = [(kill, _costs(kill.state)) for kill in kills if not kill.state.prepared_rows]
+    shares = []
+    for kill, costs in rows:
+        rest_s = kill.startup_s - (kill.state.files or 0) * known.requests_per_file / kill.state.reads_per_s
+        rest_s = max(rest_s, kill.startup_s / 10)
+        shares.append([getattr(known, name) * cost / rest_s for name, cost in zip(_FITTED, costs, strict=True)])
+    factors = [1.0] * len(_FITTED)
+    for _ in range(_STEPS):
+        for one in range(len(factors)):
+            left = [
+                (row[one], 1 - sum(factors[other] * row[other] for other in range(len(factors)) if other != one))
+                for row in shares
+            ]
+            weight = sum(share * share for share, _ in left) + _RIDGE**2
+            factors[one] = max(0.0, (sum(share * rest for share, rest in left) + _RIDGE**2) / weight)
+    fitted = replace(
+        known, **{name: factor * getattr(known, name) for name, factor in zip(_FITTED, factors, strict=True)}
+    )
+    return replace(
+        fitted,
+        rows_per_s=_rate(kills, known.rows_per_s, lambda kill: (kill.state.uncommitted_rows, kill.rollback_s)),
+        prepared_rows_per_s=_rate(
+            kills, known.prepared_rows_per_s,
+            lambda kill: (
+                kill.state.prepared_rows,
+                kill.startup_s
+                - sum(part.seconds for part in _parts(replace(kill.state, prepared_rows=0), fitted)),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def _costs(state: ServerState) -> tuple[float, ...]:
+    """Returns what a start has of each fitted constant."""
+    return (1.0, state.dirty_pages / state.reads_per_s, float(state.dirty_pages), float(state.redo_bytes or 0))
+
+
+def _rate(
+    kills: Sequence[Kill], known: float, rows_and_seconds: Callable[[Kill], tuple[int | None, float | None]]
+) -> float:
+    """Returns the median of rows a second, or the known one if nothing was rolled back for a tenth of a second."""
+    pairs = map(rows_and_seconds, kills)
+    rates = [rows / seconds for rows, seconds in pairs if rows and seconds is not None and seconds >= _SHOWN_S]
+    return median(rates) if rates else known
+
+
+def kills_of(session: Session) -> Mapping[str, Sequence[Kill]]:
+    """Returns the starts of a session of pending-work by series. Raises UsageError if the storage's reads a second were
+    not measured, which a limit of the session would lower."""
+    figure, limit = host_figures(session).get(READS_16), session.design.limits.read_iops
+    speeds = [speed for speed in (limit, None if figure is None else figure.median) if speed]
+    if not speeds:
+        raise UsageError("the session did not measure the reads a second of the storage", "measure without NO_PROBE")
+    found: dict[str, list[Kill]] = {}
+    for run in session.runs:
+        if run.verdict is not Verdict.MEASURED or "dirty_pages" not in run.metrics:
+            continue
+        metrics, transaction = run.metrics, dict(session.values_of(run.variant)).get("transaction", "")
+        rows = round(metrics.get("uncommitted_rows", 0.0))
+        is_open, is_prepared = transaction.endswith("open"), transaction.endswith("prepared")
+        rollback_s = metrics.get("rollback_s")
+        version = parse_version(run.version)
+        state = ServerState(
+            version,
+            round(metrics["dirty_pages"]),
+            min(speeds),
+            files=run.contents.tables_found,
+            redo_bytes=round(metrics.get("checkpoint_age_bytes", 0.0)),
+            uncommitted_rows=rows if is_open else 0,
+            prepared_rows=rows if is_prepared else 0,
+        )
+        startup_s = metrics["startup_s"]
+        kill = Kill(state, startup_s, rollback_s - startup_s if is_open and rollback_s is not None else None)
+        found.setdefault(series_of(version), []).append(kill)
+    return found
+
+
+# --- For a time series database
+
+
+def openmetrics(state: ServerState, found: Estimate) -> str:
+    """Returns the estimate in the text format of OpenMetrics, which Prometheus and node_exporter read."""
+    figures: Sequence[tuple[str, str, Sequence[tuple[str, float | None]]]] = (
+        ("recovery_estimate_seconds", "Start of the server if it were killed now.", [("", found.seconds)]),
+        ("recovery_estimate_low_seconds", "Lower end of the 90 % range.", [("", found.low_s)]),
+        ("recovery_estimate_high_seconds", "Upper end of the 90 % range.", [("", found.high_s)]),
+        ("recovery_estimate_part_seconds", "Parts of the estimate.",
+         [(f'{{part="{part.name}"}}', part.seconds) for part in found.parts]),
+        ("recovery_estimate_locked_seconds", "Then rows of open transactions stay locked for up to so long.",
+         [("", found.locked_s)]),
+        ("recovery_estimate_dirty_pages", "Pages to recover.", [("", state.dirty_pages)]),
+        ("recovery_estimate_redo_bytes", "Redo since the last checkpoint.", [("", state.redo_bytes)]),
+        ("recovery_estimate_uncommitted_rows", "Rows that open transactions have changed.",
+         [("", state.uncommitted_rows)]),
+        ("recovery_estimate_reads_per_second", "Small reads of the storage.", [("", state.reads_per_s)]),
+    )  # fmt: skip
+    lines = []
+    for name, text, samples in figures:
+        known = [(labels, value) for labels, value in samples if value is not None]
+        if known:
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{labels} {value:.6g}" for labels, value in known]
+    return "\n".join((*lines, "# EOF", ""))

@@ -1,0 +1,274 @@
+"""Contains `recovery estimate`, which says how long a running server would take to start if it were killed now, and
+`recovery calibrate`, which takes what a start costs on this host from a session of pending-work.
+
+The server is only read. What its storage can do is measured beside it, for two seconds and at low priority."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import stat
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import psutil
+import pymysql
+from pydantic import TypeAdapter
+
+from recovery.analysis.crash_estimate import (
+    CONSTANTS,
+    Constants,
+    Estimate,
+    ServerState,
+    estimate_start,
+    fit_constants,
+    kills_of,
+    known_constants,
+    openmetrics,
+)
+from recovery.cli.options import PATH_TYPE, table_option
+from recovery.cli.output import print_line, write_json
+from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
+from recovery.linux.files import cache_dir, read_stored, write_atomically
+from recovery.linux.host_facts import host_id_with
+from recovery.linux.read_benchmark import ProbeEffort, read_speeds
+from recovery.mysqld.client import message_of
+from recovery.mysqld.pending_state import StateReader
+from recovery.mysqld.running_server import look_at
+from recovery.storage.sessions import find_session, load_session, session_names
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+_EVERY_S, _MEASURE_EVERY_S = 60.0, 3600.0
+_EFFORT = ProbeEffort(64 << 20, 1.0)
+"""A second with one read in flight, and one with 16."""
+_NICE, _LOWEST_OF_CLASS = 10, 7
+_CONNECT_S, _ANSWER_S = 5, 30
+_BROKEN_ANSWER = (pymysql.err.Error, OSError, struct.error, ValueError, LookupError, TypeError)
+"""What PyMySQL raises for a connection that fails, or that something else answers."""
+_RIGHTS = "the user needs the right PROCESS, and may lack all others"
+
+
+@click.command()
+@click.option("--socket", "login_socket", type=PATH_TYPE, metavar="FILE", help="The socket of the server.")
+@click.option(
+    "--defaults-file", "login_file", type=PATH_TYPE, metavar="FILE",
+    help="User and password, and the socket unless --socket names it: group [client].",
+)  # fmt: skip
+@click.option(
+    "--reads", "reads_per_s", type=click.FloatRange(min=1, max=1e8), metavar="N",
+    help="Small reads a second of the storage under the data. [default: measured there for 2 s]",
+)  # fmt: skip
+@click.option("--watch", "watches", is_flag=True, help="Print a line a minute, until Ctrl-C.")
+@click.option(
+    "--openmetrics", "metrics_to", type=PATH_TYPE, metavar="FILE",
+    help="Write the figures for Prometheus, such as to a .prom file of node_exporter. With -, print them only.",
+)  # fmt: skip
+def estimate(
+    *,
+    login_socket: Path | None,
+    login_file: Path | None,
+    reads_per_s: float | None,
+    watches: bool,
+    metrics_to: Path | None,
+) -> int:
+    """Estimate how long a running server would take to start if it were killed now. It only reads."""
+    try:
+        with _connected(login_socket, login_file) as connection:
+            server = _Server(StateReader(connection), reads_per_s)
+            noted: tuple[str, ...] | None = None
+            while True:
+                state, found = server.estimate()
+                if not write_json(None if metrics_to is None else str(metrics_to), openmetrics(state, found)):
+                    noted = _print(found, noted, stamped=watches)
+                if not watches:
+                    return 0
+                time.sleep(_EVERY_S)
+    except KeyboardInterrupt:
+        return InterruptedByUserError.exit_code
+
+
+def _print(found: Estimate, noted: tuple[str, ...] | None, *, stamped: bool) -> tuple[str, ...]:
+    """Prints the estimate, and its notes unless they are the ones already shown. Returns its notes."""
+    when = f"{datetime.now():%H:%M:%S} killed now" if stamped else "If it were killed now"
+    print_line(f"{when}: {found.text}. Largest lever: {found.lever}.")
+    if found.notes != noted:
+        for note in found.notes:
+            print_line(f"Note: {note}.")
+    return found.notes
+
+
+@contextmanager
+def _connected(login_socket: Path | None, login_file: Path | None) -> Iterator[Connection[Cursor]]:
+    """Yields a connection. Errors in the block that are the server's are turned into one that says what to do."""
+    if login_socket is None and login_file is None:
+        raise UsageError("estimate needs a running server", "name its socket (--socket) or give --defaults-file")
+    if login_socket is not None:
+        _check_socket(login_socket)
+    if login_file is not None and not os.access(login_file, os.R_OK):
+        raise UsageError(f"{login_file} cannot be read", "name a file with the group [client]")
+    where = str(login_socket or login_file)
+    try:
+        connection = pymysql.connect(
+            unix_socket=None if login_socket is None else str(login_socket),
+            read_default_file=None if login_file is None else str(login_file),
+            connect_timeout=_CONNECT_S,
+            read_timeout=_ANSWER_S,
+            autocommit=True,
+        )
+    except configparser.Error as error:
+        raise UsageError(f"{login_file} is no option file: {error.message.splitlines()[0]}", "see my.cnf") from error
+    except _BROKEN_ANSWER as error:
+        raise _login_error(where, error) from error
+    with closing(connection):
+        try:
+            yield connection
+        except (pymysql.err.Error, struct.error) as error:
+            raise RecoveryError(
+                f"the server of {where} does not answer: {message_of(error)}", f"check that it runs; {_RIGHTS}"
+            ) from error
+
+
+def _check_socket(path: Path) -> None:
+    try:
+        is_socket = stat.S_ISSOCK(path.stat().st_mode)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be reached: {error.strerror}", "SELECT @@socket names it") from error
+    if not is_socket:
+        raise UsageError(f"{path} is no socket", "SELECT @@socket names it")
+
+
+def _login_error(where: str, error: BaseException) -> UsageError:
+    refused = isinstance(error, pymysql.err.Error) and bool(error.args) and error.args[0] in (1044, 1045, 1698)
+    if refused:
+        return UsageError(f"the login failed: {message_of(error)}", f"give --defaults-file; {_RIGHTS}")
+    return UsageError(
+        f"no MySQL or MariaDB server answers at {where}: {message_of(error)}", "SELECT @@socket names its socket"
+    )
+
+
+class _Server:
+    """A running server, with what its storage can do and what a start costs there."""
+
+    def __init__(self, reader: StateReader, reads_per_s: float | None) -> None:
+        self._reader, self._given = reader, reads_per_s
+        pid = reader.server_pid
+        self._datadir = None if pid is None else look_at(pid).datadir
+        self._reads_per_s, self._measured_s = reads_per_s or 0.0, 0.0
+        self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
+
+    def estimate(self) -> tuple[ServerState, Estimate]:
+        now_s = time.monotonic()
+        if self._given is None and (not self._reads_per_s or now_s - self._measured_s >= _MEASURE_EVERY_S):
+            self._reads_per_s, self._measured_s = self._measure(), now_s
+        state = self._reader.read(self._reads_per_s)
+        return state, estimate_start(state, self._constants)
+
+    def _measure(self) -> float:
+        """Measures a file without a name on the volume of the data directory, beside the server."""
+        if self._datadir is None:
+            raise UsageError(
+                "the server's data directory is not seen from here, so its storage cannot be measured",
+                "run this on its host as root or as the server's user, or give --reads",
+            )
+        with _low_priority():
+            speeds = read_speeds(self._datadir, _EFFORT, "4k")
+        if not speeds:
+            raise UsageError(
+                "the storage of the server's data directory cannot be measured",
+                "run this as root or as the server's user, with 128 MiB of free space, or give --reads",
+            )
+        return float(speeds["4k_16"].iops)
+
+
+@contextmanager
+def _low_priority() -> Iterator[None]:
+    """Gives this thread, and those that it starts, the lowest priority of its class for CPU and I/O."""
+    before, process = os.getpriority(os.PRIO_PROCESS, 0), psutil.Process()
+    os.setpriority(os.PRIO_PROCESS, 0, max(before, _NICE))
+    with suppress(psutil.Error, OSError):
+        process.ionice(psutil.IOPRIO_CLASS_BE, _LOWEST_OF_CLASS)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # without root it stays low
+            os.setpriority(os.PRIO_PROCESS, 0, before)
+        with suppress(psutil.Error, OSError):
+            process.ionice(psutil.IOPRIO_CLASS_NONE)
+
+
+# --- The constants of a host
+
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class _StoredConstants:
+    format: int
+    hosts: dict[str, dict[str, Constants]]
+    """By the host's id, and by series."""
+
+
+def _constants_file() -> Path:
+    return cache_dir() / "estimate-constants.json"
+
+
+def _stored_constants() -> dict[str, dict[str, Constants]]:
+    path = _constants_file()
+    return read_stored(path, TypeAdapter(_StoredConstants), newest=_FORMAT).hosts if path.exists() else {}
+
+
+def constants_of(host_id: str | None) -> Mapping[str, Constants]:
+    """Returns the constants of each series: those of this host and storage, if it was calibrated."""
+    return {**CONSTANTS, **_stored_constants().get(host_id or "", {})}
+
+
+@click.command()
+@click.argument("session", required=False)
+@table_option("results")
+def calibrate(session: str | None, results: Path) -> None:
+    """Take what a start costs on this host from a session of pending-work, the newest unless one is named. From then on
+    `recovery estimate` uses it for servers of the same series on the same storage."""
+    found = load_session(find_session(results, session or _newest(results)))
+    by_series = kills_of(found)
+    if found.host_id is None:
+        raise UsageError("the session does not know its host", "measure again, with this version of the tool")
+    if not by_series:
+        raise UsageError(
+            f"a session of {found.experiment} does not say what was pending at a kill", "name one of pending-work"
+        )
+    fitted = {series: fit_constants(kills, known_constants(series)) for series, kills in by_series.items()}
+    hosts = _stored_constants()
+    hosts[found.host_id] = {**hosts.get(found.host_id, {}), **fitted}
+    stored = json.dumps(asdict(_StoredConstants(_FORMAT, hosts)), indent=2) + "\n"
+    path = _constants_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, stored.encode())
+    for series, one in fitted.items():
+        print_line(
+            f"{series}, {len(by_series[series])} starts: {one.process_s:.2g} s, and {1000 * one.page_s:.2g} ms and "
+            f"{one.requests_per_page:.2g} requests for each dirty page; within {100 * one.error:.0f} % in 90 % of "
+            "starts"
+        )
+    print_line(f"Stored for this host in {path}.")
+
+
+def _newest(results: Path) -> str:
+    names = [name for name in session_names(results) if "-pending-work" in name]
+    if not names:
+        raise UsageError(
+            f"there is no session of pending-work in {results}",
+            "measure one, in about 10 minutes: `recovery pending-work --version VERSION --runs 3`",
+        )
+    return names[-1]

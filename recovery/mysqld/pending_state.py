@@ -1,0 +1,202 @@
+"""Reads from a running server what it would have to recover if it were killed now.
+
+All statements only read. A user without rights gets an answer with less in it. What changes fastest is read last."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from recovery.analysis.crash_estimate import ServerState
+from recovery.errors import UsageError
+from recovery.model import Flavor, Version, can, parse_version
+from recovery.mysqld.client import scalar, variables
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+Row = tuple[object, ...]
+_NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 3546})
+"""Errors of a user who may not see something."""
+_SYNTAX = 1064
+_LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
+_LARGE_POOL_BYTES = 16 << 30
+"""To count the pages of temporary tables the server lists its whole buffer pool, which is not asked of a larger one."""
+_MYSQL_TEMPORARY = "(space = 4294967293 or space between 4243367291 and 4243767290)"
+"""The temporary tablespace, and those of sessions."""
+_OLD_TEMPORARY = "space in (select file_id from information_schema.files where tablespace_name = 'innodb_temporary')"
+_TRANSACTIONS = """
+    select count(*), coalesce(sum(trx_rows_modified), 0),
+        coalesce(sum(if(lower(trx_query) like 'commit%', trx_rows_modified, 0)), 0),
+        coalesce(sum(if(trx_mysql_thread_id = 0, trx_rows_modified, 0)), 0)
+    from information_schema.innodb_trx where trx_rows_modified > 0
+"""
+_PEER = struct.Struct("3i")
+
+
+class StateReader:
+    """Reads what is pending in a server, again and again. Errors of PyMySQL are passed on, except missing rights."""
+
+    def __init__(self, connection: Connection[Cursor]) -> None:
+        """Raises UsageError if the server is neither MySQL nor MariaDB."""
+        self._connection = connection
+        names = (
+            "version", "datadir", "innodb_buffer_pool_size", "log_bin", "read_only", "super_read_only",
+            "innodb_read_only", "wsrep_on", "wsrep_cluster_address", "group_replication_group_name",
+        )  # fmt: skip
+        found = variables(connection, names)
+        self._variables = {name.lower(): value for name, value in found.items()}
+        try:
+            self.version = parse_version(self._variables.get("version", ""))
+        except ValueError:
+            text = self._variables.get("version", "")
+            raise UsageError(
+                f"its version '{text}' is not one of MySQL or MariaDB", "name the socket of such a server"
+            ) from None
+        self._missing: dict[str, list[str]] = {}
+        self.files, self._data_bytes = self._tablespaces()
+        self._stays = tuple(self._what_stays())
+
+    @property
+    def server_pid(self) -> int | None:
+        """The process that listens on the socket; None if it is not seen from here."""
+        with suppress(AttributeError, OSError):
+            peer = self._connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
+            if peer.family == socket.AF_UNIX:
+                sent = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+                return _PEER.unpack(sent)[0] or None
+        return None
+
+    def read(self, reads_per_s: float) -> ServerState:
+        """Returns the state now. Files were counted once: that takes a second with 200,000 of them. Raises UsageError
+        if the server would not survive a kill."""
+        self._missing = {} if self.files is not None else {"PROCESS": ["files"]}
+        transactions, rows, prepared, notes = self._transactions()
+        temporary = self._dirty_temporary_pages()
+        redo_bytes = self._redo_bytes()
+        status = self._status()
+        if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
+            raise UsageError(
+                "its redo log is off: after a kill it would not start again",
+                "turn it on: ALTER INSTANCE ENABLE INNODB REDO_LOG",
+            )
+        dirty = int(status.get("innodb_buffer_pool_pages_dirty", 0))
+        missing = tuple(
+            f"left out, since this user lacks the right {right}: {', '.join(what)}"
+            for right, what in self._missing.items()
+        )
+        pool = self._variables.get("innodb_buffer_pool_size")
+        return ServerState(
+            self.version,
+            max(0, dirty - temporary),
+            reads_per_s,
+            files=self.files,
+            redo_bytes=redo_bytes,
+            transactions=transactions,
+            uncommitted_rows=rows,
+            prepared_rows=prepared,
+            pool_bytes=None if pool is None else int(pool),
+            data_bytes=self._data_bytes,
+            notes=(*missing, *notes, *self._stays),
+        )
+
+    def _ask(self, statement: str, right: str = "PROCESS", what: str = "") -> Row | None:
+        """Returns the first row, or None if there is none; notes `what` as missing if the user lacks the right."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+                return cursor.fetchone()
+        except pymysql.err.Error as error:
+            if not error.args or error.args[0] not in _NO_RIGHT:
+                raise
+            self._missing.setdefault(right, []).append(what)
+            return None
+
+    def _tablespaces(self) -> tuple[int | None, int | None]:
+        """Returns the number of tablespaces and their bytes. MariaDB counts those that it has opened since its start,
+        and does not read the others at a start."""
+        table = "innodb_tablespaces" if can(self.version, "data_dictionary") else "innodb_sys_tablespaces"
+        row = self._ask(
+            f"select count(*), sum(file_size) from information_schema.{table} "  # noqa: S608 - of ours
+            "where name not in ('innodb_system', 'innodb_temporary')"
+        )
+        return (None, None) if row is None else (int(str(row[0])), int(str(row[1] or 0)))
+
+    def _transactions(self) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
+        """Returns open transactions, their rows, rows of those whose COMMIT is under way, and what is to be said."""
+        row = self._ask(_TRANSACTIONS, what="transactions")
+        if row is None:
+            return None, None, None, ()
+        transactions, rows, committing, detached = (int(str(value)) for value in row)
+        # With a binary log, COMMIT prepares a transaction first; then the log decides about it at the start.
+        prepared = committing if self._variables.get("log_bin") == "ON" else 0
+        notes: tuple[str, ...] = ()
+        if detached and self._ask("xa recover", "XA_RECOVER_ADMIN", "transactions after XA PREPARE") is not None:
+            rows -= detached
+            notes = ("transactions after XA PREPARE keep their rows locked until XA COMMIT or XA ROLLBACK",)
+        return transactions, max(0, rows - prepared), prepared, notes
+
+    def _dirty_temporary_pages(self) -> int:
+        """Returns the dirty pages of temporary tables, which MySQL counts, and no start recovers."""
+        if self.version.flavor is Flavor.MARIADB:
+            return 0
+        if int(self._variables.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES:
+            return 0
+        row = self._ask(_dirty_temporary_pages(self.version), what="which dirty pages are of temporary tables")
+        return 0 if row is None else int(str(row[0]))
+
+    def _redo_bytes(self) -> int | None:
+        row = self._ask("show engine innodb status", what="redo")
+        found = [pattern.search(str(row[2])) for pattern in (_LSN, _CHECKPOINT)] if row is not None else []
+        numbers = [int(match[1]) for match in found if match]
+        return max(0, numbers[0] - numbers[1]) if len(numbers) == len((_LSN, _CHECKPOINT)) else None
+
+    def _status(self) -> Mapping[str, str]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(
+                "show global status where variable_name in ('Innodb_buffer_pool_pages_dirty', "
+                "'Innodb_redo_log_enabled')"
+            )
+            return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+
+    def _what_stays(self) -> Iterator[str]:
+        """Yields what is true of this server as long as it runs, and is not in the estimate."""
+        has = self._variables
+        if has.get("wsrep_on") == "ON" and has.get("wsrep_cluster_address"):
+            yield "it is a node of a Galera cluster: the state transfer after the start is not included"
+        if has.get("group_replication_group_name"):
+            yield "it is a member of a replication group: its distributed recovery after the start is not included"
+        if "ON" in (has.get("read_only"), has.get("super_read_only"), has.get("innodb_read_only")):
+            yield "it is read-only: the estimate holds for what is pending now, which grows when it takes writes"
+        if int(has.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES and self.version.flavor is not Flavor.MARIADB:
+            yield "dirty pages of temporary tables are counted, too: to tell them apart takes long with so large a pool"
+        is_replica = self._is_replica()
+        if is_replica:
+            yield "it is a replica: what it has to fetch and apply after the start is not included"
+        elif is_replica is None:
+            yield "whether it is a replica is not seen, since this user lacks the right REPLICATION CLIENT"
+
+    def _is_replica(self) -> bool | None:
+        """Returns whether it has a source; None if the user may not see that."""
+        for statement in ("show replica status", "show slave status"):
+            try:
+                return scalar(self._connection, statement) is not None
+            except pymysql.err.Error as error:
+                number = error.args[0] if error.args else None
+                if number in _NO_RIGHT:
+                    return None
+                if number != _SYNTAX:
+                    raise
+        return None
+
+
+def _dirty_temporary_pages(version: Version) -> str:
+    where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
+    return f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0 and {where}"  # noqa: S608 - of ours

@@ -1,0 +1,178 @@
+"""The estimate of a start adds its parts, gets wider where it is known to be wrong, and learns from measured starts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from recovery.analysis.crash_estimate import (
+    CONSTANTS,
+    LEAST_KILLS,
+    Constants,
+    Kill,
+    ServerState,
+    estimate_start,
+    fit_constants,
+    known_constants,
+    openmetrics,
+    series_of,
+)
+from recovery.errors import UsageError
+from recovery.model import parse_version
+
+NEW = ServerState(parse_version("8.0.31"), files=1000, dirty_pages=10_000, reads_per_s=2000)
+OTHER = Constants(1.5, 2.0, 1.2, 0.0002, 1e-7, 50_000, 20_000, 0.5)
+"""A host whose starts differ from those of the tool's own constants."""
+
+
+def test_the_parts_add_up_and_lie_in_the_range() -> None:
+    found = estimate_start(NEW)
+    assert {part.name: part.seconds for part in found.parts} == pytest.approx(
+        {"process": 2.4, "files": 1.0, "pages": 12.8, "redo": 0.0, "prepared transactions": 0.0}
+    )
+    assert found.seconds == pytest.approx(16.2)
+    assert found.text == "16 s (13 to 20): pages 13, process 2.4, files 1"
+    assert found.lever.startswith("pages, 13 of 16 s: fewer dirty pages")
+    assert found.notes == ()
+
+
+def test_open_transactions_lock_rows_after_the_start_and_prepared_ones_delay_it() -> None:
+    before, opened = estimate_start(NEW), estimate_start(replace(NEW, uncommitted_rows=550_000))
+    assert opened.seconds == before.seconds
+    assert opened.locked_s == pytest.approx(15)
+    assert opened.text.endswith("; then rows locked for up to 15 s")
+    prepared = estimate_start(replace(NEW, prepared_rows=240_000))
+    assert prepared.seconds == pytest.approx(before.seconds + 10)
+    assert prepared.locked_s == 0
+
+
+def test_much_redo_for_few_pages_takes_time_that_the_storage_does_not_shorten() -> None:
+    hot = replace(NEW, dirty_pages=100, redo_bytes=160_000_000)
+    slow, fast = estimate_start(hot), estimate_start(replace(hot, reads_per_s=4000))
+    assert slow.lever.startswith("redo, 10 of ")
+    assert slow.seconds - fast.seconds < 1
+
+
+def test_faster_storage_shortens_files_and_pages_only() -> None:
+    slow, fast = estimate_start(NEW), estimate_start(replace(NEW, reads_per_s=4000))
+    assert slow.seconds - fast.seconds == pytest.approx(0.5 + 10_000 * 2.3 / 4000)
+
+
+def test_a_small_server_has_no_lever() -> None:
+    assert estimate_start(replace(NEW, files=0, dirty_pages=0)).lever.startswith("none")
+
+
+def test_a_pool_smaller_than_the_data_widens_the_range_upwards() -> None:
+    usual = estimate_start(replace(NEW, pool_bytes=2, data_bytes=1))
+    small = estimate_start(replace(NEW, pool_bytes=1, data_bytes=2))
+    assert small.high_s > 2 * usual.high_s
+    assert small.low_s == pytest.approx(usual.low_s)
+    assert any("buffer pool is smaller" in note for note in small.notes)
+
+
+@pytest.mark.parametrize("reads_per_s", [300, 60_000])
+def test_other_storage_than_calibrated_widens_the_range(reads_per_s: float) -> None:
+    found = estimate_start(replace(NEW, reads_per_s=reads_per_s, dirty_pages=10**6))
+    assert found.high_s > 2 * found.seconds
+    assert found.low_s < found.seconds / 2
+    assert any("the range is wider" in note for note in found.notes)
+
+
+def test_a_series_whose_pages_were_not_measured_has_a_wide_range() -> None:
+    old = estimate_start(replace(NEW, version=parse_version("5.7.22")))
+    assert old.high_s == pytest.approx(2 * old.seconds)
+
+
+def test_what_the_user_may_not_see_is_named_and_counts_as_nothing() -> None:
+    hidden = replace(NEW, files=None, redo_bytes=None, uncommitted_rows=None, prepared_rows=None, notes=("left out",))
+    found = estimate_start(hidden)
+    assert found.seconds == estimate_start(replace(NEW, files=0)).seconds
+    assert found.notes == ("left out",)
+
+
+@pytest.mark.parametrize("version", ["9.7.0", "mariadb-11.4.5", "5.6.24"])
+def test_a_version_that_was_not_measured_is_refused(version: str) -> None:
+    with pytest.raises(UsageError, match="was not measured"):
+        estimate_start(replace(NEW, version=parse_version(version)))
+
+
+def test_percona_server_has_the_constants_of_mysql() -> None:
+    assert series_of(parse_version("8.0.39-30")) == "mysql-8.0"
+
+
+def test_without_the_speed_of_the_storage_there_is_no_estimate() -> None:
+    with pytest.raises(UsageError, match="reads a second"):
+        estimate_start(replace(NEW, reads_per_s=0))
+
+
+# --- Constants from measured starts
+
+
+def kills(constants: Constants, *, jitter: float = 0.0) -> list[Kill]:
+    """Starts that take what the constants say, in turns more and less by the jitter."""
+    states = [
+        replace(NEW, files=10, dirty_pages=pages, redo_bytes=redo, reads_per_s=reads)
+        for pages, redo, reads in product((0, 3000, 9000), (1_000_000, 50_000_000), (1500.0, 4000.0))
+    ]
+    return [
+        Kill(state, estimate_start(state, {"mysql-8.0": constants}).seconds * (1 + jitter * (-1) ** number))
+        for number, state in enumerate(states)
+    ]
+
+
+def test_the_constants_of_a_host_are_found_from_its_starts() -> None:
+    found = fit_constants(kills(OTHER), CONSTANTS["mysql-8.0"])
+    new = replace(NEW, dirty_pages=20_000, redo_bytes=20_000_000, reads_per_s=3000)
+    truth = estimate_start(new, {"mysql-8.0": OTHER}).seconds
+    assert estimate_start(new, {"mysql-8.0": found}).seconds == pytest.approx(truth, rel=0.03)
+    assert estimate_start(new).seconds > 1.3 * truth
+    assert found.error == 0.1, "the least"
+    assert found.reads_per_s == (750.0, 8000.0)
+
+
+def test_starts_that_vary_give_a_wider_range() -> None:
+    steady, varied = (fit_constants(kills(OTHER, jitter=jitter), OTHER) for jitter in (0.0, 0.3))
+    assert steady.error < 0.3 <= varied.error
+
+
+def test_what_the_starts_do_not_show_stays_as_it_is_known() -> None:
+    idle = [Kill(replace(NEW, files=0, dirty_pages=0), 3.0)] * LEAST_KILLS
+    found = fit_constants(idle, OTHER)
+    assert found.process_s == pytest.approx(3.0, rel=0.02)
+    assert (found.requests_per_page, found.redo_s_per_byte, found.rows_per_s) == (1.2, 1e-7, 50_000)
+
+
+def test_rates_of_rollbacks_are_medians() -> None:
+    opened = [
+        replace(kill, state=replace(kill.state, uncommitted_rows=30_000), rollback_s=seconds)
+        for kill, seconds in zip(kills(OTHER), (1.0, 2.0, 3.0), strict=False)
+    ]
+    assert fit_constants([*kills(OTHER), *opened], OTHER).rows_per_s == 15_000
+
+
+def test_too_few_starts_are_refused() -> None:
+    with pytest.raises(UsageError, match="too few"):
+        fit_constants(kills(OTHER)[:4], OTHER)
+
+
+@pytest.mark.parametrize(("series", "like"), [("mysql-8.4", "mysql-8.0"), ("mariadb-11.4", "mariadb-10.11")])
+def test_a_new_series_begins_with_what_is_known_of_its_flavor(series: str, like: str) -> None:
+    assert known_constants(series) == CONSTANTS[like]
+
+
+# --- Exports
+
+
+def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> None:
+    state = replace(NEW, redo_bytes=None)
+    lines = openmetrics(state, estimate_start(state)).splitlines()
+    assert lines[-1] == "# EOF"
+    samples = [line for line in lines if not line.startswith("#")]
+    assert "recovery_estimate_dirty_pages 10000" in samples
+    assert 'recovery_estimate_part_seconds{part="pages"} 12.8' in samples
+    assert not any("redo_bytes" in line for line in lines)
+    names = {re.split(r"[ {]", line)[0] for line in samples}
+    assert names == {line.split()[2] for line in lines if line.startswith("# TYPE")}

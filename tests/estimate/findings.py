@@ -1,0 +1,124 @@
+"""How true the predictions were, and those of two rivals: bytes of redo over a rate, and as long as last time (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from estimate.records import Purpose, Record, by_redo_alone
+from recovery.analysis.crash_estimate import Estimate, estimate_start, fit_constants, known_constants, series_of
+
+
+@dataclass(frozen=True)
+class Result:
+    """One predicted start."""
+
+    version: str
+    record: Record
+    builtin: Estimate
+    """By the constants that the tool has without a calibration."""
+    by_redo_s: float
+    """By bytes of redo over a rate, calibrated by the same starts."""
+    last_s: float | None
+    """What the start before took, of the same server and limit."""
+
+    @property
+    def startup_s(self) -> float:
+        return self.record.kill.startup_s
+
+    @property
+    def is_inside(self) -> bool:
+        return self.record.low_s <= self.startup_s <= self.record.high_s
+
+    @property
+    def is_inside_builtin(self) -> bool:
+        return self.builtin.low_s <= self.startup_s <= self.builtin.high_s
+
+
+def results_of(version: str, records: Mapping[int, Record]) -> Sequence[Result]:
+    """Returns the predicted starts of a server. Those of its calibration are left out."""
+    done = [records[number] for number in sorted(records)]
+    calibration = [one.kill for one in done if one.planned.purpose is Purpose.CALIBRATION]
+    predicted = [one for one in done if one.planned.purpose is not Purpose.CALIBRATION]
+    if not predicted:
+        return ()
+    series = series_of(predicted[0].state.version)
+    by_redo = fit_constants([by_redo_alone(kill) for kill in calibration], known_constants(series))
+    found = []
+    for one in predicted:
+        before = [
+            other
+            for other in done
+            if other.planned.number < one.planned.number and other.planned.reads_per_s == one.planned.reads_per_s
+        ]
+        found.append(
+            Result(
+                version,
+                one,
+                estimate_start(one.state),
+                estimate_start(by_redo_alone(one.kill).state, {series: by_redo}).seconds,
+                before[-1].startup_s if before else None,
+            )
+        )
+    return found
+
+
+def error_of(estimated_s: float | None, startup_s: float) -> float | None:
+    """Returns the error of an estimate as a share of the truth, without its sign."""
+    return None if estimated_s is None else abs(estimated_s - startup_s) / startup_s
+
+
+def tables(results: Sequence[Result]) -> tuple[str, str]:
+    """Returns what was predicted and what it took, in Markdown: shares and errors, and the range of states."""
+    groups: list[tuple[str, Sequence[Result]]] = [("all", results)]
+    keys: Sequence[Callable[[Result], str]] = (
+        lambda one: one.version,
+        lambda one: f"{one.record.planned.load} load",
+        lambda one: f"{one.record.planned.reads_per_s:,} reads/s",
+        lambda one: f"states: {one.record.planned.purpose}",
+        lambda one: "open transaction" if one.record.planned.rows else "no open transaction",
+    )
+    for key in keys:
+        names = list(dict.fromkeys(map(key, results)))
+        groups += [(name, [one for one in results if key(one) == name]) for name in sorted(names)]
+    errors = [
+        (name, len(ones), _share(one.is_inside for one in ones), _errors(ones, lambda one: one.record.seconds),
+         _share(one.is_inside_builtin for one in ones), _errors(ones, lambda one: one.builtin.seconds),
+         _errors(ones, lambda one: one.by_redo_s), _errors(ones, lambda one: one.last_s))
+        for name, ones in groups
+    ]  # fmt: skip
+    head = (
+        "kills", "number", "inside the range", "error", "inside, uncalibrated", "error, uncalibrated",
+        "error of redo/rate", "error of last time",
+    )  # fmt: skip
+    states = [
+        (version, _span(one.startup_s for one in ones), _span(one.record.state.dirty_pages for one in ones),
+         _span((one.record.state.redo_bytes or 0) / 1e6 for one in ones),
+         _span(one.record.state.uncommitted_rows or 0 for one in ones))
+        for version, ones in groups if version in {one.version for one in results}
+    ]  # fmt: skip
+    return _table(head, errors), _table(
+        ("server", "start, s", "dirty pages", "redo, MB", "rows of an open transaction"), states
+    )
+
+
+def _errors(ones: Iterable[Result], estimated: Callable[[Result], float | None]) -> str:
+    """Returns the median error and the worst."""
+    errors = [error for one in ones if (error := error_of(estimated(one), one.startup_s)) is not None]
+    return f"{100 * median(errors):.0f} % (worst {100 * max(errors):.0f})" if errors else ""
+
+
+def _share(held: Iterable[bool]) -> str:
+    values = list(held)
+    return f"{100 * sum(values) / len(values):.0f} %"
+
+
+def _span(values: Iterable[float]) -> str:
+    found = sorted(values)
+    return f"{found[0]:,.3g}-{found[-1]:,.3g}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
