@@ -234,6 +234,16 @@ def constants_of(host_id: str | None) -> Mapping[str, Constants]:
     return {**CONSTANTS, **_stored_constants().get(host_id or "", {})}
 
 
+def store_constants(host_id: str, fitted: Mapping[str, Constants]) -> Path:
+    """Stores the constants of a host, in place of those of the same series, and returns the file."""
+    hosts, path = _stored_constants(), _constants_file()
+    hosts[host_id] = {**hosts.get(host_id, {}), **fitted}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stored = asdict(_StoredConstants(_FORMAT, hosts))
+    write_atomically(path, (json.dumps(stored, indent=2) + "\n").encode())
+    return path
+
+
 @click.command()
 @click.argument("session", required=False)
 @table_option("results")
@@ -249,12 +259,7 @@ def calibrate(session: str | None, results: Path) -> None:
             f"a session of {found.experiment} does not say what was pending at a kill", "name one of pending-work"
         )
     fitted = {series: fit_constants(kills, known_constants(series)) for series, kills in by_series.items()}
-    hosts = _stored_constants()
-    hosts[found.host_id] = {**hosts.get(found.host_id, {}), **fitted}
-    stored = json.dumps(asdict(_StoredConstants(_FORMAT, hosts)), indent=2) + "\n"
-    path = _constants_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, stored.encode())
+    path = store_constants(found.host_id, fitted)
     for series, one in fitted.items():
         print_line(
             f"{series}, {len(by_series[series])} starts: {one.process_s:.2g} s, and {1000 * one.page_s:.2g} ms and "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -412,6 +413,14 @@ def test_a_crash_under_load_does_not_have_the_least_redo() -> None:
 def test_the_recovery_that_is_ahead_has_the_redo_of_the_users_server() -> None:
     session = own_session(redo_bytes=34_100_000, datadir="/snapshot/mysql", as_is=True)
     assert redo_sentences(session) == ["Redo to read: 34.1 MB."]
+
+
+def test_a_prediction_stands_beside_what_the_recovery_took() -> None:
+    session = own_session(redo_bytes=1, datadir="/snapshot/mysql", as_is=True, predicted=2)
+    lines = [line for line in answers(session) if line.startswith("Predicted")]
+    assert len(lines) == len({run.variant for run in session.runs})
+    assert all(re.fullmatch(r"Predicted: 2\.00 s\. [\d.]+ took [\d.]+ s (cold|warm): [+-]\d+ %\.", line) for line in lines)
+    assert not any(line.startswith("Predicted") for line in answers(own_session(redo_bytes=1)))
 
 
 def test_a_clean_start_over_the_users_data_says_how_much_redo_it_read() -> None:

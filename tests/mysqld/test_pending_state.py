@@ -1,0 +1,148 @@
+"""What is pending in a server is read with few rights, of every flavor, and what comes after a start is named. The
+connections are made up; real servers are asked in tests/real."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from recovery.analysis.crash_estimate import ServerState
+from recovery.errors import UsageError
+from recovery.mysqld.pending_state import StateReader
+
+STATUS = "LOG\n---\nLog sequence number          5000\nLast checkpoint at           4200\n"
+NO_PROCESS = pymysql.err.OperationalError(1227, "Access denied; you need the PROCESS privilege")
+ANSWERS: Mapping[str, Any] = {
+    r"show global variables": [
+        ("version", "8.0.31"), ("innodb_buffer_pool_size", "1000000"), ("log_bin", "OFF"), ("read_only", "OFF"),
+    ],
+    r".*innodb_tablespaces": [(7, 5000)],
+    r".*innodb_trx": [(0, 0, 0, 0)],
+    r".*innodb_buffer_page": [(30,)],
+    r"show engine innodb status": [("InnoDB", "", STATUS)],
+    r"show global status": [("Innodb_buffer_pool_pages_dirty", "100")],
+    r"show replica status": [],
+}  # fmt: skip
+
+
+class FakeCursor:
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers, self._rows = answers, list[tuple[object, ...]]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, statement: str, _: object = ()) -> None:
+        text = " ".join(statement.lower().split())
+        found = next((rows for pattern, rows in self._answers.items() if re.match(pattern, text)), None)
+        if found is None:
+            raise pymysql.err.ProgrammingError(1064, f"You have an error: {text}")
+        if isinstance(found, Exception):
+            raise found
+        self._rows = list(found)
+
+    def fetchone(self) -> tuple[object, ...] | None:
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self) -> list[tuple[object, ...]]:
+        return self._rows
+
+
+class FakeConnection:
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers = answers
+
+    def cursor(self) -> FakeCursor:
+        return FakeCursor(self._answers)
+
+
+def read(changes: Mapping[str, Any] | None = None, **variables: str) -> ServerState:
+    """What is read from a server that differs in these answers and variables."""
+    answers = dict(ANSWERS) | dict(changes or {})
+    answers["show global variables"] = [*answers["show global variables"], *variables.items()]
+    return StateReader(cast("Connection[Cursor]", FakeConnection(answers))).read(2000.0)
+
+
+def test_pages_of_temporary_tables_do_not_count() -> None:
+    state = read()
+    assert (state.dirty_pages, state.files, state.data_bytes, state.pool_bytes) == (70, 7, 5000, 1000000)
+    assert (state.redo_bytes, state.reads_per_s, state.notes) == (800, 2000.0, ())
+
+
+def test_mariadb_does_not_count_pages_of_temporary_tables() -> None:
+    old = {r".*innodb_sys_tablespaces": [(3, 400)], r".*innodb_buffer_page": NO_PROCESS}
+    state = read(old, version="10.11.5-MariaDB")
+    assert (state.dirty_pages, state.files, state.notes) == (100, 3, ())
+
+
+def test_a_large_pool_is_not_listed() -> None:
+    state = read({r".*innodb_buffer_page": NO_PROCESS}, innodb_buffer_pool_size=str(20 << 30))
+    assert state.dirty_pages == 100
+    assert [note for note in state.notes if "temporary tables are counted" in note]
+
+
+def test_without_a_right_the_rest_is_read_and_what_is_missing_is_named() -> None:
+    seen = ("show global variables", "show global status")
+    state = read({statement: NO_PROCESS for statement in ANSWERS if statement not in seen})
+    assert (state.dirty_pages, state.files, state.redo_bytes, state.uncommitted_rows) == (100, None, None, None)
+    missing, replica = state.notes
+    assert missing == (
+        "left out, since this user lacks the right PROCESS: files, transactions, which dirty pages are of temporary "
+        "tables, redo"
+    )
+    assert "REPLICATION CLIENT" in replica
+
+
+@pytest.mark.parametrize(("log_bin", "opened", "prepared"), [("ON", 600, 400), ("OFF", 1000, 0)])
+def test_a_commit_under_way_is_prepared_only_with_a_binary_log(log_bin: str, opened: int, prepared: int) -> None:
+    state = read({r".*innodb_trx": [(2, 1000, 400, 0)]}, log_bin=log_bin)
+    assert (state.transactions, state.uncommitted_rows, state.prepared_rows) == (2, opened, prepared)
+
+
+def test_transactions_after_xa_prepare_are_not_rolled_back() -> None:
+    found = {r".*innodb_trx": [(2, 1000, 0, 300)], r"xa recover": [(1, 1, 1, "x")]}
+    state = read(found)
+    assert state.uncommitted_rows == 700
+    assert [note for note in state.notes if "XA COMMIT" in note]
+    assert read({**found, r"xa recover": []}).uncommitted_rows == 1000, "it is the rollback of an earlier crash"
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"wsrep_on": "ON", "wsrep_cluster_address": "gcomm://a,b"}, "Galera"),
+        ({"group_replication_group_name": "3e11fa47"}, "replication group"),
+        ({"super_read_only": "ON"}, "read-only"),
+        ({"innodb_read_only": "ON"}, "read-only"),
+    ],
+)
+def test_what_comes_after_the_start_is_named(variables: dict[str, str], words: str) -> None:
+    (note,) = read(None, **variables).notes
+    assert words in note
+
+
+@pytest.mark.parametrize("statement", ["show replica status", "show slave status"])
+def test_a_replica_is_named_in_any_dialect(statement: str) -> None:
+    syntax = pymysql.err.ProgrammingError(1064, "syntax")
+    (note,) = read({"show replica status": syntax, statement: [("Waiting",)]}).notes
+    assert "it is a replica" in note
+
+
+def test_a_server_without_a_redo_log_is_refused() -> None:
+    off = [("Innodb_buffer_pool_pages_dirty", "1"), ("Innodb_redo_log_enabled", "OFF")]
+    with pytest.raises(UsageError, match="would not start again"):
+        read({"show global status": off})
+
+
+def test_another_server_is_refused() -> None:
+    with pytest.raises(UsageError, match="not one of MySQL or MariaDB"):
+        read(version="TiDB")
