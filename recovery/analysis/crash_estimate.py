@@ -238,7 +238,7 @@ LEAST_KILLS, _ENOUGH_KILLS = 5, 9
 _LEAST_ERROR = 0.1
 _RIDGE = 0.1
 """Weight of the constants that are known already, against that of one kill."""
-_STEPS = 200
+_STEPS = 500
 _Fields = tuple[str, ...]
 _FITTED: _Fields = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
 
@@ -272,21 +272,22 @@ def _error(kill: Kill, constants: Constants) -> float:
 
 def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
     """Returns constants with the least squares of relative errors, none of them negative (ridge regression)."""
-    rows = [(kill, _costs(kill.state)) for kill in kills if not kill.state.prepared_rows]
-    shares = []
-    for kill, costs in rows:
-        rest_s = kill.startup_s - (kill.state.files or 0) * known.requests_per_file / kill.state.reads_per_s
-        rest_s = max(rest_s, kill.startup_s / 10)
-        shares.append([getattr(known, name) * cost / rest_s for name, cost in zip(_FITTED, costs, strict=True)])
+    squares, sums = [[0.0] * len(_FITTED) for _ in _FITTED], [0.0] * len(_FITTED)
+    for kill in kills:
+        if kill.state.prepared_rows:
+            continue
+        files_s = (kill.state.files or 0) * known.requests_per_file / kill.state.reads_per_s
+        rest_s = max(kill.startup_s - files_s, kill.startup_s / 10)
+        costs = zip(_FITTED, _costs(kill.state), strict=True)
+        shares = [getattr(known, name) * cost / rest_s for name, cost in costs]
+        for one, share in enumerate(shares):
+            sums[one] += share
+            squares[one] = [square + share * other for square, other in zip(squares[one], shares, strict=True)]
     factors = [1.0] * len(_FITTED)
-    for _ in range(_STEPS):
-        for one in range(len(factors)):
-            left = [
-                (row[one], 1 - sum(factors[other] * row[other] for other in range(len(factors)) if other != one))
-                for row in shares
-            ]
-            weight = sum(share * share for share, _ in left) + _RIDGE**2
-            factors[one] = max(0.0, (sum(share * rest for share, rest in left) + _RIDGE**2) / weight)
+    for _ in range(_STEPS):  # coordinate descent
+        for one, row in enumerate(squares):
+            others = sum(row[other] * factor for other, factor in enumerate(factors) if other != one)
+            factors[one] = max(0.0, (sums[one] - others + _RIDGE**2) / (row[one] + _RIDGE**2))
     fitted = replace(
         known, **{name: factor * getattr(known, name) for name, factor in zip(_FITTED, factors, strict=True)}
     )
@@ -319,17 +320,17 @@ def _rate(
 
 
 def kills_of(session: Session) -> Mapping[str, Sequence[Kill]]:
-    """Returns the starts of a session of pending-work by series. Raises UsageError if the storage's reads a second were
-    not measured, which a limit of the session would lower."""
+    """Returns the starts of a session of pending-work by series, and none of another session. Raises UsageError if the
+    storage's reads a second were not measured, which a limit of the session would lower."""
     figure, limit = host_figures(session).get(READS_16), session.design.limits.read_iops
     speeds = [speed for speed in (limit, None if figure is None else figure.median) if speed]
-    if not speeds:
-        raise UsageError("the session did not measure the reads a second of the storage", "measure without NO_PROBE")
     found: dict[str, list[Kill]] = {}
     for run in session.runs:
         if run.verdict is not Verdict.MEASURED or "dirty_pages" not in run.metrics:
             continue
-        metrics, transaction = run.metrics, dict(session.values_of(run.variant)).get("transaction", "")
+        if not speeds:
+            raise UsageError("the session did not measure the reads a second of the storage", "leave NO_PROBE= out")
+        metrics, transaction = run.metrics, session.value_of(run.variant, "transaction") or ""
         rows = round(metrics.get("uncommitted_rows", 0.0))
         is_open, is_prepared = transaction.endswith("open"), transaction.endswith("prepared")
         rollback_s = metrics.get("rollback_s")

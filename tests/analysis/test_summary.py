@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -419,7 +419,8 @@ def test_a_prediction_stands_beside_what_the_recovery_took() -> None:
     session = own_session(redo_bytes=1, datadir="/snapshot/mysql", as_is=True, predicted=2)
     lines = [line for line in answers(session) if line.startswith("Predicted")]
     assert len(lines) == len({run.variant for run in session.runs})
-    assert all(re.fullmatch(r"Predicted: 2\.00 s\. [\d.]+ took [\d.]+ s (cold|warm): [+-]\d+ %\.", line) for line in lines)
+    form = re.compile(r"Predicted: 2\.00 s\. [\d.]+ took [\d.]+ s (cold|warm): [+-]\d+ %\.")
+    assert all(map(form.fullmatch, lines)), lines
     assert not any(line.startswith("Predicted") for line in answers(own_session(redo_bytes=1)))
 
 

@@ -82,7 +82,7 @@ def test_notes_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     state = ServerState(parse_version("8.0.31"), 1000, 2000.0, notes=("it is read-only",))
     found, noted = estimate_start(state), None
     for _ in range(2):
-        noted = command._print(found, noted, stamped=True)  # noqa: SLF001
+        noted = command._print(found, noted, stamped=True)
     assert capsys.readouterr().out.count("Note: it is read-only.") == 1
 
 

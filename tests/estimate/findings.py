@@ -1,4 +1,4 @@
-"""How true the predictions were, and those of two rivals: bytes of redo over a rate, and as long as last time (pure)."""
+"""How true the predictions were, and those of two rivals: bytes of redo over a rate, and as long as last time."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def _open_transaction(server: Server, rows: int) -> Iterator[None]:
     try:
         with connection.cursor() as cursor:
             cursor.execute("begin")
-            cursor.execute(f"update {_LOCKED} set pad = reverse(pad), k = k + 1 where id <= {rows}")  # noqa: S608
+            cursor.execute(f"update {_LOCKED} set pad = reverse(pad), k = k + 1 where id <= {rows}")
         yield
     finally:
         with suppress(pymysql.err.Error, OSError):
@@ -209,16 +209,16 @@ def _statements(load: Load, rng: random.Random, client: int) -> Iterator[str]:
     if load is Load.HOT:
         first = 1 + client * _HOT_ROWS
         where = f"id between {first} and {first + _HOT_ROWS - 1}"
-        yield f"update load_.t0 set pad = repeat('{letter}', {_PAD_BYTES}) where {where}"  # noqa: S608 - of ours
+        yield f"update load_.t0 set pad = repeat('{letter}', {_PAD_BYTES}) where {where}"
     elif load is Load.UPDATE:
-        yield f"update {table} set pad = repeat('{letter}', {_PAD_BYTES}) where id in ({ids})"  # noqa: S608
+        yield f"update {table} set pad = repeat('{letter}', {_PAD_BYTES}) where id in ({ids})"
     else:
         count = _NEW_ROWS if load is Load.INSERT else _ROWS_AT_ONCE // 2
         rows = ", ".join(f"({rng.randrange(10**6)}, repeat('{letter}', {_PAD_BYTES}))" for _ in range(count))
-        yield f"insert into {table} (k, pad) values {rows}"  # noqa: S608 - of ours
+        yield f"insert into {table} (k, pad) values {rows}"
         if load is Load.MIXED:
-            yield f"update {table} set k = {rng.randrange(10**6)} where id in ({ids})"  # noqa: S608 - of ours
-            yield f"delete from {table} where id = {rng.randint(1, ROWS)}"  # noqa: S608 - of ours
+            yield f"update {table} set k = {rng.randrange(10**6)} where id in ({ids})"
+            yield f"delete from {table} where id = {rng.randint(1, ROWS)}"
 
 
 def _time_rollback(server: Server) -> float:
