@@ -15,7 +15,7 @@ import pymysql
 
 from recovery.analysis.crash_estimate import ServerState
 from recovery.errors import UsageError
-from recovery.model import Flavor, Version, can, parse_version
+from recovery.model import Flavor, can, parse_version
 from recovery.mysqld.client import scalar, variables
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class StateReader:
                 f"its version '{text}' is not one of MySQL or MariaDB", "name the socket of such a server"
             ) from None
         self._missing: dict[str, list[str]] = {}
-        self.files, self._data_bytes = self._tablespaces()
+        self._files, self._data_bytes = self._tablespaces()
         self._stays = tuple(self._what_stays())
 
     @property
@@ -77,7 +77,7 @@ class StateReader:
     def read(self, reads_per_s: float) -> ServerState:
         """Returns the state now. Files were counted once: that takes a second with 200,000 of them. Raises UsageError
         if the server would not survive a kill."""
-        self._missing = {} if self.files is not None else {"PROCESS": ["files"]}
+        self._missing = {} if self._files is not None else {"PROCESS": ["files"]}
         transactions, rows, prepared, notes = self._transactions()
         temporary = self._dirty_temporary_pages()
         redo_bytes = self._redo_bytes()
@@ -88,16 +88,18 @@ class StateReader:
                 "turn it on: ALTER INSTANCE ENABLE INNODB REDO_LOG",
             )
         dirty = int(status.get("innodb_buffer_pool_pages_dirty", 0))
-        missing = tuple(
-            f"left out, since this user lacks the right {right}: {', '.join(what)}"
+        missing = [
+            f"this user lacks the right {right}, so that these are left out: {', '.join(what)}"
             for right, what in self._missing.items()
-        )
+        ]
+        if temporary is None:
+            missing.append("dirty pages of temporary tables are counted, too, although no start recovers them")
         pool = self._variables.get("innodb_buffer_pool_size")
         return ServerState(
             self.version,
-            max(0, dirty - temporary),
+            max(0, dirty - (temporary or 0)),
             reads_per_s,
-            files=self.files,
+            files=self._files,
             redo_bytes=redo_bytes,
             transactions=transactions,
             uncommitted_rows=rows,
@@ -108,7 +110,7 @@ class StateReader:
         )
 
     def _ask(self, statement: str, right: str = "PROCESS", what: str = "") -> Row | None:
-        """Returns the first row, or None if there is none; notes `what` as missing if the user lacks the right."""
+        """Returns the first row; None if there is none, or if the user lacks the right, who then misses `what`."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement)
@@ -116,7 +118,8 @@ class StateReader:
         except pymysql.err.Error as error:
             if not error.args or error.args[0] not in _NO_RIGHT:
                 raise
-            self._missing.setdefault(right, []).append(what)
+            if what:
+                self._missing.setdefault(right, []).append(what)
             return None
 
     def _tablespaces(self) -> tuple[int | None, int | None]:
@@ -143,14 +146,17 @@ class StateReader:
             notes = ("transactions after XA PREPARE keep their rows locked until XA COMMIT or XA ROLLBACK",)
         return transactions, max(0, rows - prepared), prepared, notes
 
-    def _dirty_temporary_pages(self) -> int:
-        """Returns the dirty pages of temporary tables, which MySQL counts, and no start recovers."""
+    def _dirty_temporary_pages(self) -> int | None:
+        """Returns the dirty pages of temporary tables, which MySQL counts, and no start recovers; None if they are not
+        known."""
         if self.version.flavor is Flavor.MARIADB:
             return 0
         if int(self._variables.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES:
-            return 0
-        row = self._ask(_dirty_temporary_pages(self.version), what="which dirty pages are of temporary tables")
-        return 0 if row is None else int(str(row[0]))
+            return None
+        where = _MYSQL_TEMPORARY if can(self.version, "data_dictionary") else _OLD_TEMPORARY
+        dirty = "select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0"
+        row = self._ask(f"{dirty} and {where}")
+        return None if row is None else int(str(row[0]))
 
     def _redo_bytes(self) -> int | None:
         row = self._ask("show engine innodb status", what="redo")
@@ -175,8 +181,6 @@ class StateReader:
             yield "it is a member of a replication group: its distributed recovery after the start is not included"
         if "ON" in (has.get("read_only"), has.get("super_read_only"), has.get("innodb_read_only")):
             yield "it is read-only: the estimate holds for what is pending now, which grows when it takes writes"
-        if int(has.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES and self.version.flavor is not Flavor.MARIADB:
-            yield "dirty pages of temporary tables are counted, too: to tell them apart takes long with so large a pool"
         is_replica = self._is_replica()
         if is_replica:
             yield "it is a replica: what it has to fetch and apply after the start is not included"
@@ -195,9 +199,3 @@ class StateReader:
                 if number != _SYNTAX:
                     raise
         return None
-
-
-def _dirty_temporary_pages(version: Version) -> str:
-    where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
-    dirty = "select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0"
-    return f"{dirty} and {where}"

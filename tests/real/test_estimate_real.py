@@ -63,7 +63,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
 
             code, text = estimated("nobody", "--reads", "2000")
             assert code == 0
-            assert "lacks the right PROCESS: files, transactions" in text
+            assert "lacks the right PROCESS, so that these are left out: files, transactions" in text
             assert estimated("seer")[0] == (2 if device_of(tmp_path).filesystem in IN_MEMORY else 0)
             cursor.execute("rollback")
         server.kill()
