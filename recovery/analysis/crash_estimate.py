@@ -121,6 +121,8 @@ class Estimate:
     parts: tuple[Part, ...]
     locked_s: float
     """Seconds for which rows of open transactions stay locked after the start, at most."""
+    transactions: int | None = None
+    """Number of these transactions."""
     notes: tuple[str, ...] = ()
     """Why its range is wider than usual, what it leaves out, and what comes after the start."""
 
@@ -139,10 +141,13 @@ class Estimate:
 
     @property
     def text(self) -> str:
-        """The estimate in words: `19 s (10 to 38): pages 12, files 6, process 1; then rows locked for up to 40 s`."""
+        """The estimate in words: `19 s (10 to 38): pages 12, files 6, process 1; then rows of 1 open transaction locked
+        for up to 40 s`."""
         largest_first = sorted(self.parts, key=lambda part: -part.seconds)
         parts = ", ".join(f"{part.name} {_figure(part.seconds)}" for part in largest_first if part.seconds >= _SHOWN_S)
-        locked = f"; then rows locked for up to {_figure(self.locked_s)} s" if self.locked_s >= _SHOWN_S else ""
+        count, several = self.transactions or 0, "" if self.transactions == 1 else "s"
+        whose = f" of {count:,} open transaction{several}" if count else ""
+        locked = f"; then rows{whose} locked for up to {_figure(self.locked_s)} s" if self.locked_s >= _SHOWN_S else ""
         low, high = _figure(self.low_s), _figure(self.high_s)
         return f"{_figure(self.seconds)} s ({low} to {high}): {parts}{locked}"
 
@@ -174,7 +179,10 @@ def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONS
         raise UsageError("the reads a second of the storage are unknown", "give --reads")
     rows = state.uncommitted_rows or 0
     return Estimate(
-        tuple(_parts(state, found)), rows / found.rows_per_s * (1 + _ROW_ERROR), tuple(_notes(state, found))
+        tuple(_parts(state, found)),
+        rows / found.rows_per_s * (1 + _ROW_ERROR),
+        state.transactions,
+        tuple(_notes(state, found)),
     )
 
 

@@ -44,6 +44,8 @@ def test_open_transactions_lock_rows_after_the_start_and_prepared_ones_delay_it(
     assert opened.seconds == before.seconds
     assert opened.locked_s == pytest.approx(15)
     assert opened.text.endswith("; then rows locked for up to 15 s")
+    one = estimate_start(replace(NEW, uncommitted_rows=550_000, transactions=1))
+    assert one.text.endswith("; then rows of 1 open transaction locked for up to 15 s")
     prepared = estimate_start(replace(NEW, prepared_rows=240_000))
     assert prepared.seconds == pytest.approx(before.seconds + 10)
     assert prepared.locked_s == 0
