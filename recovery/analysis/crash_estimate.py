@@ -247,8 +247,7 @@ _LEAST_ERROR = 0.1
 _RIDGE = 0.1
 """Weight of the constants that are known already, against that of one kill."""
 _STEPS = 500
-_Fields = tuple[str, ...]
-_FITTED: _Fields = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
+_FITTED = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
 
 
 def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
