@@ -264,10 +264,9 @@ def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
         _error(kill, _fit([*kills[:number], *kills[number + 1 :]], with_range)) for number, kill in enumerate(kills)
     )
     rank = math.ceil(0.9 * (len(errors) + 1))
-    if rank <= len(errors):
-        error = errors[rank - 1]
-    else:  # fewer than nine: none of them bounds 90 % of those to come
-        error = errors[-1] * (1 + (_ENOUGH_KILLS - len(errors)) / 4)
+    # Of fewer than nine, none bounds 90 % of those to come.
+    few = 1 + (_ENOUGH_KILLS - len(errors)) / 4
+    error = errors[rank - 1] if rank <= len(errors) else errors[-1] * few
     return replace(fitted, error=max(_LEAST_ERROR, error))
 
 

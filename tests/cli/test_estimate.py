@@ -75,7 +75,7 @@ def test_what_is_no_login_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_prediction_is_about_a_recovery_that_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "PREDICTED" in refused(capsys, "cold-recovery", "--version", "8.0.31", "--predicted", "19")
+    assert "--predicted is about" in refused(capsys, "cold-recovery", "--version", "8.0.31", "--predicted", "19")
 
 
 def test_notes_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:

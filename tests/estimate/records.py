@@ -67,9 +67,7 @@ def planned(version: str, *, seed: int = 1) -> Sequence[Planned]:
     for purpose, chosen in known:
         rng.shuffle(chosen)
         for load, limit in chosen:
-            found.append(
-                Planned(len(found), purpose, load, limit, rng.uniform(*_LOAD_S), rng.randint(1, _MAX_THREADS))
-            )
+            found.append(Planned(len(found), purpose, load, limit, rng.uniform(*_LOAD_S), rng.randint(1, _MAX_THREADS)))
     for number in range(_UNSEEN):
         load, limit = (Load.INSERT, Load.UPDATE)[number % 2], LIMITS[number // 2 % 2]
         rows = rng.randint(*_ROWS) if number % 4 < 2 else 0
