@@ -51,10 +51,11 @@ from recovery.loads.load_plan import (
 )
 from recovery.loads.sysbench import THREADS_STARTED, Client, resolve_script, sysbench_command
 from recovery.loads.tasks import ROW_BYTES, Load, data_bytes
-from recovery.model import Cache, Flavor, Measurement, Schema, Task, Variant, VariantSpec, Version, can
+from recovery.model import Cache, Measurement, Schema, Task, Variant, VariantSpec
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.error_log import log_counters
 from recovery.mysqld.options import needed_connections
+from recovery.mysqld.pending_state import dirty_temporary_pages, redo_since_checkpoint
 from recovery.mysqld.server import Server
 
 # --- What is pending
@@ -105,17 +106,15 @@ class Pending:
         return f"{self.dirty_pages:,} dirty pages and {self.redo_bytes >> 20:,} MiB of redo"
 
 
-_LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
 _DIRTY = re.compile(r"Modified db pages\s+(\d+)")
 
 
 def parse_pending(status: str) -> Pending:
     """Reads SHOW ENGINE INNODB STATUS, whose first figures are those of all buffer pool instances together."""
-    found = [pattern.search(status) for pattern in (_DIRTY, _LSN, _CHECKPOINT)]
-    if not all(found):
+    dirty, redo_bytes = _DIRTY.search(status), redo_since_checkpoint(status)
+    if dirty is None or redo_bytes is None:
         raise TrialVoidError("SHOW ENGINE INNODB STATUS does not show dirty pages and the checkpoint")
-    dirty, lsn, checkpoint = (int(match[1]) for match in found if match)
-    return Pending(dirty, max(0, lsn - checkpoint))
+    return Pending(int(dirty[1]), redo_bytes)
 
 
 def read_pending(connection: pymysql.Connection) -> Pending:
@@ -123,21 +122,6 @@ def read_pending(connection: pymysql.Connection) -> Pending:
         cursor.execute("show engine innodb status")
         row = cursor.fetchone()
     return parse_pending(str(row[2]) if row else "")
-
-
-_MARIADB_TEMPORARY = "space = 4294967294"
-_MYSQL_TEMPORARY = "(space = 4294967293 or space between 4243367291 and 4243767290)"
-"""The temporary tablespace, and those of sessions."""
-_OLD_TEMPORARY = "space in (select file_id from information_schema.files where tablespace_name = 'innodb_temporary')"
-
-
-def dirty_temporary_pages(version: Version) -> str:
-    """Returns the query for the dirty pages of temporary tablespaces, which servers count, and do not recover."""
-    if version.flavor is Flavor.MARIADB:
-        where = _MARIADB_TEMPORARY
-    else:
-        where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
-    return f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0 and {where}"  # noqa: S608 - of ours
 
 
 def pages_recovered(log: Iterable[str]) -> float | None:

@@ -15,7 +15,7 @@ import pymysql
 
 from recovery.analysis.crash_estimate import ServerState
 from recovery.errors import UsageError
-from recovery.model import Flavor, can, parse_version
+from recovery.model import Flavor, Version, can, parse_version
 from recovery.mysqld.client import scalar, variables
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 3546})
 """Errors of a user who may not see something."""
 _SYNTAX = 1064
 _LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
-_LARGE_POOL_BYTES = 16 << 30
+_LARGE_POOL_BYTES = 4 << 30
 """To count the pages of temporary tables the server lists its whole buffer pool, which is not asked of a larger one."""
+_MARIADB_TEMPORARY = "space = 4294967294"
 _MYSQL_TEMPORARY = "(space = 4294967293 or space between 4243367291 and 4243767290)"
 """The temporary tablespace, and those of sessions."""
 _OLD_TEMPORARY = "space in (select file_id from information_schema.files where tablespace_name = 'innodb_temporary')"
+_COUNTS_NO_TEMPORARY = (10, 11)
+"""The oldest series of MariaDB known not to count them; 10.2 does."""
 _TRANSACTIONS = """
     select count(*), coalesce(sum(trx_rows_modified), 0),
         coalesce(sum(if(lower(trx_query) like 'commit%', trx_rows_modified, 0)), 0),
@@ -39,6 +42,23 @@ _TRANSACTIONS = """
     from information_schema.innodb_trx where trx_rows_modified > 0
 """
 _PEER = struct.Struct("3i")
+
+
+def dirty_temporary_pages(version: Version) -> str:
+    """Returns the query for the dirty pages of temporary tables that a server counts, and no start recovers.
+
+    Where MariaDB does not count them, their oldest modification is the number 2, and not one of the redo log."""
+    if version.flavor is Flavor.MARIADB:
+        where = _MARIADB_TEMPORARY
+    else:
+        where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
+    return f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 2 and {where}"  # noqa: S608 - of ours
+
+
+def redo_since_checkpoint(status: str) -> int | None:
+    """Returns the bytes of redo since the last checkpoint according to SHOW ENGINE INNODB STATUS."""
+    lsn, checkpoint = (pattern.search(status) for pattern in (_LSN, _CHECKPOINT))
+    return max(0, int(lsn[1]) - int(checkpoint[1])) if lsn and checkpoint else None
 
 
 class StateReader:
@@ -147,22 +167,17 @@ class StateReader:
         return transactions, max(0, rows - prepared), prepared, notes
 
     def _dirty_temporary_pages(self) -> int | None:
-        """Returns the dirty pages of temporary tables, which MySQL counts, and no start recovers; None if they are not
-        known."""
-        if self.version.flavor is Flavor.MARIADB:
+        """Returns how many of the dirty pages no start recovers; None if that is not known."""
+        if self.version.flavor is Flavor.MARIADB and self.version.numbers >= _COUNTS_NO_TEMPORARY:
             return 0
         if int(self._variables.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES:
             return None
-        where = _MYSQL_TEMPORARY if can(self.version, "data_dictionary") else _OLD_TEMPORARY
-        dirty = "select count(*) from information_schema.innodb_buffer_page where oldest_modification > 0"
-        row = self._ask(f"{dirty} and {where}")
+        row = self._ask(dirty_temporary_pages(self.version))
         return None if row is None else int(str(row[0]))
 
     def _redo_bytes(self) -> int | None:
         row = self._ask("show engine innodb status", what="redo")
-        found = [pattern.search(str(row[2])) for pattern in (_LSN, _CHECKPOINT)] if row is not None else []
-        numbers = [int(match[1]) for match in found if match]
-        return max(0, numbers[0] - numbers[1]) if len(numbers) == len((_LSN, _CHECKPOINT)) else None
+        return None if row is None else redo_since_checkpoint(str(row[2]))
 
     def _status(self) -> Mapping[str, str]:
         with self._connection.cursor() as cursor:

@@ -15,7 +15,6 @@ from recovery.crash.pending_work import (
     Pending,
     PendingOptions,
     PendingWork,
-    dirty_temporary_pages,
     load_pages,
     pages_recovered,
     parse_pending,
@@ -26,7 +25,7 @@ from recovery.crash.pending_work import (
 )
 from recovery.errors import TrialVoidError, UsageError
 from recovery.experiments.experiment import HostCapacity
-from recovery.model import Schema, parse_version
+from recovery.model import Schema
 
 if TYPE_CHECKING:
     from recovery.experiments.bench import Bench
@@ -123,13 +122,6 @@ def test_the_pages_of_each_batch_are_added_and_those_of_mariadb_decrease() -> No
     assert pages_recovered(batches) == 1000
     assert pages_recovered(["InnoDB: To recover: 900 pages", "InnoDB: To recover: 100 pages"]) == 900
     assert pages_recovered(["InnoDB: Apply batch completed"]) is None
-
-
-@pytest.mark.parametrize(
-    ("version", "text"), [("mariadb-10.11.5", "4294967294"), ("8.0.31", "4294967293"), ("5.7.22", "innodb_temporary")]
-)
-def test_pages_of_the_temporary_tablespace_are_those_of_its_number(version: str, text: str) -> None:
-    assert text in dirty_temporary_pages(parse_version(version))
 
 
 def test_each_state_is_compared_with_a_server_that_has_nothing_pending() -> None:

@@ -14,7 +14,8 @@ from pymysql.cursors import Cursor
 
 from recovery.analysis.crash_estimate import ServerState
 from recovery.errors import UsageError
-from recovery.mysqld.pending_state import StateReader
+from recovery.model import parse_version
+from recovery.mysqld.pending_state import StateReader, dirty_temporary_pages
 
 STATUS = "LOG\n---\nLog sequence number          5000\nLast checkpoint at           4200\n"
 NO_PROCESS = pymysql.err.OperationalError(1227, "Access denied; you need the PROCESS privilege")
@@ -70,6 +71,13 @@ def read(changes: Mapping[str, Any] | None = None, **variables: str) -> ServerSt
     answers = dict(ANSWERS) | dict(changes or {})
     answers["show global variables"] = [*answers["show global variables"], *variables.items()]
     return StateReader(cast("Connection[Cursor]", FakeConnection(answers))).read(2000.0)
+
+
+@pytest.mark.parametrize(
+    ("version", "text"), [("mariadb-10.11.5", "4294967294"), ("8.0.31", "4294967293"), ("5.7.22", "innodb_temporary")]
+)
+def test_pages_of_the_temporary_tablespace_are_those_of_its_number(version: str, text: str) -> None:
+    assert text in dirty_temporary_pages(parse_version(version))
 
 
 def test_pages_of_temporary_tables_do_not_count() -> None:
