@@ -26,6 +26,8 @@ Row = tuple[object, ...]
 _NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 3546})
 """Errors of a user who may not see something."""
 _SYNTAX = 1064
+_HAS_SLAVE_MONITOR = (10, 5)
+"""MariaDB from here on has this right in place of REPLICATION CLIENT."""
 _LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
 _LARGE_POOL_BYTES = 4 << 30
 """To count the pages of temporary tables the server lists its whole buffer pool, which is not asked of a larger one."""
@@ -200,7 +202,9 @@ class StateReader:
         if is_replica:
             yield "it is a replica: what it has to fetch and apply after the start is not included"
         elif is_replica is None:
-            yield "whether it is a replica is not seen, since this user lacks the right REPLICATION CLIENT"
+            renamed = self.version.flavor is Flavor.MARIADB and self.version.numbers >= _HAS_SLAVE_MONITOR
+            right = "SLAVE MONITOR" if renamed else "REPLICATION CLIENT"
+            yield f"whether it is a replica is not seen, since this user lacks the right {right}"
 
     def _is_replica(self) -> bool | None:
         """Returns whether it has a source; None if the user may not see that."""

@@ -143,6 +143,12 @@ def test_a_replica_is_named_in_any_dialect(statement: str) -> None:
     assert "it is a replica" in note
 
 
+def test_the_right_to_see_a_replica_has_its_name_in_this_flavor() -> None:
+    old = {r".*innodb_sys_tablespaces": [(3, 400)], "show replica status": NO_PROCESS}
+    (note,) = read(old, version="10.11.5-MariaDB").notes
+    assert "SLAVE MONITOR" in note
+
+
 def test_a_server_without_a_redo_log_is_refused() -> None:
     off = [("Innodb_buffer_pool_pages_dirty", "1"), ("Innodb_redo_log_enabled", "OFF")]
     with pytest.raises(UsageError, match="would not start again"):
