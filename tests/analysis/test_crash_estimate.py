@@ -12,6 +12,7 @@ from recovery.analysis.crash_estimate import (
     CONSTANTS,
     LEAST_KILLS,
     Constants,
+    Estimate,
     Kill,
     ServerState,
     estimate_start,
@@ -24,12 +25,20 @@ from recovery.errors import UsageError
 from recovery.model import parse_version
 
 NEW = ServerState(parse_version("8.0.31"), files=1000, dirty_pages=10_000, reads_per_s=2000)
-OTHER = Constants(1.5, 2.0, 1.2, 0.0002, 1e-7, 50_000, 20_000, 0.5)
-"""A host whose starts differ from those of the tool's own constants."""
+OTHER = Constants(1.5, 2.0, 0.0, 1.2, 0.0002, 1e-7, 50_000, 20_000, 0.5)
+"""A host whose starts differ from those of the constants below."""
+KNOWN = {
+    "mysql-5.7": Constants(1.0, 2.0, 0.0, 2.3, 0.00013, 1 / 16e6, 130_000, 37_000, 1.0),
+    "mysql-8.0": Constants(2.4, 2.0, 0.0001, 2.3, 0.00013, 1 / 16e6, 55_000, 24_000, 0.25),
+}
+
+
+def estimated(state: ServerState) -> Estimate:
+    return estimate_start(state, KNOWN)
 
 
 def test_the_parts_add_up_and_lie_in_the_range() -> None:
-    found = estimate_start(NEW)
+    found = estimated(NEW)
     assert {part.name: part.seconds for part in found.parts} == pytest.approx(
         {"process": 2.4, "files": 1.0, "pages": 12.8, "redo": 0.0, "prepared transactions": 0.0}
     )
@@ -40,36 +49,41 @@ def test_the_parts_add_up_and_lie_in_the_range() -> None:
 
 
 def test_open_transactions_lock_rows_after_the_start_and_prepared_ones_delay_it() -> None:
-    before, opened = estimate_start(NEW), estimate_start(replace(NEW, uncommitted_rows=550_000))
+    before, opened = estimated(NEW), estimated(replace(NEW, uncommitted_rows=550_000))
     assert opened.seconds == before.seconds
     assert opened.locked_s == pytest.approx(15)
     assert opened.text.endswith("; then rows locked for up to 15 s")
-    one = estimate_start(replace(NEW, uncommitted_rows=550_000, transactions=1))
+    one = estimated(replace(NEW, uncommitted_rows=550_000, transactions=1))
     assert one.text.endswith("; then rows of 1 open transaction locked for up to 15 s")
-    prepared = estimate_start(replace(NEW, prepared_rows=240_000))
+    prepared = estimated(replace(NEW, prepared_rows=240_000))
     assert prepared.seconds == pytest.approx(before.seconds + 10)
     assert prepared.locked_s == 0
 
 
 def test_much_redo_for_few_pages_takes_time_that_the_storage_does_not_shorten() -> None:
     hot = replace(NEW, dirty_pages=100, redo_bytes=160_000_000)
-    slow, fast = estimate_start(hot), estimate_start(replace(hot, reads_per_s=4000))
+    slow, fast = estimated(hot), estimated(replace(hot, reads_per_s=4000))
     assert slow.lever.startswith("redo, 10 of ")
     assert slow.seconds - fast.seconds < 1
 
 
 def test_faster_storage_shortens_files_and_pages_only() -> None:
-    slow, fast = estimate_start(NEW), estimate_start(replace(NEW, reads_per_s=4000))
+    slow, fast = estimated(NEW), estimated(replace(NEW, reads_per_s=4000))
     assert slow.seconds - fast.seconds == pytest.approx(0.5 + 10_000 * 2.3 / 4000)
 
 
+def test_storage_that_is_faster_than_the_server_does_not_shorten_the_files() -> None:
+    fast = {part.name: part.seconds for part in estimated(replace(NEW, reads_per_s=10**6)).parts}
+    assert fast["files"] == pytest.approx(1000 * KNOWN["mysql-8.0"].file_s)
+
+
 def test_a_small_server_has_no_lever() -> None:
-    assert estimate_start(replace(NEW, files=0, dirty_pages=0)).lever.startswith("none")
+    assert estimated(replace(NEW, files=0, dirty_pages=0)).lever.startswith("none")
 
 
 def test_a_pool_smaller_than_the_data_widens_the_range_upwards() -> None:
-    usual = estimate_start(replace(NEW, pool_bytes=2, data_bytes=1))
-    small = estimate_start(replace(NEW, pool_bytes=1, data_bytes=2))
+    usual = estimated(replace(NEW, pool_bytes=2, data_bytes=1))
+    small = estimated(replace(NEW, pool_bytes=1, data_bytes=2))
     assert small.high_s > 2 * usual.high_s
     assert small.low_s == pytest.approx(usual.low_s)
     assert any("buffer pool is smaller" in note for note in small.notes)
@@ -77,28 +91,28 @@ def test_a_pool_smaller_than_the_data_widens_the_range_upwards() -> None:
 
 @pytest.mark.parametrize("reads_per_s", [300, 60_000])
 def test_other_storage_than_calibrated_widens_the_range(reads_per_s: float) -> None:
-    found = estimate_start(replace(NEW, reads_per_s=reads_per_s, dirty_pages=10**6))
+    found = estimated(replace(NEW, reads_per_s=reads_per_s, dirty_pages=10**6))
     assert found.high_s > 2 * found.seconds
     assert found.low_s < found.seconds / 2
     assert any("the range is wider" in note for note in found.notes)
 
 
 def test_a_series_whose_pages_were_not_measured_has_a_wide_range() -> None:
-    old = estimate_start(replace(NEW, version=parse_version("5.7.22")))
+    old = estimated(replace(NEW, version=parse_version("5.7.22")))
     assert old.high_s == pytest.approx(2 * old.seconds)
 
 
 def test_what_the_user_may_not_see_is_named_and_counts_as_nothing() -> None:
     hidden = replace(NEW, files=None, redo_bytes=None, uncommitted_rows=None, prepared_rows=None, notes=("left out",))
-    found = estimate_start(hidden)
-    assert found.seconds == estimate_start(replace(NEW, files=0)).seconds
+    found = estimated(hidden)
+    assert found.seconds == estimated(replace(NEW, files=0)).seconds
     assert found.notes == ("left out",)
 
 
 @pytest.mark.parametrize("version", ["9.7.0", "mariadb-11.4.5", "5.6.24"])
 def test_a_version_that_was_not_measured_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="was not measured"):
-        estimate_start(replace(NEW, version=parse_version(version)))
+        estimated(replace(NEW, version=parse_version(version)))
 
 
 def test_percona_server_has_the_constants_of_mysql() -> None:
@@ -107,7 +121,7 @@ def test_percona_server_has_the_constants_of_mysql() -> None:
 
 def test_without_the_speed_of_the_storage_there_is_no_estimate() -> None:
     with pytest.raises(UsageError, match="reads a second"):
-        estimate_start(replace(NEW, reads_per_s=0))
+        estimated(replace(NEW, reads_per_s=0))
 
 
 # --- Constants from measured starts
@@ -126,11 +140,11 @@ def kills(constants: Constants, *, jitter: float = 0.0) -> list[Kill]:
 
 
 def test_the_constants_of_a_host_are_found_from_its_starts() -> None:
-    found = fit_constants(kills(OTHER), CONSTANTS["mysql-8.0"])
+    found = fit_constants(kills(OTHER), KNOWN["mysql-8.0"])
     new = replace(NEW, dirty_pages=20_000, redo_bytes=20_000_000, reads_per_s=3000)
     truth = estimate_start(new, {"mysql-8.0": OTHER}).seconds
     assert estimate_start(new, {"mysql-8.0": found}).seconds == pytest.approx(truth, rel=0.03)
-    assert estimate_start(new).seconds > 1.3 * truth
+    assert estimated(new).seconds > 1.3 * truth
     assert found.error == 0.1, "the least"
     assert found.reads_per_s == (750.0, 8000.0)
 
@@ -170,7 +184,7 @@ def test_a_new_series_begins_with_what_is_known_of_its_flavor(series: str, like:
 
 def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> None:
     state = replace(NEW, redo_bytes=None)
-    lines = openmetrics(state, estimate_start(state)).splitlines()
+    lines = openmetrics(state, estimated(state)).splitlines()
     assert lines[-1] == "# EOF"
     samples = [line for line in lines if not line.startswith("#")]
     assert "recovery_estimate_dirty_pages 10000" in samples
