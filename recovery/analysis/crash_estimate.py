@@ -23,7 +23,8 @@ class Constants:
     """What a start costs in the servers of a series. Requests are divided by the storage's reads a second."""
 
     process_s: float
-    """A start with nothing pending and hardly any files."""
+    process_requests: float
+    """Of a start with nothing pending and hardly any files: its time without that for requests, and its requests."""
     requests_per_file: float
     file_s: float
     """Least time for each file, on storage that is faster than the server."""
@@ -45,16 +46,16 @@ class Constants:
 _MEDIAN_TO_90 = 2.44
 """Ratio of a 90 % range to the median error, for errors with a normal distribution."""
 _NOT_MEASURED_ERROR = 1.0
-_APPLIED_BYTES_PER_S, _MARIADB_APPLIED_BYTES_PER_S = 16e6, 60e6
+_APPLIED_BYTES_PER_S, _MARIADB_APPLIED_BYTES_PER_S = 100e6, 60e6
 CONSTANTS: Mapping[str, Constants] = {
     "mysql-5.7": Constants(
-        1.0, 2.1, 0.00030, 2.3, 0.00013, 1 / _APPLIED_BYTES_PER_S, 130_000, 37_000, _NOT_MEASURED_ERROR
+        0.5, 1000, 2.1, 0.00030, 2.3, 0.00013, 1 / _APPLIED_BYTES_PER_S, 130_000, 37_000, _NOT_MEASURED_ERROR
     ),
     "mysql-8.0": Constants(
-        2.4, 3.0, 0.00036, 2.3, 0.00013, 1 / _APPLIED_BYTES_PER_S, 55_000, 24_000, 0.1 * _MEDIAN_TO_90
+        0.7, 2000, 3.0, 0.00036, 2.7, 0.00005, 1 / _APPLIED_BYTES_PER_S, 55_000, 24_000, 0.1 * _MEDIAN_TO_90
     ),
     "mariadb-10.11": Constants(
-        0.4, 0.0, 0.000027, 1.0, 0.00002, 1 / _MARIADB_APPLIED_BYTES_PER_S, 200_000, 76_000, 0.18 * _MEDIAN_TO_90
+        0.2, 500, 0.0, 0.000027, 1.0, 0.00002, 1 / _MARIADB_APPLIED_BYTES_PER_S, 200_000, 76_000, 0.18 * _MEDIAN_TO_90
     ),
 }  # fmt: skip
 """By series: measured with 5.7.22, 8.0.31 and mariadb-10.11.5 at 2,000 reads and writes a second. Those of pages of 5.7
@@ -204,7 +205,8 @@ def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
         factor = (1 + max(constants.error, least_error)) * wider
         return Part(name, seconds, seconds / factor, seconds * factor * longer, lever)
 
-    yield part("process", constants.process_s, "")
+    process_s = constants.process_s + constants.process_requests / state.reads_per_s
+    yield part("process", process_s, "", wider=storage)
     yield part(
         "files", files_s, "fewer tables, or storage with more reads a second", wider=storage, least_error=_FILE_ERROR
     )
@@ -260,7 +262,7 @@ _LEAST_ERROR = 0.1
 _RIDGE = 0.1
 """Weight of the constants that are known already, against that of one kill."""
 _STEPS = 500
-_FITTED = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
+_FITTED = ("process_s", "process_requests", "requests_per_page", "page_s", "redo_s_per_byte")
 
 
 def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
@@ -325,7 +327,13 @@ def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
 
 def _costs(state: ServerState) -> tuple[float, ...]:
     """Returns what a start has of each fitted constant."""
-    return (1.0, state.dirty_pages / state.reads_per_s, float(state.dirty_pages), float(state.redo_bytes or 0))
+    return (
+        1.0,
+        1 / state.reads_per_s,
+        state.dirty_pages / state.reads_per_s,
+        float(state.dirty_pages),
+        float(state.redo_bytes or 0),
+    )
 
 
 def _rate(

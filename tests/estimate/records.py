@@ -52,7 +52,7 @@ class Planned:
     """Of a transaction that is open at the kill."""
 
 
-_CALIBRATIONS, _REPEATS, _UNSEEN = 2, 4, 10
+_CALIBRATIONS, _REPEATS, _UNSEEN = 3, 4, 10
 _LOAD_S, _LONG_LOAD_S = (0.5, 5.0), (5.0, 8.0)
 _MAX_THREADS = 4
 _ROWS = (20_000, 80_000)
