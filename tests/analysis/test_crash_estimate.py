@@ -43,7 +43,7 @@ def test_the_parts_add_up_and_lie_in_the_range() -> None:
         {"process": 2.4, "files": 1.0, "pages": 12.8, "redo": 0.0, "prepared transactions": 0.0}
     )
     assert found.seconds == pytest.approx(16.2)
-    assert found.text == "16 s (13 to 20): pages 13, process 2.4, files 1"
+    assert found.text == "16 s (12 to 22): pages 13, process 2.4, files 1"
     assert found.lever.startswith("pages, 13 of 16 s: fewer dirty pages")
     assert found.notes == ()
 
@@ -157,7 +157,7 @@ def test_starts_that_vary_give_a_wider_range() -> None:
 def test_what_the_starts_do_not_show_stays_as_it_is_known() -> None:
     idle = [Kill(replace(NEW, files=0, dirty_pages=0), 3.0)] * LEAST_KILLS
     found = fit_constants(idle, OTHER)
-    assert estimate_start(idle[0].state, {"mysql-8.0": found}).seconds == pytest.approx(3.0, rel=0.02)
+    assert estimate_start(idle[0].state, {"mysql-8.0": found}).seconds == pytest.approx(3.0, rel=0.05)
     assert (found.requests_per_page, found.redo_s_per_byte, found.rows_per_s) == (1.2, 1e-7, 50_000)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from estimate.records import Purpose, Record, by_redo_alone
-from recovery.analysis.crash_estimate import Estimate, estimate_start, fit_constants, known_constants, series_of
+from recovery.analysis.crash_estimate import estimate_start, fit_constants, known_constants, series_of
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,6 @@ class Result:
 
     version: str
     record: Record
-    builtin: Estimate
-    """By the constants that the tool has without a calibration."""
     by_redo_s: float
     """By bytes of redo over a rate, calibrated by the same starts."""
     last_s: float | None
@@ -30,10 +28,6 @@ class Result:
     @property
     def is_inside(self) -> bool:
         return self.record.low_s <= self.startup_s <= self.record.high_s
-
-    @property
-    def is_inside_builtin(self) -> bool:
-        return self.builtin.low_s <= self.startup_s <= self.builtin.high_s
 
 
 def results_of(version: str, records: Mapping[int, Record]) -> Sequence[Result]:
@@ -56,7 +50,6 @@ def results_of(version: str, records: Mapping[int, Record]) -> Sequence[Result]:
             Result(
                 version,
                 one,
-                estimate_start(one.state),
                 estimate_start(by_redo_alone(one.kill).state, {series: by_redo}).seconds,
                 before[-1].startup_s if before else None,
             )
@@ -84,14 +77,10 @@ def tables(results: Sequence[Result]) -> tuple[str, str]:
         groups += [(name, [one for one in results if key(one) == name]) for name in sorted(names)]
     errors = [
         (name, len(ones), _share(one.is_inside for one in ones), _errors(ones, lambda one: one.record.seconds),
-         _share(one.is_inside_builtin for one in ones), _errors(ones, lambda one: one.builtin.seconds),
          _errors(ones, lambda one: one.by_redo_s), _errors(ones, lambda one: one.last_s))
         for name, ones in groups
     ]  # fmt: skip
-    head = (
-        "kills", "number", "inside the range", "error", "inside, uncalibrated", "error, uncalibrated",
-        "error of redo/rate", "error of last time",
-    )  # fmt: skip
+    head = ("kills", "number", "inside the range", "error", "error of redo over rate", "error of last time")
     states = [
         (version, _span(one.startup_s for one in ones), _span(one.record.state.dirty_pages for one in ones),
          _span((one.record.state.redo_bytes or 0) / 1e6 for one in ones),
