@@ -363,7 +363,7 @@ OPTIONS = (
     ),
     Option(
         "before_kill", "With --datadir, what to do before each kill: `load` updates rows of a table of the tool's own; "
-        "or a command, not run by a shell, which finds the server by MYSQL_UNIX_PORT.", "load|COMMAND",
+        "or a command, not run by a shell, whose clients use --socket=$MYSQL_UNIX_PORT.", "load|COMMAND",
         Kind.COMMAND, common=False,
         field="OwnDataOptions.before_kill", convert=values.parse_before_kill, stored="before_kill",
     ),
