@@ -46,16 +46,16 @@ class Constants:
 _MEDIAN_TO_90 = 2.44
 """Ratio of a 90 % range to the median error, for errors with a normal distribution."""
 _NOT_MEASURED_ERROR = 1.0
-_APPLIED_BYTES_PER_S, _MARIADB_APPLIED_BYTES_PER_S = 100e6, 60e6
+_APPLIED_BYTES_PER_S, _MARIADB_APPLIED_BYTES_PER_S = 100e6, 300e6
 CONSTANTS: Mapping[str, Constants] = {
     "mysql-5.7": Constants(
-        0.5, 1000, 2.1, 0.00030, 2.3, 0.00013, 1 / _APPLIED_BYTES_PER_S, 130_000, 37_000, _NOT_MEASURED_ERROR
+        0.8, 500, 2.1, 0.00030, 0.9, 0.00002, 1 / _APPLIED_BYTES_PER_S, 130_000, 37_000, _NOT_MEASURED_ERROR
     ),
     "mysql-8.0": Constants(
         0.7, 2000, 3.0, 0.00036, 2.7, 0.00005, 1 / _APPLIED_BYTES_PER_S, 55_000, 24_000, 0.1 * _MEDIAN_TO_90
     ),
     "mariadb-10.11": Constants(
-        0.2, 500, 0.0, 0.000027, 1.0, 0.00002, 1 / _MARIADB_APPLIED_BYTES_PER_S, 200_000, 76_000, 0.18 * _MEDIAN_TO_90
+        0.2, 450, 0.0, 0.000027, 1.05, 0.00001, 1 / _MARIADB_APPLIED_BYTES_PER_S, 200_000, 76_000, 0.18 * _MEDIAN_TO_90
     ),
 }  # fmt: skip
 """By series: measured with 5.7.22, 8.0.31 and mariadb-10.11.5 at 2,000 reads and writes a second. Those of pages of 5.7
@@ -95,7 +95,7 @@ class ServerState:
 
     version: Version
     dirty_pages: int
-    """Without those of temporary tablespaces, if they are known."""
+    """Without those that no start reads, if they are known."""
     reads_per_s: float = 0.0
     """Of the storage, with many small reads at random in flight; 0 if it is not known."""
     files: int | None = 0

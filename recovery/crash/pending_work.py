@@ -55,7 +55,7 @@ from recovery.model import Cache, Measurement, Schema, Task, Variant, VariantSpe
 from recovery.mysqld.client import message_of, scalar
 from recovery.mysqld.error_log import log_counters
 from recovery.mysqld.options import needed_connections
-from recovery.mysqld.pending_state import dirty_temporary_pages, redo_since_checkpoint
+from recovery.mysqld.pending_state import redo_since_checkpoint, unread_dirty_pages
 from recovery.mysqld.server import Server
 
 # --- What is pending
@@ -319,14 +319,14 @@ def _kill(bench: Bench, transaction: tuple[int, _Commit]) -> dict[str, float]:
     bench.on_step("reading what is pending until the kill")
     thread, commit = transaction
     with bench.server.session() as connection:
-        temporary = scalar(connection, dirty_temporary_pages(bench.server.build.version))
+        unread = scalar(connection, unread_dirty_pages(bench.server.build.version)[1])
         pending = read_pending(connection)
         # Some versions detach a transaction from its connection at XA PREPARE.
         rows = scalar(connection, f"{_CHANGED_ROWS} where trx_mysql_thread_id in (0, %s)", (thread,))
     commit()
     bench.server.kill()
     return {
-        "dirty_pages": float(max(0, pending.dirty_pages - (temporary if isinstance(temporary, int) else 0))),
+        "dirty_pages": float(max(0, pending.dirty_pages - (unread if isinstance(unread, int) else 0))),
         "checkpoint_age_bytes": float(pending.redo_bytes),
         "uncommitted_rows": float(rows) if isinstance(rows, int) else 0.0,
     }

@@ -30,13 +30,13 @@ _HAS_SLAVE_MONITOR = (10, 5)
 """MariaDB from here on has this right in place of REPLICATION CLIENT."""
 _LSN, _CHECKPOINT = re.compile(r"Log sequence number\s+(\d+)"), re.compile(r"Last checkpoint at\s+(\d+)")
 _LARGE_POOL_BYTES = 4 << 30
-"""To count the pages of temporary tables the server lists its whole buffer pool, which is not asked of a larger one."""
-_MARIADB_TEMPORARY = "space = 4294967294"
+"""To count pages by their kind the server lists its whole buffer pool, which is not asked of a larger one."""
+_MARIADB_TEMPORARY, _MARIADB_UNDO = "space = 4294967294", "page_type = 'UNDO_LOG'"
 _MYSQL_TEMPORARY = "(space = 4294967293 or space between 4243367291 and 4243767290)"
 """The temporary tablespace, and those of sessions."""
 _OLD_TEMPORARY = "space in (select file_id from information_schema.files where tablespace_name = 'innodb_temporary')"
-_COUNTS_NO_TEMPORARY = (10, 11)
-"""The oldest series of MariaDB known not to count them; 10.2 does."""
+_MAKES_UNDO = (10, 11)
+"""The oldest series of MariaDB known to count no pages of temporary tables, and to make those of undo logs anew."""
 _TRANSACTIONS = """
     select count(*), coalesce(sum(trx_rows_modified), 0),
         coalesce(sum(if(lower(trx_query) like 'commit%', trx_rows_modified, 0)), 0),
@@ -46,15 +46,17 @@ _TRANSACTIONS = """
 _PEER = struct.Struct("3i")
 
 
-def dirty_temporary_pages(version: Version) -> str:
-    """Returns the query for the dirty pages of temporary tables that a server counts, and no start recovers.
+def unread_dirty_pages(version: Version) -> tuple[str, str]:
+    """Returns what kind of dirty pages a server counts, and no start reads, and the query for their number.
 
-    Where MariaDB does not count them, their oldest modification is the number 2, and not one of the redo log."""
-    if version.flavor is Flavor.MARIADB:
-        where = _MARIADB_TEMPORARY
+    What MariaDB does not count has the number 2 as its oldest modification, and not one of the redo log."""
+    if version.flavor is Flavor.MARIADB and version.numbers >= _MAKES_UNDO:
+        kind, where = "undo logs", _MARIADB_UNDO
+    elif version.flavor is Flavor.MARIADB:
+        kind, where = "temporary tables", _MARIADB_TEMPORARY
     else:
-        where = _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
-    return f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 2 and {where}"  # noqa: S608 - of ours
+        kind, where = "temporary tables", _MYSQL_TEMPORARY if can(version, "data_dictionary") else _OLD_TEMPORARY
+    return kind, f"select count(*) from information_schema.innodb_buffer_page where oldest_modification > 2 and {where}"  # noqa: S608 - of ours
 
 
 def redo_since_checkpoint(status: str) -> int | None:
@@ -101,7 +103,7 @@ class StateReader:
         if the server would not survive a kill."""
         self._missing = {} if self._files is not None else {"PROCESS": ["files"]}
         transactions, rows, prepared, notes = self._transactions()
-        temporary = self._dirty_temporary_pages()
+        unread = self._unread_dirty_pages()
         redo_bytes = self._redo_bytes()
         status = self._status()
         if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
@@ -114,12 +116,13 @@ class StateReader:
             f"this user lacks the right {right}, so that these are left out: {', '.join(what)}"
             for right, what in self._missing.items()
         ]
-        if temporary is None:
-            missing.append("dirty pages of temporary tables are counted, too, although no start recovers them")
+        if unread is None:
+            kind, _ = unread_dirty_pages(self.version)
+            missing.append(f"dirty pages of {kind} are counted, too, although no start reads them")
         pool = self._variables.get("innodb_buffer_pool_size")
         return ServerState(
             self.version,
-            max(0, dirty - (temporary or 0)),
+            max(0, dirty - (unread or 0)),
             reads_per_s,
             files=self._files,
             redo_bytes=redo_bytes,
@@ -168,13 +171,11 @@ class StateReader:
             notes = ("transactions after XA PREPARE keep their rows locked until XA COMMIT or XA ROLLBACK",)
         return transactions, max(0, rows - prepared), prepared, notes
 
-    def _dirty_temporary_pages(self) -> int | None:
-        """Returns how many of the dirty pages no start recovers; None if that is not known."""
-        if self.version.flavor is Flavor.MARIADB and self.version.numbers >= _COUNTS_NO_TEMPORARY:
-            return 0
+    def _unread_dirty_pages(self) -> int | None:
+        """Returns how many of the dirty pages no start reads; None if that is not known."""
         if int(self._variables.get("innodb_buffer_pool_size", 0)) > _LARGE_POOL_BYTES:
             return None
-        row = self._ask(dirty_temporary_pages(self.version))
+        row = self._ask(unread_dirty_pages(self.version)[1])
         return None if row is None else int(str(row[0]))
 
     def _redo_bytes(self) -> int | None:

@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor
 from recovery.analysis.crash_estimate import ServerState
 from recovery.errors import UsageError
 from recovery.model import parse_version
-from recovery.mysqld.pending_state import StateReader, dirty_temporary_pages
+from recovery.mysqld.pending_state import StateReader, unread_dirty_pages
 
 STATUS = "LOG\n---\nLog sequence number          5000\nLast checkpoint at           4200\n"
 NO_PROCESS = pymysql.err.OperationalError(1227, "Access denied; you need the PROCESS privilege")
@@ -74,10 +74,16 @@ def read(changes: Mapping[str, Any] | None = None, **variables: str) -> ServerSt
 
 
 @pytest.mark.parametrize(
-    ("version", "text"), [("mariadb-10.11.5", "4294967294"), ("8.0.31", "4294967293"), ("5.7.22", "innodb_temporary")]
-)
-def test_pages_of_the_temporary_tablespace_are_those_of_its_number(version: str, text: str) -> None:
-    assert text in dirty_temporary_pages(parse_version(version))
+    ("version", "kind", "text"),
+    [
+        ("mariadb-10.11.5", "undo logs", "UNDO_LOG"), ("mariadb-10.2.11", "temporary tables", "4294967294"),
+        ("8.0.31", "temporary tables", "4294967293"), ("5.7.22", "temporary tables", "innodb_temporary"),
+    ],
+)  # fmt: skip
+def test_dirty_pages_that_no_start_reads_have_their_own_tablespace_or_type(version: str, kind: str, text: str) -> None:
+    found, query = unread_dirty_pages(parse_version(version))
+    assert found == kind
+    assert text in query
 
 
 def test_pages_of_temporary_tables_do_not_count() -> None:
@@ -86,10 +92,13 @@ def test_pages_of_temporary_tables_do_not_count() -> None:
     assert (state.redo_bytes, state.reads_per_s, state.notes) == (800, 2000.0, ())
 
 
-def test_mariadb_does_not_count_pages_of_temporary_tables() -> None:
-    old = {r".*innodb_sys_tablespaces": [(3, 400)], r".*innodb_buffer_page": NO_PROCESS}
+def test_undo_logs_of_mariadb_do_not_count() -> None:
+    old = {r".*innodb_sys_tablespaces": [(3, 400)]}
     state = read(old, version="10.11.5-MariaDB")
-    assert (state.dirty_pages, state.files, state.notes) == (100, 3, ())
+    assert (state.dirty_pages, state.files, state.notes) == (70, 3, ())
+    hidden = read({**old, r".*innodb_buffer_page": NO_PROCESS}, version="10.11.5-MariaDB")
+    assert (hidden.dirty_pages, len(hidden.notes)) == (100, 1)
+    assert "undo logs are counted" in hidden.notes[0]
 
 
 def test_a_large_pool_is_not_listed() -> None:
