@@ -159,7 +159,7 @@ METRICS: dict[str, Metric] = {
         Metric("opened_tables_per_s", "opened/s", "/s", False),
         Metric("opened_table_definitions_per_s", "definitions/s", "/s", False),
         Metric("buffer_pool_reads_per_s", "pool reads/s", "/s", False, "pages that were not in the buffer pool"),
-        Metric("dirty_pages", "dirty pages", "", None, "in the buffer pool, not written yet, without those that no start reads"),
+        Metric("dirty_pages", "dirty pages", "", None, "in the buffer pool, not written yet"),
         Metric("checkpoint_age_bytes", "checkpoint age", "B", None, "redo written since the last checkpoint"),
         Metric("history_list_length", "history", "", False, "old row versions not purged yet"),
         Metric("resident_bytes", "memory", "B", False, "resident memory of the server"),
