@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from estimate.findings import error_of, results_of, tables
 from estimate.records import LIMITS, SERVERS, Load, Planned, Purpose, Record, append, file_of, missing, planned, read
+from sessions import FIXTURES
 
 from recovery.analysis.crash_estimate import ServerState, estimate_start
 from recovery.model import parse_version
@@ -73,3 +75,12 @@ def test_starts_that_take_twice_as_long_are_outside() -> None:
     results = results_of(VERSION, records)
     assert not any(one.is_inside for one in results)
     assert all(error_of(one.record.seconds, one.startup_s) == pytest.approx(0.5) for one in results)
+
+
+def test_the_page_has_the_tables_of_the_kept_kills(tmp_path: Path) -> None:
+    """`make estimate-proof ARGS="report FOLDER"` prints them."""
+    with tarfile.open(FIXTURES / "predicted-kills.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    results = [one for version in SERVERS for one in results_of(version, read(tmp_path, version))]
+    page = (FIXTURES.parent / "docs" / "results" / "estimate.md").read_text("utf-8")
+    assert [table for table in tables(results) if table not in page] == []
