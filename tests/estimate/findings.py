@@ -105,7 +105,7 @@ def _share(held: Iterable[bool]) -> str:
 
 def _span(values: Iterable[float]) -> str:
     found = sorted(values)
-    return "-".join(f"{value:,.{0 if value >= 100 else 1}f}" for value in (found[0], found[-1]))
+    return "-".join(f"{value:,.{0 if value >= 100 or not value else 1}f}" for value in (found[0], found[-1]))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
