@@ -100,6 +100,7 @@ class ServerState:
     """Changed by transactions whose COMMIT is writing the binary log."""
     pool_bytes: int | None = None
     data_bytes: int | None = None
+    datadir: str = ""
     notes: tuple[str, ...] = ()
     """What its user may not see, and what comes after the start."""
 
@@ -376,13 +377,16 @@ def kills_of(session: Session) -> Mapping[str, Sequence[Kill]]:
 
 
 def openmetrics(state: ServerState, found: Estimate) -> str:
-    """Returns the estimate in the text format of OpenMetrics, which Prometheus and node_exporter read."""
+    """Returns the estimate in the text format of OpenMetrics, which Prometheus and node_exporter read. Its datadir
+    tells the servers of a host apart."""
+    datadir = state.datadir.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    server = f'datadir="{datadir}"'
     figures: Sequence[tuple[str, str, Sequence[tuple[str, float | None]]]] = (
         ("recovery_estimate_seconds", "Start of the server if it were killed now.", [("", found.seconds)]),
         ("recovery_estimate_low_seconds", "Lower end of the 90 % range.", [("", found.low_s)]),
         ("recovery_estimate_high_seconds", "Upper end of the 90 % range.", [("", found.high_s)]),
         ("recovery_estimate_part_seconds", "Parts of the estimate.",
-         [(f'{{part="{part.name}"}}', part.seconds) for part in found.parts]),
+         [(f',part="{part.name}"', part.seconds) for part in found.parts]),
         ("recovery_estimate_locked_seconds", "Then rows of open transactions stay locked for up to so long.",
          [("", found.locked_s)]),
         ("recovery_estimate_dirty_pages", "Pages to recover.", [("", state.dirty_pages)]),
@@ -393,8 +397,8 @@ def openmetrics(state: ServerState, found: Estimate) -> str:
     )  # fmt: skip
     lines = []
     for name, text, samples in figures:
-        known = [(labels, value) for labels, value in samples if value is not None]
+        known = [(more, value) for more, value in samples if value is not None]
         if known:
             lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-            lines += [f"{name}{labels} {value:.6g}" for labels, value in known]
+            lines += [f"{name}{{{server}{more}}} {value!r}" for more, value in known]
     return "\n".join((*lines, "# EOF", ""))

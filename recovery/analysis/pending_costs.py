@@ -7,9 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 
 from recovery.analysis.growth import Points, fit_of
-from recovery.analysis.statistics import LINE, LineFit, t975
+from recovery.analysis.statistics import LINE, LineFit, standard_error, t975
 from recovery.analysis.summary import mean, measured_runs_by_cell, metric_values
 from recovery.model import STARTUP_METRIC, Run, Session
 
@@ -96,11 +97,10 @@ def redo_costs(session: Session) -> Iterator[RedoCost]:
         fit = lines.get((version, others))
         if pending.keys() != {DIRTY, REDO} or fit is None or fit.form != LINE or fit.sessions > 1:
             continue
-        pages, redo, seconds = (
-            mean(metric_values(runs, name)) for name in ("dirty_pages", "checkpoint_age_bytes", STARTUP_METRIC)
-        )
-        if pages is not None and redo is not None and seconds is not None:
-            # That of the mean of these runs, and that of the line at this point.
-            variance = seconds**2 / len(runs) + 1 / fit.weight + (pages - fit.center) ** 2 / fit.spread
-            error_s = t975(fit.runs - 2) * fit.relative_error * math.sqrt(variance)
-            yield RedoCost(version, others, redo, pages, seconds - fit.line_at(pages), error_s)
+        pages, redo = (mean(metric_values(runs, name)) for name in ("dirty_pages", "checkpoint_age_bytes"))
+        seconds = metric_values(runs, STARTUP_METRIC)
+        if pages is not None and redo is not None and len(seconds) > 1:
+            # That of the mean of these runs, which may spread more, and that of the line at this point.
+            line = fit.relative_error**2 * (1 / fit.weight + (pages - fit.center) ** 2 / fit.spread)
+            error_s = t975(len(seconds) - 1) * math.sqrt(standard_error(seconds) ** 2 + line)
+            yield RedoCost(version, others, redo, pages, fmean(seconds) - fit.line_at(pages), error_s)

@@ -131,6 +131,7 @@ class StateReader:
             prepared_rows=prepared,
             pool_bytes=None if pool is None else int(pool),
             data_bytes=self._data_bytes,
+            datadir=self._variables.get("datadir", ""),
             notes=(*missing, *notes, *self._stays),
         )
 

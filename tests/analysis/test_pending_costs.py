@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from collections.abc import Callable
 from itertools import product
 
@@ -97,6 +99,20 @@ def test_redo_is_compared_with_the_pages_that_were_dirty_with_it() -> None:
     assert few.seconds - few.error_s < 11.26 < few.seconds + few.error_s
     assert " MiB of redo with 2,209 dirty pages cost 11." in sentence(with_redo(0.01))
     assert sentence(with_redo(0.01)).endswith(" more than these pages.")
+
+
+def test_starts_with_redo_that_differ_much_claim_nothing() -> None:
+    session = pending_session(
+        lambda pages, mib: 2 + pages / 1000 + mib / 1000, dirty=("0", "2000", "10000"), redo=("0", "1024m")
+    )
+    assert all(cost.seconds > cost.error_s for cost in redo_costs(session))
+    disturbed = [
+        replace(run, metrics=run.metrics | {"startup_s": 3 * run.metrics["startup_s"]})
+        if run.repeat == 1 and run.metrics["checkpoint_age_bytes"] > 10**9
+        else run
+        for run in session.runs
+    ]
+    assert all(cost.seconds < cost.error_s for cost in redo_costs(replace(session, runs=tuple(disturbed))))
 
 
 def test_redo_alone_is_a_curve_in_mib() -> None:

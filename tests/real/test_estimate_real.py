@@ -56,7 +56,8 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             assert "lacks the right" not in text
             metrics = tmp_path / "estimate.prom"
             assert estimated("seer", "--reads", "2000", "--openmetrics", str(metrics))[0] == 0
-            figures = dict(line.rsplit(" ", 1) for line in metrics.read_text().splitlines() if not line.startswith("#"))
+            samples = [line.rsplit(" ", 1) for line in metrics.read_text().splitlines() if not line.startswith("#")]
+            figures = {name.partition("{")[0]: value for name, value in samples}
             assert float(figures["recovery_estimate_uncommitted_rows"]) >= changed
             assert float(figures["recovery_estimate_redo_bytes"]) > 200 * changed
             pages = float(figures["recovery_estimate_dirty_pages"])
