@@ -160,7 +160,7 @@ status: env ## show the running session, or how the last one ended
 watch: env ## how far is a starting server? ARGS=PID
 	@$(RECOVERY) watch $(ARGS)
 
-estimate: env ## how long a start if it were killed now? ARGS="--socket S"
+estimate: env ## what would a kill cost now? ARGS="--socket S"
 	@$(RECOVERY) estimate $(ARGS)
 
 calibrate: env ## let estimate use what pending-work measured here

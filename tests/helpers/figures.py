@@ -165,7 +165,9 @@ class Lines:
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.lines = tuple(lines)
-        self._numbers = sorted((number.value, place) for place, line in enumerate(self.lines) for number in line.numbers)
+        self._numbers = sorted(
+            (number.value, place) for place, line in enumerate(self.lines) for number in line.numbers
+        )
         self._ratios = [line for line in self.lines if any(figure.is_ratio for figure in line.figures)]
 
     def near(self, figure: Figure) -> Iterator[Line]:
