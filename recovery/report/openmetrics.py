@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 
 from recovery.analysis.basis import time_of
 from recovery.analysis.combined import CombinedSession
@@ -27,12 +26,12 @@ def render_openmetrics(session: Session) -> str:
 
 def _sessions(session: Session) -> Iterator[str]:
     parts = session.parts if isinstance(session, CombinedSession) else ()
-    named = [(part.name, part.session) for part in parts] or [("", session)]
-    yield from _head("session_start", "when each session began", "seconds")
-    for name, one in named:
-        began = time_of(one.started_at) or datetime.fromtimestamp(0, UTC)
-        labels = {"experiment": one.experiment, "session": name or one.started_at}
-        yield _sample("session_start_seconds", labels, began.timestamp())
+    named = [(part.name, part.session) for part in parts] or [(session.started_at, session)]
+    known = [(name, one, began) for name, one in named if (began := time_of(one.started_at)) is not None]
+    if known:
+        yield from _head("session_start", "when each session began", "seconds")
+    for name, one, began in known:
+        yield _sample("session_start_seconds", {"experiment": one.experiment, "session": name}, began.timestamp())
 
 
 def _runs(session: Session) -> Iterator[str]:
@@ -84,7 +83,9 @@ def _head(name: str, help_text: str, unit: str = "") -> Iterator[str]:
     yield f"# TYPE {family} gauge"
     if unit:
         yield f"# UNIT {family} {unit}"
-    yield f"# HELP {family} {_escaped(help_text)}"
+    # OpenMetrics escapes a double quote in this text, and older parsers of Prometheus refuse that escape.
+    text = _escaped(help_text.replace('"', "'"))
+    yield f"# HELP {family} {text}"
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:

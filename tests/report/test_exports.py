@@ -19,6 +19,7 @@ from recovery.analysis.combined import combine_sessions
 from recovery.analysis.summary import summarise
 from recovery.cli.measure import exit_code, request_from_arguments
 from recovery.errors import RecoveryError
+from recovery.metrics import METRICS
 from recovery.model import SECOND_START, Run, Session, Verdict
 from recovery.report.github_benchmark import render_github_benchmark
 from recovery.report.junit import render_junit
@@ -134,6 +135,17 @@ def test_openmetrics_escapes_names() -> None:
     session = replace(SESSION, versions=(odd,), runs=runs)
     assert r'version="a\"b\\c"' in render_openmetrics(session)
     parsed(render_openmetrics(session))
+
+
+def test_openmetrics_has_no_escape_that_older_parsers_of_prometheus_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS, "startup_s", replace(METRICS["startup_s"], note='until "ready"'))
+    assert "# HELP recovery_startup_seconds until 'ready'\n" in render_openmetrics(SESSION)
+
+
+def test_openmetrics_leaves_out_a_start_that_is_not_known() -> None:
+    text = render_openmetrics(replace(SESSION, started_at="damaged"))
+    assert "recovery_session_start_seconds" not in text
+    parsed(text)
 
 
 # --- JUnit
