@@ -127,7 +127,9 @@ def _connected(login_socket: Path | None, login_file: Path | None) -> Iterator[C
             autocommit=True,
         )
     except configparser.Error as error:
-        raise UsageError(f"{login_file} is no option file: {error.message.splitlines()[0]}", "see my.cnf") from error
+        raise UsageError(
+            f"{login_file} is no option file: {error.message.splitlines()[0]}", "write [client] above user= and socket="
+        ) from error
     except _BROKEN_ANSWER as error:
         raise _login_error(where, error) from error
     with closing(connection):
@@ -262,9 +264,9 @@ def calibrate(session: str | None, results: Path) -> None:
     path = store_constants(found.host_id, fitted)
     for series, one in fitted.items():
         print_line(
-            f"{series}, {len(by_series[series])} starts: {one.process_s:.2g} s, and {1000 * one.page_s:.2g} ms and "
-            f"{one.requests_per_page:.2g} requests for each dirty page; within {100 * one.error:.0f} % in 90 % of "
-            "starts"
+            f"{series}, {len(by_series[series])} starts: {one.process_s:.2g} s, and for each dirty page "
+            f"{1000 * one.page_s:.2g} ms and {one.requests_per_page:.2g} requests; the range of pages and redo is "
+            f"+-{100 * one.error:.0f} %"
         )
     print_line(f"Stored for this host in {path}.")
 

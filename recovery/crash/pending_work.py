@@ -282,7 +282,8 @@ def wait_until_reached(bench: Bench, client: Client, target: Pending) -> None:
 
 def _not_reached(target: Pending, most: Pending) -> str:
     wanted = f"{target.dirty_pages:,} dirty pages" if target.dirty_pages else f"{target.redo_bytes >> 20:,} MiB of redo"
-    return f"the load did not reach {wanted}, because the server writes pages as fast; it reached {most}"
+    why = "the server writes pages as fast, or its redo log is too small"
+    return f"the load did not reach {wanted}, because {why}; it reached {most}"
 
 
 @contextmanager

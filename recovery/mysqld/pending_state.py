@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pymysql.cursors import Cursor
 
 Row = tuple[object, ...]
-_NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 3546})
-"""Errors of a user who may not see something."""
+_NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 1401, 3546})
+"""Errors of a user who may not see something. 8.0 answers XA RECOVER with 1401."""
 _SYNTAX = 1064
 _HAS_SLAVE_MONITOR = (10, 5)
 """MariaDB from here on has this right in place of REPLICATION CLIENT."""
@@ -167,7 +167,7 @@ class StateReader:
         # With a binary log, COMMIT prepares a transaction first; then the log decides about it at the start.
         prepared = committing if self._variables.get("log_bin") == "ON" else 0
         notes: tuple[str, ...] = ()
-        if detached and self._ask("xa recover", "XA_RECOVER_ADMIN", "transactions after XA PREPARE") is not None:
+        if transactions and self._ask("xa recover", "XA_RECOVER_ADMIN", "transactions after XA PREPARE") is not None:
             rows -= detached
             notes = ("transactions after XA PREPARE keep their rows locked until XA COMMIT or XA ROLLBACK",)
         return transactions, max(0, rows - prepared), prepared, notes

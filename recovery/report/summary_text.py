@@ -53,7 +53,7 @@ from recovery.report.host_words import (
     scope,
     storage_words,
 )
-from recovery.report.pending_text import pending_answers
+from recovery.report.pending_text import pending_costs
 
 _MAX_CLAUSES = 3
 """Most clauses of each kind in one sentence; the tables have the rest."""
@@ -322,22 +322,25 @@ def _load_answers(context: _Context) -> Iterator[str]:
         counted = _mean_of_runs(session, measured, " (95 % interval{})")
         yield f"{on_host(session).capitalize()}{storage}; {counted}:"
 
+    costs = pending_costs(session)
+
     def line(context: _Context, version: str) -> str:
-        return _load_line(context, version, [effect for effect in effects if effect.version == version])
+        of_version = [effect for effect in effects if effect.version == version]
+        return _load_line(context, version, of_version, costs.get(version, ()))
 
     def text(summary: Summary) -> str:
         contrast = _contrast_text(metric(summary.name), summary)
         return f"{summary.version} instead of {base}: {contrast}{_for(cell_without_base(session, summary.variant))}"
 
     yield from _version_lines(context, session.versions, line)
-    yield from pending_answers(session)
-    for clause in _largest(versions, "difference", f"from {base}", text):
-        yield f"{clause[0].upper()}{clause[1:]}."
+    for clause in () if costs else _largest(versions, "difference", f"from {base}", text):
+        # The name of a server is written as it is.
+        yield f"{clause if clause.startswith(session.versions) else clause[0].upper() + clause[1:]}."
 
 
-def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio]) -> str:
-    """Returns the value at the base of the axes and the largest effect along them, or the first values if nothing is
-    compared along an axis."""
+def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio], costs: Sequence[str]) -> str:
+    """Returns the value at the base of the axes and the largest effect along them, or the costs of what was pending, or
+    the first values if nothing is compared along an axis."""
     session, measured = context.session, _measured(context, version)
     if not measured:
         return _nothing(session, version)
@@ -346,9 +349,10 @@ def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio])
         shown = shown[:1]
         named = cell_without_base(session, shown[0].variant)
         clauses = [f"{_value_text(shown[0])}{_for(named)}"]
-        axes = list(dict.fromkeys(effect.axis for effect in effects))
+        clauses += costs
+        axes = list(dict.fromkeys(effect.axis for effect in effects if not costs))
         of = f"of {_joined_words(axes) if len(axes) <= _MAX_CLAUSES else f'{len(axes)} axes'}"
-        clauses += _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
+        clauses += () if costs else _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
     else:
         clauses = _first_clauses([_value_text(value) + _for(cell_words(session, value.variant)) for value in shown])
     clauses += _lacking_intervals(session, shown, effects)

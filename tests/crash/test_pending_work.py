@@ -111,7 +111,7 @@ def test_a_state_that_is_not_reached_is_measured_and_the_note_says_what_was(
     monkeypatch.setattr(pending_work, "read_pending", lambda _: Pending(400, 20 << 20))
     wait_until_reached(cast("Bench", bench), cast("Client", bench), target)
     assert bench.run_notes == [
-        f"the load did not reach {wanted}, because the server writes pages as fast; "
+        f"the load did not reach {wanted}, because the server writes pages as fast, or its redo log is too small; "
         "it reached 400 dirty pages and 20 MiB of redo"
     ]
     assert bench.steps[0] == "load: 400 dirty pages and 20 MiB of redo"

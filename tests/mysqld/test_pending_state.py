@@ -29,6 +29,7 @@ ANSWERS: Mapping[str, Any] = {
     r"show engine innodb status": [("InnoDB", "", STATUS)],
     r"show global status": [("Innodb_buffer_pool_pages_dirty", "100")],
     r"show replica status": [],
+    r"xa recover": [],
 }  # fmt: skip
 
 
@@ -127,6 +128,8 @@ def test_transactions_after_xa_prepare_are_not_rolled_back() -> None:
     found = {r".*innodb_trx": [(2, 1000, 0, 300)], r"xa recover": [(1, 1, 1, "x")]}
     state = read(found)
     assert state.uncommitted_rows == 700
+    connected = read({**found, r".*innodb_trx": [(2, 1000, 0, 0)]})
+    assert [note for note in connected.notes if "XA COMMIT" in note], "its client has not left yet"
     assert [note for note in state.notes if "XA COMMIT" in note]
     assert read({**found, r"xa recover": []}).uncommitted_rows == 1000, "it is the rollback of an earlier crash"
 

@@ -30,6 +30,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
         server.start(settings={"innodb_max_dirty_pages_pct": "99"})
         with closing(server.connect()) as connection, connection.cursor() as cursor:
             monitor = "slave monitor" if version.startswith("mariadb") else "replication client"
+            monitor += ", xa_recover_admin" if version.startswith("8") else ""
             for user, rights in (("seer", f"process, {monitor}"), ("nobody", "usage")):
                 cursor.execute(f"create user {user}@localhost")
                 cursor.execute(f"grant {rights} on *.* to {user}@localhost")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from recovery.analysis.basis import Basis, count_days
+from recovery.analysis.basis import Basis, count_days, is_older_id
 from recovery.analysis.history import CellDesign, Setting, cell_design, setting_of
 from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, over_sessions
 from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
@@ -120,7 +120,7 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
         question=session.question,
         heading=heading(session),
         started_at=session.started_at,
-        host_id=session.host_id,
+        host_id=None if session.host_id is None or is_older_id(session.host_id) else session.host_id,
         storage=_storage(session),
         versions=session.versions,
         runs={
@@ -541,8 +541,9 @@ def _answer_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
 
 
 def _start_charts(sessions: Sequence[SiteSession]) -> tuple[Part, ...]:
-    """Returns a chart for each number of tables, the largest first; further ones are folded."""
-    many = sorted({setting.tables for setting in _starts(sessions)}, reverse=True)
+    """Returns a chart for each number of tables, the one most often measured first; further ones are folded."""
+    counts = Counter(setting.tables for setting, found in _starts(sessions).items() for _ in found)
+    many = sorted(counts, key=lambda tables: (counts[tables], tables), reverse=True)
     made = (over_sessions_chart(sessions, tables, f"over-{tables}", only_usual=False) for tables in many)
     charts = tuple(chart for chart in made if chart is not None)
     rest = charts[_MAX_OPEN:]
