@@ -29,7 +29,7 @@ def pending_costs(session: Session) -> Mapping[str, Sequence[str]]:
 def _curve_texts(session: Session, curves: Sequence[PendingCurve]) -> Iterator[str]:
     """Yields what each 1,000 or so of it cost, or that the interval does not tell the cost from zero; nothing without
     an interval. The states of a transaction share a clause."""
-    shared: dict[tuple[int, str], list[str]] = {}
+    shared: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for curve in curves:
         fit, unit = curve.fit, _MIB if curve.axis == REDO else 1
         if fit is None or curve.most < unit:
@@ -46,17 +46,17 @@ def _curve_texts(session: Session, curves: Sequence[PendingCurve]) -> Iterator[s
             continue
         is_claimed, cost = slope_s > error_s, _with_interval(slope_s * step * unit, error_s * step * unit)
         if curve.axis == TRANSACTION:
-            texts = shared.setdefault((step, cell), [])
-            texts.append(f"{curve.state} {cost if is_claimed else 'not significant'}{where}")
+            text = f"{curve.state} {cost if is_claimed else 'not significant'}"
+            state = (text, where) if fit.form == LINE else (text + where, "")
+            shared.setdefault((step, cell), []).append(state)
         elif is_claimed:
             yield f"each {step:,} {'dirty pages' if curve.axis == DIRTY else 'MiB of redo'} cost {cost}{where}{cell}"
         else:
             yield f"no significant cost of {'dirty pages' if curve.axis == DIRTY else 'redo'}{where}{cell}"
-    for (step, cell), texts in shared.items():
-        # All of them have the same rows, unless they were asked for with other numbers.
-        ends = {text.rpartition(", up to ")[2] for text in texts if ", up to " in text}
-        if len(ends) == 1:
-            texts = [text.removesuffix(f", up to {next(iter(ends))}") for text in texts]
+    for (step, cell), states in shared.items():
+        # The cells have the number of rows, unless several were asked for.
+        is_same = len({end for _, end in states if end}) == 1
+        texts = [text if is_same else text + end for text, end in states]
         yield f"each {step:,} rows until rolled back: {', '.join(texts)}{cell}"
 
 
