@@ -372,34 +372,3 @@ def kills_of(session: Session) -> Mapping[str, Sequence[Kill]]:
         kill = Kill(state, startup_s, rollback_s - startup_s if is_open and rollback_s is not None else None)
         found.setdefault(series_of(version), []).append(kill)
     return found
-
-
-# --- For a time series database
-
-
-def openmetrics(state: ServerState, found: Estimate) -> str:
-    """Returns the estimate in the text format of OpenMetrics, which Prometheus and node_exporter read. Its datadir
-    tells the servers of a host apart."""
-    datadir = state.datadir.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    server = f'datadir="{datadir}"'
-    figures: Sequence[tuple[str, str, Sequence[tuple[str, float | None]]]] = (
-        ("recovery_estimate_seconds", "Start of the server if it were killed now.", [("", found.seconds)]),
-        ("recovery_estimate_low_seconds", "Lower end of the 90 % range.", [("", found.low_s)]),
-        ("recovery_estimate_high_seconds", "Upper end of the 90 % range.", [("", found.high_s)]),
-        ("recovery_estimate_part_seconds", "Parts of the estimate.",
-         [(f',part="{part.name}"', part.seconds) for part in found.parts]),
-        ("recovery_estimate_locked_seconds", "Then rows of open transactions stay locked for up to so long.",
-         [("", found.locked_s)]),
-        ("recovery_estimate_dirty_pages", "Pages to recover.", [("", state.dirty_pages)]),
-        ("recovery_estimate_redo_bytes", "Redo since the last checkpoint.", [("", state.redo_bytes)]),
-        ("recovery_estimate_uncommitted_rows", "Rows that open transactions have changed.",
-         [("", state.uncommitted_rows)]),
-        ("recovery_estimate_reads_per_second", "Small reads of the storage.", [("", state.reads_per_s)]),
-    )  # fmt: skip
-    lines = []
-    for name, text, samples in figures:
-        known = [(more, value) for more, value in samples if value is not None]
-        if known:
-            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-            lines += [f"{name}{{{server}{more}}} {value!r}" for more, value in known]
-    return "\n".join((*lines, "# EOF", ""))

@@ -32,7 +32,6 @@ from recovery.analysis.crash_estimate import (
     fit_constants,
     kills_of,
     known_constants,
-    openmetrics,
 )
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import print_line, write_json
@@ -40,9 +39,10 @@ from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.linux.files import cache_dir, read_stored, write_atomically
 from recovery.linux.host_facts import host_id_with
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
-from recovery.mysqld.client import message_of
+from recovery.mysqld.client import connect_as_user, message_of
 from recovery.mysqld.pending_state import StateReader
 from recovery.mysqld.running_server import look_at
+from recovery.report.openmetrics import render_estimate
 from recovery.storage.sessions import find_session, load_session, session_names
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _EVERY_S, _MEASURE_EVERY_S = 60.0, 3600.0
 _EFFORT = ProbeEffort(64 << 20, 1.0)
 """A second with one read in flight, and one with 16."""
 _NICE, _LOWEST_OF_CLASS = 10, 7
-_CONNECT_S, _ANSWER_S = 5, 30
+_ANSWER_S = 30.0
 _BROKEN_ANSWER = (pymysql.err.Error, OSError, struct.error, ValueError, LookupError, TypeError)
 """What PyMySQL raises for a connection that fails, or that something else answers."""
 _RIGHTS = "the user needs the right PROCESS, and may lack all others"
@@ -89,7 +89,7 @@ def estimate(
             noted: tuple[str, ...] | None = None
             while True:
                 state, found = server.estimate()
-                if not write_json(None if metrics_to is None else str(metrics_to), openmetrics(state, found)):
+                if not write_json(None if metrics_to is None else str(metrics_to), render_estimate(state, found)):
                     noted = _print(found, noted, stamped=watches)
                 if not watches:
                     return 0
@@ -119,13 +119,7 @@ def _connected(login_socket: Path | None, login_file: Path | None) -> Iterator[C
         raise UsageError(f"{login_file} cannot be read", "name a file with the group [client]")
     where = str(login_socket or login_file)
     try:
-        connection = pymysql.connect(
-            unix_socket=None if login_socket is None else str(login_socket),
-            read_default_file=None if login_file is None else str(login_file),
-            connect_timeout=_CONNECT_S,
-            read_timeout=_ANSWER_S,
-            autocommit=True,
-        )
+        connection = connect_as_user(login_socket, login_file, timeout_s=_ANSWER_S)
     except configparser.Error as error:
         raise UsageError(
             f"{login_file} is no option file: {error.message.splitlines()[0]}", "write [client] above user= and socket="

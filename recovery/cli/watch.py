@@ -574,11 +574,11 @@ class _Rollback:
         self._asked_s = time.monotonic()
         import pymysql
 
-        from recovery.mysqld.client import message_of, scalar
+        from recovery.mysqld.client import connect_as_user, message_of, scalar
 
         try:
             if self._connection is None:
-                self._connection = self._connect()
+                self._connection = connect_as_user(self._socket, self._file)
             self.rows = int(str(scalar(self._connection, self._ROWS)))
         except (pymysql.err.Error, OSError) as error:
             raise UsageError(
@@ -586,13 +586,3 @@ class _Rollback:
                 "check --socket and --defaults-file; the user needs the privilege PROCESS",
             ) from error
         progress.add_rows_to_undo(time.monotonic(), self.rows)
-
-    def _connect(self) -> Connection[Cursor]:
-        import pymysql
-
-        return pymysql.connect(
-            unix_socket=None if self._socket is None else str(self._socket),
-            read_default_file=None if self._file is None else str(self._file),
-            connect_timeout=5,
-            autocommit=True,
-        )

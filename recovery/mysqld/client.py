@@ -40,6 +40,20 @@ def message_of(error: BaseException) -> str:
             return str(error) or type(error).__name__
 
 
+def connect_as_user(
+    socket: Path | None, defaults_file: Path | None, *, timeout_s: float | None = None
+) -> Connection[Cursor]:
+    """Opens a connection to a server of the user's own: by its socket, by the group [client] of an option file, or by
+    both. Errors of PyMySQL are passed on."""
+    return pymysql.connect(
+        unix_socket=None if socket is None else str(socket),
+        read_default_file=None if defaults_file is None else str(defaults_file),
+        connect_timeout=5,
+        read_timeout=timeout_s,
+        autocommit=True,
+    )
+
+
 def connect(
     socket: Path, *, user: str = ADMIN, multi: bool = False, timeout_s: float | None = None
 ) -> Connection[Cursor]:

@@ -1,12 +1,14 @@
-"""The export in the text format of OpenMetrics 1.0: a gauge for each metric, with a sample for each cell."""
+"""The text format of OpenMetrics 1.0, which Prometheus and node_exporter read: a gauge for each metric of a session,
+with a sample for each cell, and the estimate of a start."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from recovery.analysis.basis import time_of
 from recovery.analysis.combined import CombinedSession
+from recovery.analysis.crash_estimate import Estimate, ServerState
 from recovery.analysis.summary import Summary, metric_names, runs_by_cell, summarise
 from recovery.metrics import metric
 from recovery.model import Session, Verdict
@@ -56,6 +58,28 @@ def _metrics(session: Session) -> Iterator[str]:
             for statistic, value in _values(summary).items():
                 labels = {**_labels(session, summary.version, summary.variant), "statistic": statistic}
                 yield _sample(family, labels, value)
+
+
+def render_estimate(state: ServerState, found: Estimate) -> str:
+    """Returns what a start of a running server would cost. The label datadir tells the servers of a host apart."""
+    figures: Sequence[tuple[str, str, Sequence[tuple[Mapping[str, str], float | None]]]] = (
+        ("seconds", "Start of the server if it were killed now.", [({}, found.seconds)]),
+        ("low_seconds", "Lower end of the 90 % range.", [({}, found.low_s)]),
+        ("high_seconds", "Upper end of the 90 % range.", [({}, found.high_s)]),
+        ("part_seconds", "Parts of the estimate.", [({"part": part.name}, part.seconds) for part in found.parts]),
+        ("locked_seconds", "Then rows of open transactions stay locked for up to so long.", [({}, found.locked_s)]),
+        ("dirty_pages", "Pages to recover.", [({}, state.dirty_pages)]),
+        ("redo_bytes", "Redo since the last checkpoint.", [({}, state.redo_bytes)]),
+        ("uncommitted_rows", "Rows that open transactions have changed.", [({}, state.uncommitted_rows)]),
+        ("reads_per_second", "Small reads of the storage.", [({}, state.reads_per_s)]),
+    )
+    lines: list[str] = []
+    for end, text, samples in figures:
+        name = f"estimate_{end}"
+        known = [({"datadir": state.datadir, **more}, value) for more, value in samples if value is not None]
+        if known:
+            lines += [*_head(name, text), *(_sample(name, labels, value) for labels, value in known)]
+    return "\n".join((*lines, "# EOF", ""))
 
 
 def _family(name: str) -> tuple[str, str]:

@@ -18,11 +18,11 @@ from recovery.analysis.crash_estimate import (
     estimate_start,
     fit_constants,
     known_constants,
-    openmetrics,
     series_of,
 )
 from recovery.errors import UsageError
 from recovery.model import parse_version
+from recovery.report.openmetrics import render_estimate
 
 NEW = ServerState(parse_version("8.0.31"), files=1000, dirty_pages=10_000, reads_per_s=2000)
 OTHER = Constants(1.5, 500, 2.0, 0.0, 1.2, 0.0002, 1e-7, 50_000, 20_000, 0.5)
@@ -184,7 +184,7 @@ def test_a_new_series_begins_with_what_is_known_of_its_flavor(series: str, like:
 
 def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> None:
     state = replace(NEW, redo_bytes=None, datadir='/data/"a"')
-    lines = openmetrics(state, estimated(state)).splitlines()
+    lines = render_estimate(state, estimated(state)).splitlines()
     assert lines[-1] == "# EOF"
     samples = [line for line in lines if not line.startswith("#")]
     assert r'recovery_estimate_dirty_pages{datadir="/data/\"a\""} 10000' in samples
