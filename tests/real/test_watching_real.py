@@ -88,7 +88,7 @@ def test_status_from_another_terminal_suspension_and_ctrl_c(at: list[str], tmp_p
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.read_until("runs done", after=before)  # the view comes back
         terminal.type(b"\x03")
-        assert terminal.wait() == 130
+        assert terminal.wait() == 130, terminal.output[-3000:]
         screen = terminal.screen()
         assert screen.cursor_shown
         left = "\n".join(screen.lines)
