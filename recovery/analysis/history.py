@@ -213,20 +213,29 @@ def setting_of(session: Session, version: str, variant: str) -> Setting | None:
     count = stored_number(tables)
     if session.metric != STARTUP_METRIC or cache is None or count is None or set(changed.values()) - {_NO_SETTINGS}:
         return None
-    given = {name: session.settings.get(name) for name in _SHAPING}
-    given["read_ahead_kb"] = session.environment.get("read_ahead_kb")
-    cpus = stored_number(session.environment.get("cpus")) or 0
-    if given["cpu_set"] == f"0-{cpus - 1:.0f}":
-        given["cpu_set"] = None  # all of them
     others = [
         name if value is True else f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in given.items()
-        if value is not None and value is not False and value != _USUAL.get(name, "")
+        for name, value in unusual_settings(session).items()
     ]
     if session.experiment == _CLEAN_START:
         others.append(_CLEAN_START)
     schemas = int(stored_number(session.settings.get("schemas")) or 1)
     return Setting(version, cache, int(count) * schemas, " ".join(others))
+
+
+def unusual_settings(session: Session) -> dict[str, str | int | float | bool]:
+    """Returns what shapes the starts of a session, where it is not the usual value: its settings, and the read-ahead of
+    its host."""
+    given = {name: session.settings.get(name) for name in _SHAPING}
+    given["read_ahead_kb"] = session.environment.get("read_ahead_kb")
+    cpus = stored_number(session.environment.get("cpus")) or 0
+    if given["cpu_set"] == f"0-{cpus - 1:.0f}":
+        given["cpu_set"] = None  # all of them
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False and value != _USUAL.get(name, "")
+    }
 
 
 # --- Sessions of one design

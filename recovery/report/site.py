@@ -12,7 +12,16 @@ from urllib.parse import quote
 
 from recovery.errors import HostUnfitError, RecoveryError, UsageError
 from recovery.linux.files import read_limited, write_atomically
-from recovery.report.html.site_pages import GENERATOR, INDEX, Site, SiteSession, main_charts, site_pages, site_session
+from recovery.report.html.site_pages import (
+    GENERATOR,
+    INDEX,
+    Site,
+    SiteSession,
+    main_charts,
+    session_links,
+    site_pages,
+    site_session,
+)
 from recovery.report.write import render_page
 from recovery.storage.sessions import REPORT_FILE, load_session, session_names
 
@@ -41,8 +50,8 @@ def write_site(results: Path, out: Path, questions: Mapping[str, str]) -> Writte
     for name in names:
         try:
             session = load_session(results / name)
-            page = render_page(results / name, session, index=f"../{INDEX}")
             reduced = site_session(name, f"{_SESSIONS}/{quote(os.fsencode(name))}.html", session)
+            page = render_page(results / name, session, site=session_links(reduced, questions))
         except RecoveryError as error:
             left_out.append(f"{name} is left out: {error.message}")
             continue

@@ -33,14 +33,14 @@ def write_reports(folder: Path, session: Session) -> tuple[Path, ...]:
     return tuple(paths)
 
 
-def render_page(folder: Path, session: Session, *, index: str = "") -> str:
+def render_page(folder: Path, session: Session, *, site: page.SiteLinks | None = None) -> str:
     """Returns the HTML report, including the flame graphs of the stacks stored with the session. On a site it links to
-    the index."""
-    return _page(session, _flames(folder, session), index=index)
+    other pages."""
+    return _page(session, _flames(folder, session), site=site)
 
 
-def _page(session: Session, flames: Mapping[int, tuple[str, str]], *, index: str = "") -> str:
-    return page.render(session, {number: drawing for number, (_, drawing) in flames.items()}, index=index)
+def _page(session: Session, flames: Mapping[int, tuple[str, str]], *, site: page.SiteLinks | None = None) -> str:
+    return page.render(session, {number: drawing for number, (_, drawing) in flames.items()}, site=site)
 
 
 def _flames(folder: Path, session: Session) -> dict[int, tuple[str, str]]:

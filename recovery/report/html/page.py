@@ -283,8 +283,18 @@ BADGES = {
 """CSS class of a table cell that is a verdict, which adds a colour to the word."""
 
 
-def render(session: Session, flames: Mapping[int, str] | None = None, *, index: str = "") -> str:
-    """Returns the whole page. `flames` has a flame graph by the number of the run. `index` is as in PageContent."""
+@dataclass(frozen=True)
+class SiteLinks:
+    """Relative links from the page of a session to other pages of its site."""
+
+    question: str
+    """To the page of its question."""
+    others: tuple[tuple[str, str], ...]
+    """To other pages, with their names."""
+
+
+def render(session: Session, flames: Mapping[int, str] | None = None, *, site: SiteLinks | None = None) -> str:
+    """Returns the whole page. `flames` has a flame graph by the number of the run. `site` is as in PageContent."""
     return render_content(
         PageContent(
             question=session.question,
@@ -301,7 +311,7 @@ def render(session: Session, flames: Mapping[int, str] | None = None, *, index: 
             not_checked=not_checked(session),
             advice_of=advice_of(session),
             advice=advice(session),
-            index=index,
+            site=site,
         )
     )
 
@@ -328,8 +338,8 @@ class PageContent:
     advice: tuple[Advice, ...] = ()
     pages: tuple[tuple[str, str], ...] = ()
     """Names and relative links of the pages of single sessions."""
-    index: str = ""
-    """Relative link to the index of the site that the page is in; empty if it stands alone."""
+    site: SiteLinks | None = None
+    """The site that the page is in; None if it stands alone."""
 
 
 def render_content(content: PageContent) -> str:

@@ -9,24 +9,28 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from markupsafe import Markup
 
 from recovery.analysis.basis import Basis, count_days, is_older_id
-from recovery.analysis.history import CellDesign, Setting, cell_design, setting_of
+from recovery.analysis.history import CellDesign, Setting, cell_design, setting_of, unusual_settings
 from recovery.analysis.statistics import MIN_RUNS, MIN_SESSIONS, over_sessions
 from recovery.analysis.summary import Summary, cell_words, is_compared, runs_by_cell, summarise
 from recovery.analysis.warnings import doubts_by_cell, findings_of_each_cell
+from recovery.linux.cgroups import limits_text
 from recovery.metrics import Metric, metric
 from recovery.model import (
     SECOND_START,
     STARTUP_METRIC,
     Cache,
     Finding,
+    Limits,
     Session,
+    Settings,
     Table,
     Verdict,
+    limits_from_settings,
     parse_version,
     stored_number,
 )
@@ -34,13 +38,14 @@ from recovery.report import fmt
 from recovery.report.claims import Answer, ClaimVerdict, Publication, answer_claims
 from recovery.report.host_words import stronger_words
 from recovery.report.html.charts import About, Row, Segment, bar_css, bars
-from recovery.report.html.page import BADGES, template, tidied
+from recovery.report.html.page import BADGES, SiteLinks, template, tidied
 from recovery.report.html.parts import Chart, FoldedParts, PageSection, Part, table_parts
 from recovery.report.published import figures_table, find_publication, publication_table, publications
 from recovery.report.summary_text import answers, mean_text
 from recovery.report.tables import PUBLISHED, SECTIONS, heading
 
 INDEX, PUBLISHED_PAGE = "index.html", "published.html"
+_INDEX_NAME, _PUBLISHED_NAME = "All results", "Published and here"
 GENERATOR = "mysql-recovery-tester site"
 """Is in every page, so that no other file is replaced."""
 _FILTERS = ("server", "tables", "cache", "storage", "experiment")
@@ -52,9 +57,13 @@ _MAX_LINKS = 4
 _CACHES = (Cache.COLD.value, Cache.WARM.value)
 
 
-def question_page_name(experiment: str) -> str:
-    """Returns the file name of a question's page. A session from someone else may name its experiment anything."""
-    return f"question-{re.sub(r'[^A-Za-z0-9.-]', '-', experiment)[:100]}.html"
+def question_page_name(experiment: str, questions: Mapping[str, str]) -> str:
+    """Returns the file name of the page of an experiment's question. `questions` has those of all experiments, of which
+    several can ask the same, such as a cold start alone and both. A session from someone else may name its experiment
+    anything."""
+    asked = questions.get(experiment)
+    first = next((name for name, question in questions.items() if question == asked), experiment)
+    return f"question-{re.sub(r'[^A-Za-z0-9.-]', '-', first)[:100]}.html"
 
 
 # --- What the pages need of a session
@@ -68,7 +77,9 @@ class SiteCell:
     cache: str
     """`cold`, `warm` or `second start`; empty unless it is a start."""
     words: str
-    """What else it differs in from others of its session."""
+    """What else it differs in from others of its session, and what its storage does not say of its settings."""
+    settings: str
+    """Those that are not the usual ones, of a start."""
     about: Metric
     text: str
     """Its mean with the interval in its session."""
@@ -137,6 +148,16 @@ def site_session(name: str, link: str, session: Session) -> SiteSession:
     )
 
 
+def session_links(session: SiteSession, questions: Mapping[str, str]) -> SiteLinks:
+    """Returns what the page of a session leads to. `questions` is as in `question_page_name`."""
+    pages = [(INDEX, _INDEX_NAME)]
+    if any(answer.verdict is not ClaimVerdict.NOT_MEASURED for answer in session.claims):
+        pages.append((f"{PUBLISHED_PAGE}#{session.experiment}", _PUBLISHED_NAME))
+    up = "../" * session.link.count("/")
+    question = question_page_name(session.experiment, questions)
+    return SiteLinks(f"{up}{question}", tuple((f"{up}{link}", name) for link, name in pages))
+
+
 def _cells(session: Session) -> Iterator[SiteCell]:
     runs, doubts = runs_by_cell(session), doubts_by_cell(session)
     settings = {
@@ -146,6 +167,7 @@ def _cells(session: Session) -> Iterator[SiteCell]:
     }
     # Early sessions stored what their variants differ in only in the names.
     times = Counter(settings.values())
+    unusual = unusual_settings(session)
     for summary in summarise(session):
         cell = summary.version, summary.variant
         measures = settings.get(cell)
@@ -153,10 +175,15 @@ def _cells(session: Session) -> Iterator[SiteCell]:
             continue
         # Without the host's id nobody knows whether two sessions are of one design.
         is_known = isinstance(measures, Setting) or (measures is not None and measures.host_id is not None)
+        cache = session.cache_of(summary.variant) or "" if session.metric == STARTUP_METRIC else ""
+        # Of anything else the limits alone: what shapes a start is usual in a load.
+        shown = {name: value for name, value in unusual.items() if cache or name in _LIMITS}
+        beside = _settings_words({name: value for name, value in shown.items() if name not in _OF_STORAGE})
         yield SiteCell(
             version=summary.version,
-            cache=session.cache_of(summary.variant) or "" if session.metric == STARTUP_METRIC else "",
-            words=_words(session, summary.variant),
+            cache=cache,
+            words=", ".join(filter(None, (_words(session, summary.variant), beside))),
+            settings=_settings_words(shown),
             about=metric(summary.name),
             text=_text(summary),
             mean=summary.mean,
@@ -169,14 +196,28 @@ def _cells(session: Session) -> Iterator[SiteCell]:
 
 
 def _words(session: Session, variant: str) -> str:
-    """Returns what a variant differs in, and the limits of its server."""
+    """Returns what a variant differs in, apart from its cache and its tables."""
     own = cell_words(session, variant, without={"tables"}) if len(session.variant_names) > 1 and session.axes else ""
-    limits = session.design.limits
-    found = [own if own not in (*_CACHES, SECOND_START) else ""]
-    found += [f"{fmt.size(limits.memory_bytes)} of memory"] if limits.memory_bytes else []
-    found += [f"{limits.cpus:g} CPUs"] if limits.cpus else []
-    found += [f"CPUs {limits.cpu_set}"] if limits.cpu_set else []
-    return ", ".join(filter(None, found))
+    return own if own not in (*_CACHES, SECOND_START) else ""
+
+
+_LIMITS = tuple(field.name for field in fields(Limits))
+_OF_STORAGE = ("read_ahead_kb", "read_iops", "read_bps")
+
+
+def _settings_words(settings: Settings) -> str:
+    """Returns settings as other texts of the tool name them: `limited to 2 GiB of memory with its page cache`."""
+    found = []
+    for name, value in settings.items():
+        if name in (*_LIMITS, *_OF_STORAGE):
+            continue
+        words = fmt.words(name) if value is True else " ".join(fmt.fact_row(name, value))
+        found.append(str(value) if name == "set" else words)
+    read_ahead = stored_number(settings.get("read_ahead_kb"))
+    found += [] if read_ahead is None else [f"read-ahead {read_ahead:,.0f} KiB"]
+    limits = limits_from_settings(settings)
+    found += [f"limited to {limits_text(limits)}"] if limits else []
+    return ", ".join(found)
 
 
 def _tables(session: Session, measures: Setting | CellDesign | None) -> int | None:
@@ -197,16 +238,11 @@ def _text(summary: Summary) -> str:
 
 def _storage(session: Session) -> str:
     """Returns the storage of the data, and what limited it."""
-    host, limits = session.environment, session.design.limits
+    host = session.environment
     known = (host.get("filesystem"), host.get("ebs_volume") or host.get("device_model"))
     found = [str(fact) for fact in known if fact]
-    read_ahead = stored_number(host.get("read_ahead_kb"))
-    found += [] if read_ahead is None else [f"read-ahead {read_ahead:,.0f} KiB"]
-    if limits.read_iops:
-        found.append(f"at most {limits.read_iops:,} reads/s")
-    if limits.read_bps:
-        found.append(f"at most {fmt.size(limits.read_bps)}/s")
-    return ", ".join(found)
+    found.append(_settings_words({name: {**host, **session.settings}.get(name) for name in _OF_STORAGE}))
+    return ", ".join(filter(None, found))
 
 
 def main_charts(session: Session) -> tuple[Part, ...]:
@@ -253,21 +289,24 @@ class Site:
 
     @property
     def asked(self) -> Mapping[str, tuple[str, ...]]:
-        """The experiments that ask each question: several can ask the same, such as a cold start alone and both."""
+        """The experiments of each question's page, by its file name."""
         found: dict[str, tuple[str, ...]] = {}
         for name in self.experiments:
-            question = self.questions.get(name) or self.of(name)[-1].question
-            found[question] = (*found.get(question, ()), name)
+            page = question_page_name(name, self.questions)
+            found[page] = (*found.get(page, ()), name)
         return found
+
+    def question_of(self, experiments: Sequence[str]) -> str:
+        """Returns the question that these experiments ask."""
+        return self.questions.get(experiments[0]) or self.of(*experiments)[-1].question
 
 
 def site_pages(site: Site) -> Iterator[tuple[str, str]]:
     """Yields the file name and the content of each page but those of single sessions."""
-    asked = site.asked
-    links = [(INDEX, "All results"), *((question_page_name(names[0]), ", ".join(names)) for names in asked.values())]
+    links = [(INDEX, _INDEX_NAME), *((name, ", ".join(experiments)) for name, experiments in site.asked.items())]
     if any(session.claims for session in site.sessions):
-        links.append((PUBLISHED_PAGE, "Published and here"))
-    pages = [index_page(site), *(question_page(site, question, names) for question, names in asked.items())]
+        links.append((PUBLISHED_PAGE, _PUBLISHED_NAME))
+    pages = [index_page(site), *(question_page(site, name) for name in site.asked)]
     pages += [published_page(site)] if len(links) > len(pages) else []
     for page in pages:
         yield page.name, template("site.html.j2").render(page=page, links=links, badges=BADGES, generator=GENERATOR)
@@ -283,18 +322,18 @@ def index_page(site: Site) -> SitePage:
         tuple(
             (
                 ", ".join(names),
-                Markup('<a href="{}">{}</a>').format(question_page_name(names[0]), question),
+                Markup('<a href="{}">{}</a>').format(page, site.question_of(names)),
                 str(len(site.of(*names))),
                 _first_line(site.of(*names)[-1]),
             )
-            for question, names in site.asked.items()
+            for page, names in site.asked.items()
         ),
         (False, False, True, False),
     )
     found = (
         _section("servers", "Servers", *((chart,) if chart else ()), lead=servers_lead),
         _section("questions", "Questions", *table_parts("questions", questions)),
-        _section("results", "All results", *table_parts("results", results_table(site.sessions)), lead=_RESULTS),
+        _section("results", _RESULTS_TITLE, *table_parts("results", results_table(site.sessions)), lead=_RESULTS),
     )
     return SitePage(
         question="How long does a server take to come back after a crash, and what else was measured?",
@@ -312,6 +351,7 @@ _SERVERS = (
     "sessions on the interval is that over sessions. Otherwise the figure is that of one or two sessions, and others "
     "can differ by more than their intervals."
 )
+_RESULTS_TITLE = "Results of each session"
 _RESULTS = "Each row is of one session, with the 95 % interval in this session, and leads to its page."
 
 
@@ -417,7 +457,7 @@ def over_sessions_chart(
         mean, interval = mean_over(measured)
         rows.append(
             Row(
-                ", ".join(filter(None, (setting.server, setting.others))),
+                ", ".join(filter(None, (setting.server, measured[0][1].settings))),
                 {setting.cache: mean},
                 mean_over_text(measured),
                 interval=interval,
@@ -459,7 +499,7 @@ def _order(server: str) -> tuple[str, tuple[int, ...], str]:
 def results_table(sessions: Iterable[SiteSession]) -> Table:
     """Returns a row for each cell of timed starts, and for each server of any other session."""
     return Table(
-        "Results",
+        _RESULTS_TITLE,
         ("server", "cache", "tables", "result", "runs", "storage", "experiment", "settings", "session"),
         tuple(row for session in reversed(tuple(sessions)) for row in _result_rows(session)),
         (False, False, True, True, True, False, False, False, False),
@@ -499,25 +539,26 @@ def _range_text(cells: Sequence[SiteCell]) -> str:
 # --- A question
 
 
-def question_page(site: Site, question: str, experiments: Sequence[str]) -> SitePage:
-    """Returns the page of a question, with the sessions of all experiments that ask it."""
+def question_page(site: Site, name: str) -> SitePage:
+    """Returns the page of a question with this file name, with the sessions of all experiments that ask it."""
+    experiments = site.asked[name]
     sessions = site.of(*experiments)
     newest = sessions[-1]
     parts = _start_charts(sessions)
     found = (
         _section("over-sessions", "By server", *parts, lead=f"{_OWN_SETTINGS} {_SERVERS}"),
         _section("newest", f"The newest session: {newest.name}", *site.charts[newest.experiment], lead=_ONE_SESSION),
-        _section("results", "Sessions", *table_parts("results", results_table(sessions)), lead=_RESULTS),
+        _section("results", _RESULTS_TITLE, *table_parts("results", results_table(sessions)), lead=_RESULTS),
         _section("doubts", "Doubts", *_doubt_parts(sessions), lead=" ".join(_basis_lines(sessions))),
     )
     return SitePage(
-        question=question,
+        question=site.question_of(experiments),
         heading=f"{', '.join(experiments)}: {fmt.count_text(len(sessions), 'session')}",
         state=_state(sessions),
         answers=tuple(_answer_lines(sessions)),
         sections=tuple(section for section in found if section.parts or section.key == "doubts"),
         filters={"results": _FILTERS},
-        name=question_page_name(experiments[0]),
+        name=name,
     )
 
 
@@ -531,7 +572,8 @@ def _answer_lines(sessions: Sequence[SiteSession]) -> Iterator[str]:
     over = {key: found for key, found in same_measurements(sessions).items() if len(found) >= MIN_SESSIONS}
     for key, found in sorted(over.items(), key=lambda item: -len(item[1]))[:_MAX_ANSWERS]:
         cell = found[0][1]
-        what = str(key) if isinstance(key, Setting) else ", ".join(filter(None, (cell.version, cell.words)))
+        named = (key._replace(others=""), cell.settings) if isinstance(key, Setting) else (cell.version, cell.words)
+        what = ", ".join(filter(None, map(str, named)))
         unit = " s" if cell.about.unit == "s" else f" {cell.about.label}"
         figure, _, many = mean_over_text(found).rpartition(", ")
         yield f"{what}: {figure}{unit} over {many}."
