@@ -246,7 +246,7 @@ def limits_text(limits: Limits) -> str:
 
 
 def _binary(count: int) -> str:
-    unit = next(unit for unit in reversed(_UNITS) if count >= _UNITS[unit])
+    unit = next((unit for unit in reversed(_UNITS) if count >= _UNITS[unit]), "")  # a stored session may have 0
     return f"{count / _UNITS[unit]:.4g} {unit.upper()}{'i' if unit else ''}B"
 
 

@@ -21,7 +21,10 @@ KEPT = (
     "2026-11-22-crash-matrix-inserts",
     "2026-11-25-5.7.22-5000-iops",
 )
-PAGES = ("index", "question-cold-recovery", "question-write-scaling", "question-crash-matrix", "published")
+PAGES = (
+    *("index", "question-cold-recovery", "question-write-scaling", "question-crash-matrix", "published"),
+    "sessions/2026-11-26-experiments-crash-recovery",
+)
 LEAST_CONTRAST = 4.5
 TAB = 9
 
@@ -150,6 +153,16 @@ def test_the_controls_are_reached_by_keyboard_and_a_row_leads_to_its_session(pag
     page.press("Tab", TAB)
     page.press("Tab", TAB)
     assert page.run("document.activeElement.href") == (site / "index.html").as_uri(), "its first link leads back"
+
+
+def test_a_session_leads_to_the_page_of_its_question(page: chromium.Page, site: Path) -> None:
+    opened(page, site / "sessions" / "2026-11-26-experiments-crash-recovery.html")
+    question = page.run("document.querySelector('.question').textContent")
+    page.browser.events.clear()
+    page.click(".question a")
+    page.browser.wait_for("Page.loadEventFired")
+    assert page.run("location.href") == (site / "question-cold-recovery.html").as_uri()
+    assert page.run("document.querySelector('.question').textContent") == question
 
 
 def test_dates_are_sorted_in_both_orders(page: chromium.Page, site: Path) -> None:

@@ -9,6 +9,7 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from html import unescape
+from itertools import permutations
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,7 +18,7 @@ from html_page import HtmlPage, check_page, without_whole
 
 from recovery.cli.main import run
 from recovery.linux.files import template_dir
-from recovery.report.html.site_pages import Site, site_pages, site_session
+from recovery.report.html.site_pages import Site, session_links, site_pages, site_session
 from recovery.report.published import publications
 from recovery.report.site import write_site
 from recovery.report.write import render_page
@@ -69,23 +70,87 @@ def test_there_is_a_page_for_each_session_and_each_question(site: Path) -> None:
         check_page(path.read_text())
 
 
-def test_a_session_links_to_the_index_only_on_a_site(site: Path, results: Path) -> None:
+def test_a_session_leads_to_the_index_and_to_its_question_only_on_a_site(site: Path, results: Path) -> None:
     back = '<a href="../index.html">All results</a>'
+    for name in KEPT:
+        session = load_session(results / name)
+        link = f'<a href="../question-{session.experiment}.html">{session.question}</a>'
+        written, alone = (site / "sessions" / f"{name}.html").read_text(), render_page(results / name, session)
+        assert back in written
+        assert f'<p class="question">{link}</p>' in written
+        assert f'<p class="question">{session.question}</p>' in alone
+        assert 'href="../' not in alone
+
+
+def test_a_session_leads_to_the_published_claims_if_it_measured_any(site: Path) -> None:
+    found = re.compile(r'<a href="\.\./(published\.html)#([a-z-]+)">Do the published effects show here\?</a>')
+    published = (site / "published.html").read_text()
+    leading = {}
     for path in (site / "sessions").iterdir():
-        assert back in path.read_text()
-    alone = render_page(results / KEPT[1], load_session(results / KEPT[1]))
-    assert "index.html" not in alone
+        if link := found.search(path.read_text()):
+            leading[path.stem] = link[2]
+            assert f'<section id="{link[2]}"' in published
+    assert leading["2026-11-26-experiments-crash-recovery"] == "crash-recovery"
+    assert "2026-11-22-crash-matrix-inserts" not in leading
 
 
 def test_experiments_that_ask_one_question_share_its_page(results: Path) -> None:
     session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
     sessions = session, replace(session, name="other", experiment="cold-recovery")
     questions = {"cold-recovery": "How long?", "crash-recovery": "How long?"}
+    assert {session_links(one, questions).question for one in sessions} == {"../question-cold-recovery.html"}
     written = dict(site_pages(Site(sessions, questions, dict.fromkeys(questions, ()))))
     assert [name for name in written if name.startswith("question-")] == ["question-cold-recovery.html"]
     page = written["question-cold-recovery.html"]
     assert "cold-recovery, crash-recovery: 2 sessions</h1>" in page
     assert {KEPT[0], "other"} <= set(re.findall(r'<a href="sessions/one.html">([^<]+)</a>', page))
+
+
+def test_an_experiment_of_a_later_version_has_a_page_of_its_own(results: Path) -> None:
+    session = site_session(KEPT[0], "sessions/one.html", load_session(results / KEPT[0]))
+    later = tuple(replace(session, experiment=name) for name in ("big crash", "other"))
+    written = dict(site_pages(Site(later, QUESTIONS, {one.experiment: () for one in later})))
+    for one in later:
+        assert one.question in written[session_links(one, QUESTIONS).question.removeprefix("../")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "label", "beside"),
+    [
+        ({"memory_bytes": 2 << 30}, *["limited to 2 GiB of memory with its page cache"] * 2),
+        ({"cpus": 1.0}, *["limited to 1 CPU"] * 2),
+        ({"read_iops": 5000}, "limited to 5,000 reads a second", ""),
+        ({"read_bps": 100 << 20, "cpus": 2}, "limited to 100 MiB read a second, 2 CPUs", "limited to 2 CPUs"),
+        ({"set": "ssl=ON"}, *["ssl=ON"] * 2),
+        (
+            {"schemas": 100, "set": "innodb_page_size=4k", "columns": 1, "statistics": True},
+            *["schemas 100, innodb_page_size=4k, columns 1, statistics"] * 2,
+        ),
+        ({"as_published": True, "rows": 20_000}, *["rows 20,000, as published"] * 2),
+        ({"seconds": None, "layout": "files", "inserts": 100}, "", ""),
+    ],
+)
+def test_settings_are_named_as_in_other_texts(
+    settings: dict[str, str | float], label: str, beside: str, results: Path
+) -> None:
+    session = load_session(results / KEPT[0])
+    cell, *_ = site_session("one", "", replace(session, settings={**session.settings, **settings})).cells
+    assert (cell.settings, cell.words) == (label, beside)
+
+
+def test_the_read_ahead_is_named_with_the_server_and_with_the_storage(results: Path) -> None:
+    session = load_session(results / KEPT[0])
+    host = {**session.environment, "filesystem": "ext4", "device_model": "nvme", "read_ahead_kb": 16}
+    found = site_session("one", "", replace(session, environment=host))
+    assert found.storage == "ext4, nvme, read-ahead 16 KiB"
+    assert (found.cells[0].settings, found.cells[0].words) == ("read-ahead 16 KiB", "")
+
+
+@pytest.mark.parametrize("name", ["memory_bytes", "read_bps", "read_iops", "cpus", "cpu_set", "set", "columns"])
+@pytest.mark.parametrize("value", [0, -1, 1e300, True, "", "x"])
+def test_a_damaged_setting_is_no_traceback(name: str, value: str | float, results: Path) -> None:
+    session = load_session(results / KEPT[0])
+    assert site_session("one", "", replace(session, settings={**session.settings, name: value})).cells
 
 
 def test_sessions_without_a_host_say_what_that_means(results: Path) -> None:
@@ -130,6 +195,14 @@ def test_each_session_is_in_the_table_of_results(site: Path) -> None:
     assert table is not None
     assert set(re.findall(r'href="sessions/([^"]+)\.html"', table[0])) == set(KEPT)
     assert 'data-filters="server,tables,cache,storage,experiment"' in table[0]
+
+
+def test_no_caption_says_what_another_or_a_heading_says(site: Path) -> None:
+    for path in (site / "index.html", *site.glob("question-*.html")):
+        shown = re.findall(r"<(?:caption><span id=\S+|h2 [^>]+><a [^>]+)>([^<]+)<", path.read_text())
+        assert len(shown) >= 3
+        words = [one.lower() for one in shown]
+        assert [(one, other) for one, other in permutations(words, 2) if one in other] == []
 
 
 def test_means_over_three_sessions_have_an_interval_and_others_are_called_of_one_session(site: Path) -> None:

@@ -45,7 +45,7 @@ from recovery.report.summary_text import answers, mean_text
 from recovery.report.tables import PUBLISHED, SECTIONS, heading
 
 INDEX, PUBLISHED_PAGE = "index.html", "published.html"
-_INDEX_NAME, _PUBLISHED_NAME = "All results", "Published and here"
+_INDEX_NAME = "All results"
 GENERATOR = "mysql-recovery-tester site"
 """Is in every page, so that no other file is replaced."""
 _FILTERS = ("server", "tables", "cache", "storage", "experiment")
@@ -77,9 +77,9 @@ class SiteCell:
     cache: str
     """`cold`, `warm` or `second start`; empty unless it is a start."""
     words: str
-    """What else it differs in from others of its session, and what its storage does not say of its settings."""
+    """What else it differs in from others of its session, and its settings, without those of its storage."""
     settings: str
-    """Those that are not the usual ones, of a start."""
+    """Those that are not the usual ones of a start."""
     about: Metric
     text: str
     """Its mean with the interval in its session."""
@@ -152,7 +152,7 @@ def session_links(session: SiteSession, questions: Mapping[str, str]) -> SiteLin
     """Returns what the page of a session leads to. `questions` is as in `question_page_name`."""
     pages = [(INDEX, _INDEX_NAME)]
     if any(answer.verdict is not ClaimVerdict.NOT_MEASURED for answer in session.claims):
-        pages.append((f"{PUBLISHED_PAGE}#{session.experiment}", _PUBLISHED_NAME))
+        pages.append((f"{PUBLISHED_PAGE}#{session.experiment}", _PUBLISHED_QUESTION))
     up = "../" * session.link.count("/")
     question = question_page_name(session.experiment, questions)
     return SiteLinks(f"{up}{question}", tuple((f"{up}{link}", name) for link, name in pages))
@@ -176,14 +176,15 @@ def _cells(session: Session) -> Iterator[SiteCell]:
         # Without the host's id nobody knows whether two sessions are of one design.
         is_known = isinstance(measures, Setting) or (measures is not None and measures.host_id is not None)
         cache = session.cache_of(summary.variant) or "" if session.metric == STARTUP_METRIC else ""
-        # Of anything else the limits alone: what shapes a start is usual in a load.
-        shown = {name: value for name, value in unusual.items() if cache or name in _LIMITS}
-        beside = _settings_words({name: value for name, value in shown.items() if name not in _OF_STORAGE})
+        # Of a load the limits alone: its rows and seconds are not what is usual for a start.
+        beside = {
+            name: value for name, value in unusual.items() if name not in _OF_STORAGE and (cache or name in _LIMITS)
+        }
         yield SiteCell(
             version=summary.version,
             cache=cache,
-            words=", ".join(filter(None, (_words(session, summary.variant), beside))),
-            settings=_settings_words(shown),
+            words=", ".join(filter(None, (_words(session, summary.variant), _settings_words(beside)))),
+            settings=_settings_words(unusual),
             about=metric(summary.name),
             text=_text(summary),
             mean=summary.mean,
@@ -305,7 +306,7 @@ def site_pages(site: Site) -> Iterator[tuple[str, str]]:
     """Yields the file name and the content of each page but those of single sessions."""
     links = [(INDEX, _INDEX_NAME), *((name, ", ".join(experiments)) for name, experiments in site.asked.items())]
     if any(session.claims for session in site.sessions):
-        links.append((PUBLISHED_PAGE, _PUBLISHED_NAME))
+        links.append((PUBLISHED_PAGE, "Published and here"))
     pages = [index_page(site), *(question_page(site, name) for name in site.asked)]
     pages += [published_page(site)] if len(links) > len(pages) else []
     for page in pages:
@@ -633,11 +634,13 @@ def _anchors(sessions: Sequence[SiteSession]) -> Markup:
 
 # --- The published experiments
 
+_PUBLISHED_QUESTION = "Do the published effects show here?"
+
 
 def published_page(site: Site) -> SitePage:
     sessions = [session for session in site.sessions if session.claims]
     return SitePage(
-        question="Do the published effects show here?",
+        question=_PUBLISHED_QUESTION,
         heading="Five published experiments, claim by claim",
         state=_state(sessions),
         sections=tuple(
