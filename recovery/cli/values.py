@@ -38,16 +38,17 @@ MIN_OPEN_FILES, MAX_OPEN_FILES = 1024, 10_000_000
 _MANY = 200_000
 """From this limit on, an example of a valid number is a large one."""
 _MAX_SHARE = 100.0
-_COUNT = re.compile(r"([0-9]{1,18})([kM]?)")
-_COUNT_FACTORS = {"": 1, "k": 1000, "M": 1_000_000}
+_COUNT = re.compile(r"([0-9]{1,18})(k|m|e[0-9]{1,2})?", re.IGNORECASE)
+_EXPONENTS = {"": 0, "k": 3, "m": 6}
 
 
 def parse_count(name: str, text: str | int, most: int, *, least: int = 1) -> int:
-    """Parses a whole number from `least` to `most`, such as 20000, 20k or 1M.
+    """Parses a whole number from `least` to `most`, such as 20000, 20k, 1M or 1e5.
 
     Raises UsageError for `TABLES=0`, `-1`, `x` and numbers beyond."""
     written = _COUNT.fullmatch(str(text).replace("_", ""))
-    number = int(written[1]) * _COUNT_FACTORS[written[2]] if written else 0
+    unit = (written[2] or "").lower() if written else ""
+    number = int(written[1]) * 10 ** int(unit[1:] if unit[:1] == "e" else _EXPONENTS[unit]) if written else 0
     if not least <= number <= most:
         example = "20000 or 20k" if most >= _MANY else "5"
         raise UsageError(

@@ -154,7 +154,7 @@ def _lines(folder: Path, *names: str) -> Iterator[list[list[str]]]:
 
 # --- Limits as text
 
-_SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?(?:e\d{1,2})?)([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MAX_IOPS = 10_000_000
 _MIN_BPS = 64 << 10

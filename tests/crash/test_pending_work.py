@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from asking import asked
 
 from recovery.crash import pending_work
 from recovery.crash.pending_work import (
@@ -132,6 +133,13 @@ def test_each_state_is_compared_with_a_server_that_has_nothing_pending() -> None
         "transaction-1000-open",
         "transaction-1000-xa",
     ]
+
+
+def test_what_is_pending_may_be_written_as_large_numbers_are() -> None:
+    given = {"dirty": "1000 1e4 20k", "uncommitted": "100k 1m", "redo": "64m 1e9"}
+    assert asked("pending-work", rows="2e6", **given).experiment_options == PendingOptions(
+        dirty=(1000, 10_000, 20_000), uncommitted=(100_000, 1_000_000), redo=(64 << 20, 10**9)
+    )
 
 
 def test_redo_is_crossed_with_the_same_dirty_pages() -> None:

@@ -43,16 +43,20 @@ MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").
 # --- Values
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999"])
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5", "999999999999", "1e", "e5", "1e99", "1e5k", "0e5"])
 def test_an_invalid_count_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="TABLES=") as caught:
         parse_count("TABLES", text, 100_000_000)
     assert "from 1 to 100,000,000" in caught.value.hint
 
 
-def test_a_count_may_have_underscores() -> None:
-    assert parse_count("TABLES", "200_000", 1_000_000) == 200_000
-    assert (parse_count("TABLES", "20k", 1_000_000), parse_count("TABLES", "1M", 1_000_000)) == (20_000, 1_000_000)
+@pytest.mark.parametrize("text", ["100000", "100_000", "100k", "100K", "1e5", "10E4"])
+def test_a_count_may_have_underscores_a_unit_or_an_exponent(text: str) -> None:
+    assert parse_count("TABLES", text, 1_000_000) == 100_000
+
+
+def test_a_million_may_have_a_large_or_small_letter() -> None:
+    assert parse_count("TABLES", "1m", 1_000_000) == parse_count("TABLES", "1M", 1_000_000) == 1_000_000
 
 
 def test_versions_are_split_and_each_is_used_once() -> None:
