@@ -5,7 +5,6 @@ The server is only read. What its storage can do is measured beside it, for two 
 
 from __future__ import annotations
 
-import configparser
 import json
 import os
 import stat
@@ -16,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import psutil
@@ -34,12 +33,12 @@ from recovery.analysis.crash_estimate import (
     known_constants,
 )
 from recovery.cli.options import PATH_TYPE, table_option
-from recovery.cli.output import print_line, write_json
+from recovery.cli.output import print_line, remove_json, write_json
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
 from recovery.linux.files import cache_dir, read_stored, write_atomically
 from recovery.linux.host_facts import host_id_with
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
-from recovery.mysqld.client import connect_as_user, message_of
+from recovery.mysqld.client import BROKEN_ANSWER, NotAnsweringError, connect_as_user, explain, read_login
 from recovery.mysqld.pending_state import StateReader
 from recovery.mysqld.running_server import look_at
 from recovery.report.openmetrics import render_estimate
@@ -54,9 +53,6 @@ _EFFORT = ProbeEffort(64 << 20, 1.0)
 """A second with one read in flight, and one with 16."""
 _NICE, _LOWEST_OF_CLASS = 10, 7
 _ANSWER_S = 30.0
-_BROKEN_ANSWER = (pymysql.err.Error, OSError, struct.error, ValueError, LookupError, TypeError)
-"""What PyMySQL raises for a connection that fails, or that something else answers."""
-_RIGHTS = "the user needs the right PROCESS, and may lack all others"
 
 
 @click.command()
@@ -83,84 +79,109 @@ def estimate(
     metrics_to: Path | None,
 ) -> int:
     """Estimate how long a running server would take to start if it were killed now. It only reads."""
+    if login_socket is None and login_file is None:
+        raise UsageError("estimate needs a running server", "name its socket (--socket) or give --defaults-file")
+    login = read_login(login_socket, login_file)
+    where, target = login["unix_socket"] or str(login_file), None if metrics_to is None else str(metrics_to)
+    lines, was_written = _Lines(stamped=watches), False
     try:
-        with _connected(login_socket, login_file) as connection:
-            server = _Server(StateReader(connection), reads_per_s)
-            noted: tuple[str, ...] | None = None
-            while True:
-                state, found = server.estimate()
-                if not write_json(None if metrics_to is None else str(metrics_to), render_estimate(state, found)):
-                    noted = _print(found, noted, stamped=watches)
-                if not watches:
-                    return 0
-                time.sleep(_EVERY_S)
+        for found in _estimates(login, where, reads_per_s):
+            if not write_json(target, render_estimate(where, found)):
+                lines.print(None if found is None else found[1])
+            was_written = True
+            if not watches:
+                break
+            time.sleep(_EVERY_S)
     except KeyboardInterrupt:
+        if watches and was_written:
+            remove_json(target)  # nobody would replace it
         return InterruptedByUserError.exit_code
+    except RecoveryError:
+        write_json(target, render_estimate(where, None))
+        raise
+    return 0
 
 
-def _print(found: Estimate, noted: tuple[str, ...] | None, *, stamped: bool) -> tuple[str, ...]:
-    """Prints the estimate, and its notes unless they are the ones already shown. Returns its notes."""
-    when = f"{datetime.now():%H:%M:%S} killed now" if stamped else "If it were killed now"
-    print_line(f"{when}: {found.text}. Largest lever: {found.lever}.")
-    if found.notes != noted:
-        for note in found.notes:
-            print_line(f"Note: {note}.")
-    return found.notes
+class _Lines:
+    """Prints estimates, with notes and a silence of the server once until they change."""
+
+    def __init__(self, *, stamped: bool) -> None:
+        self._stamped, self._is_silent = stamped, False
+        self._noted: tuple[str, ...] | None = None
+
+    def print(self, found: Estimate | None) -> None:
+        """Prints an estimate, or that there is none."""
+        now = datetime.now()
+        if found is None:
+            if not self._is_silent:
+                print_line(f"{now:%H:%M:%S} the server does not answer; it is asked again every minute.")
+        else:
+            when = f"{now:%H:%M:%S} killed now" if self._stamped else "If it were killed now"
+            print_line(f"{when}: {found.text}. Largest lever: {found.lever}.")
+            for note in found.notes if found.notes != self._noted else ():
+                print_line(f"Note: {note}.")
+            self._noted = found.notes
+        self._is_silent = found is None
+
+
+def _estimates(
+    login: Mapping[str, Any], where: str, reads_per_s: int | None
+) -> Iterator[tuple[ServerState, Estimate] | None]:
+    """Yields an estimate whenever it is asked, or None while a server that has answered before does not."""
+    server, was_read = _Server(reads_per_s), False
+    while True:
+        is_read = False
+        try:
+            with _connected(login, where) as connection:
+                server.ask_over(connection)
+                while True:
+                    found = server.estimate()
+                    is_read = was_read = True
+                    yield found
+        except NotAnsweringError:
+            if not was_read:
+                raise
+        if not is_read:  # else it may only have closed a connection that was idle for long
+            yield None
 
 
 @contextmanager
-def _connected(login_socket: Path | None, login_file: Path | None) -> Iterator[Connection[Cursor]]:
+def _connected(login: Mapping[str, Any], where: str) -> Iterator[Connection[Cursor]]:
     """Yields a connection. Errors in the block that are the server's are turned into one that says what to do."""
-    if login_socket is None and login_file is None:
-        raise UsageError("estimate needs a running server", "name its socket (--socket) or give --defaults-file")
-    if login_socket is not None:
-        _check_socket(login_socket)
-    if login_file is not None and not os.access(login_file, os.R_OK):
-        raise UsageError(f"{login_file} cannot be read", "name a file with the group [client]")
-    where = str(login_socket or login_file)
+    if login["unix_socket"]:
+        _check_socket(Path(login["unix_socket"]))
     try:
-        connection = connect_as_user(login_socket, login_file, timeout_s=_ANSWER_S)
-    except configparser.Error as error:
-        raise UsageError(
-            f"{login_file} is no option file: {error.message.splitlines()[0]}", "write [client] above user= and socket="
-        ) from error
-    except _BROKEN_ANSWER as error:
-        raise _login_error(where, error) from error
+        connection = connect_as_user(login, timeout_s=_ANSWER_S)
+    except BROKEN_ANSWER as error:
+        raise explain(error, where) from error
     with closing(connection):
         try:
             yield connection
         except (pymysql.err.Error, struct.error) as error:
-            raise RecoveryError(
-                f"the server of {where} does not answer: {message_of(error)}", f"check that it runs; {_RIGHTS}"
-            ) from error
+            raise explain(error, where) from error
 
 
 def _check_socket(path: Path) -> None:
     try:
         is_socket = stat.S_ISSOCK(path.stat().st_mode)
     except OSError as error:
-        raise UsageError(f"{path} cannot be reached: {error.strerror}", "SELECT @@socket names it") from error
+        raise NotAnsweringError(f"{path} cannot be reached: {error.strerror}", "SELECT @@socket names it") from error
     if not is_socket:
         raise UsageError(f"{path} is no socket", "SELECT @@socket names it")
-
-
-def _login_error(where: str, error: BaseException) -> UsageError:
-    refused = isinstance(error, pymysql.err.Error) and bool(error.args) and error.args[0] in (1044, 1045, 1698)
-    if refused:
-        return UsageError(f"the login failed: {message_of(error)}", f"give --defaults-file; {_RIGHTS}")
-    return UsageError(
-        f"no MySQL or MariaDB server answers at {where}: {message_of(error)}", "SELECT @@socket names its socket"
-    )
 
 
 class _Server:
     """A running server, with what its storage can do and what a start costs there."""
 
-    def __init__(self, reader: StateReader, reads_per_s: int | None) -> None:
-        self._reader, self._given = reader, reads_per_s
-        pid = reader.server_pid
-        self._datadir = None if pid is None else look_at(pid).datadir
+    def __init__(self, reads_per_s: int | None) -> None:
+        self._given = reads_per_s
         self._reads_per_s, self._measured_s = float(reads_per_s or 0), 0.0
+
+    def ask_over(self, connection: Connection[Cursor]) -> None:
+        """Takes a new connection: the first one, or one to a server that was started again."""
+        self._reader = StateReader(connection)
+        pid = self._reader.server_pid
+        self._datadir = None if pid is None else look_at(pid).datadir
         self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
 
     def estimate(self) -> tuple[ServerState, Estimate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,13 @@ def write_json(target: str | None, content: str | Any) -> bool:
             "name another file; a session that was measured is stored all the same",
         ) from error
     return False
+
+
+def remove_json(target: str | None) -> None:
+    """Removes the file that `write_json` has written. A device, a pipe or an open file stays."""
+    if target not in (None, STANDARD_OUTPUT) and _is_replaced(path := absolute_path(target)):
+        with suppress(OSError):
+            path.resolve().unlink()
 
 
 def _refuse_foreign_link(path: Path) -> None:

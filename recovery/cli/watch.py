@@ -561,28 +561,31 @@ class _Rollback:
     )
 
     def __init__(self, asked: _Asked) -> None:
-        self._socket, self._file = asked.login_socket, asked.login_file
+        self._login: Mapping[str, Any] | None = None
         self._connection: Connection[Cursor] | None = None
         self._asked_s = 0.0
         self.rows: int | None = None
         """Rows that transactions of before the crash have changed and still lock."""
-        self.is_followed = self._socket is not None or self._file is not None
+        if asked.login_socket is not None or asked.login_file is not None:
+            from recovery.mysqld.client import read_login
+
+            self._login = read_login(asked.login_socket, asked.login_file)
+            self._where = self._login["unix_socket"] or str(asked.login_file)
+
+    @property
+    def is_followed(self) -> bool:
+        return self._login is not None
 
     def update(self, progress: StartProgress) -> None:
-        if not self.is_followed or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
+        if self._login is None or progress.ready_s is None or time.monotonic() - self._asked_s < _INTERVAL_S:
             return
         self._asked_s = time.monotonic()
-        import pymysql
-
-        from recovery.mysqld.client import connect_as_user, message_of, scalar
+        from recovery.mysqld.client import BROKEN_ANSWER, connect_as_user, explain, scalar
 
         try:
             if self._connection is None:
-                self._connection = connect_as_user(self._socket, self._file)
+                self._connection = connect_as_user(self._login)
             self.rows = int(str(scalar(self._connection, self._ROWS)))
-        except (pymysql.err.Error, OSError) as error:
-            raise UsageError(
-                f"the login failed: {message_of(error)}",
-                "check --socket and --defaults-file; the user needs the privilege PROCESS",
-            ) from error
+        except BROKEN_ANSWER as error:
+            raise explain(error, self._where) from error
         progress.add_rows_to_undo(time.monotonic(), self.rows)

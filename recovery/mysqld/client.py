@@ -7,16 +7,19 @@ as a user who may write to the tables of the test and nowhere else."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import struct
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
-from recovery.errors import ServerFailedError
+from recovery.errors import RecoveryError, ServerFailedError, UsageError
 from recovery.model import SYSTEM_SCHEMAS, Schema
+from recovery.mysqld.defaults_file import read_defaults_file
+from recovery.mysqld.options import base_name
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -40,18 +43,90 @@ def message_of(error: BaseException) -> str:
             return str(error) or type(error).__name__
 
 
-def connect_as_user(
-    socket: Path | None, defaults_file: Path | None, *, timeout_s: float | None = None
-) -> Connection[Cursor]:
-    """Opens a connection to a server of the user's own: by its socket, by the group [client] of an option file, or by
-    both. Errors of PyMySQL are passed on."""
-    return pymysql.connect(
-        unix_socket=None if socket is None else str(socket),
-        read_default_file=None if defaults_file is None else str(defaults_file),
-        connect_timeout=5,
-        read_timeout=timeout_s,
-        autocommit=True,
-    )
+# --- Servers of the user's own
+
+NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 1401, 3546})
+"""Errors of a user who may not see something."""
+_LOST = 2013
+BROKEN_ANSWER = (pymysql.err.Error, OSError, RuntimeError, struct.error, ValueError, LookupError, TypeError)
+"""What PyMySQL raises for a connection that fails, or that something else answers."""
+_CLIENT_GROUPS = frozenset({"client", "client-server", "client-mariadb"})
+_TLS_FILES = ("ca", "capath", "cert", "key", "cipher")
+_MAX_PORT = 65_535
+
+
+class NotAnsweringError(UsageError):
+    """No server answers, or it takes too long. It may answer later."""
+
+
+def read_login(socket: Path | None, defaults_file: Path | None) -> dict[str, Any]:
+    """Returns what PyMySQL logs in with: to a socket, by the group [client] of an option file, or by both. Raises
+    UsageError for a file that clients would refuse."""
+    options = () if defaults_file is None else read_defaults_file(defaults_file).options
+    found = {base_name(one.name): one.value for one in options if one.group in _CLIENT_GROUPS}
+    if socket is None and not found.keys() & {"socket", "host", "port", "user"}:
+        raise UsageError(f"{defaults_file} has no login in the group [client]", "write user and socket there")
+    port = found.get("port") or "0"
+    if not (port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT):
+        raise UsageError(f"{defaults_file} has port={port}, which is no port", "correct the file")
+    host = found.get("host") or "localhost"
+    path = str(socket) if socket is not None else found.get("socket") if host == "localhost" else None
+    tls = {name: found[f"ssl_{name}"] for name in _TLS_FILES if found.get(f"ssl_{name}")}
+    return {
+        "unix_socket": path or None,
+        "host": host,
+        "port": int(port),
+        "user": found.get("user") or None,
+        "password": found.get("password", "").encode(),  # PyMySQL would send a text as latin1
+        "ssl": tls or None,
+    }
+
+
+def connect_as_user(login: Mapping[str, Any], *, timeout_s: float | None = None) -> Connection[Cursor]:
+    """Opens a connection to a server of the user's own. Raises BROKEN_ANSWER."""
+    return pymysql.connect(**login, connect_timeout=5, read_timeout=timeout_s, autocommit=True)
+
+
+_ENDED = {0, 1053, 1077, 1079, 1080, 1927, 3169, 4031}
+"""Errors of a server that shuts down, or has closed the connection. Those of PyMySQL itself follow 2000."""
+_ERRORS: tuple[tuple[Collection[int], type[RecoveryError], str, str], ...] = (
+    (
+        {1045, 1130, 1698, 1820, 1862, 2059, 2061, 3118, 4151}, UsageError, "the login failed",
+        "give --defaults-file with user and password in the group [client]; the user needs the right PROCESS",
+    ),
+    (NO_RIGHT, UsageError, "the user lacks a right", "give it PROCESS: GRANT PROCESS ON *.* TO ..."),
+    (
+        {1054, 1064, 1109, 1146, 1193, 1235, 1577, 1682, 1728}, RecoveryError,
+        "the server at {} lacks a table, a variable or a statement of MySQL and MariaDB",
+        "run mysql_upgrade if its system tables are older than it; proxies and other databases are not supported",
+    ),
+    (
+        {1040, 1203, 1226}, NotAnsweringError, "the server at {} takes no further connection",
+        "end another client, or raise max_connections",
+    ),
+    (
+        _ENDED | {*range(2000, 3000)}, NotAnsweringError, "no MySQL or MariaDB server answers at {}",
+        "check that it runs; SELECT @@socket names its socket",
+    ),
+)  # fmt: skip
+
+
+def explain(error: BaseException, where: str) -> RecoveryError:
+    """Returns the error that says what a server of the user's own has answered, and what to do."""
+    said, number = message_of(error), error.args[0] if error.args else None
+    if isinstance(error, RuntimeError):  # a library for logins is missing
+        number = 2059
+    elif not isinstance(error, pymysql.err.Error) or not isinstance(number, int):
+        number = _LOST
+    elif number == _LOST and isinstance(error.__context__, TimeoutError):
+        return NotAnsweringError(
+            f"the server at {where} takes a connection, but does not answer in time: {said}",
+            "it hangs or is overloaded: try again later",
+        )
+    for numbers, kind, what, hint in _ERRORS:
+        if number in numbers:
+            return kind(f"{what.format(where)}: {said}", hint)
+    return RecoveryError(f"the server at {where} answers with an error: {said}", "look for the reason in its error log")
 
 
 def connect(

@@ -1,4 +1,4 @@
-"""Reads the server options of a user's my.cnf and of the files that it includes, as servers do.
+"""Reads the options of a user's my.cnf and of the files that it includes, as servers and clients do.
 
 A folder is read in the order of its names' bytes, includes are followed to a depth of ten, and the last value of an
 option counts, whichever group it is in. tests/real/test_defaults_file_real.py compares this with real servers."""
@@ -33,6 +33,11 @@ _MAX_FILES = 1_000
 _ENDING = ".cnf"
 _DIRECTIVE = re.compile(r"!\s*(?P<name>includedir|include)(?:\s+(?P<path>.*))?")
 _GROUP = re.compile(r"\[(?P<name>[^\]]*)\]")
+_COMMENT = re.compile(r"""^((?:[^"'#]|"(?:\\.|[^"\\])*(?:"|\\?$)|'(?:\\.|[^'\\])*(?:'|\\?$))*)#.*""")
+"""A # between quotes begins no comment, not even if the second quote is missing."""
+_QUOTES = ("'", '"')
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "s": " ", "\\": "\\", '"': '"', "'": "'"}
+_ESCAPE = re.compile(r"""\\([btnrs\\"'])""")
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,9 @@ def read_defaults_file(path: Path) -> DefaultsFile:
     except OSError as error:
         raise UsageError(f"DEFAULTS_FILE={path} cannot be read: {error.strerror}", "check the path") from error
     except _RefusedLineError as error:
-        raise UsageError(f"DEFAULTS_FILE={path}: {error}: no server starts with it", "correct the file") from None
+        raise UsageError(
+            f"DEFAULTS_FILE={path}: {error}: neither server nor client starts with it", "correct the file"
+        ) from None
     return DefaultsFile(path, tuple(reader.options), reader.files - 1, tuple(reader.skipped))
 
 
@@ -103,7 +110,7 @@ class _Reader:
             elif group is None:
                 raise _RefusedLineError(f"{where} is an option without a group")
             else:
-                name, _, value = line.partition("=")
+                name, _, value = _COMMENT.sub(r"\1", line).partition("=")
                 self.options.append(FileOption(group, canonical_name(name), _value(value)))
 
     def _check_amount(self, more_bytes: int) -> None:
@@ -157,11 +164,11 @@ class _TooMuchError(UsageError):
 
 
 def _value(text: str) -> str:
-    """Returns the value of an option in a my.cnf, without its quotes or the comment behind it."""
+    """Returns the value of an option in a my.cnf, without the quotes around it, and with its escapes replaced."""
     text = text.strip()
-    if text[:1] in ("'", '"') and text.find(text[0], 1) > 0:
-        return text[1 : text.find(text[0], 1)]
-    return text.split("#")[0].strip()
+    if len(text) > 1 and text[0] in _QUOTES and text[0] == text[-1]:
+        text = text[1:-1]
+    return _ESCAPE.sub(lambda match: _ESCAPES[match[1]], text)
 
 
 # --- Which options are used, for which servers

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from recovery.analysis.crash_estimate import ServerState
-from recovery.errors import UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.model import Flavor, Version, can, parse_version
-from recovery.mysqld.client import scalar, variables
+from recovery.mysqld.client import NO_RIGHT, scalar, variables
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
 
 Row = tuple[object, ...]
-_NO_RIGHT = frozenset({1044, 1142, 1143, 1227, 1370, 1401, 3546})
-"""Errors of a user who may not see something. 8.0 answers XA RECOVER with 1401."""
 _SYNTAX = 1064
 _HAS_SLAVE_MONITOR = (10, 5)
 """MariaDB from here on has this right in place of REPLICATION CLIENT."""
@@ -37,12 +35,15 @@ _MYSQL_TEMPORARY = "(space = 4294967293 or space between 4243367291 and 42437672
 _OLD_TEMPORARY = "space in (select file_id from information_schema.files where tablespace_name = 'innodb_temporary')"
 _MAKES_UNDO = (10, 11)
 """The oldest series of MariaDB known to count no pages of temporary tables, and to make those of undo logs anew."""
-_TRANSACTIONS = """
+_AFTER_XA_PREPARE = "trx_query is null and trx_id in ({prepared})"
+"""InnoDB has also prepared a transaction whose COMMIT is under way, which is a query."""
+_TRANSACTIONS = f"""
     select count(*), coalesce(sum(trx_rows_modified), 0),
         coalesce(sum(if(lower(trx_query) like 'commit%', trx_rows_modified, 0)), 0),
-        coalesce(sum(if(trx_mysql_thread_id = 0, trx_rows_modified, 0)), 0)
+        coalesce(sum({_AFTER_XA_PREPARE}), 0), coalesce(sum(if({_AFTER_XA_PREPARE}, trx_rows_modified, 0)), 0)
     from information_schema.innodb_trx where trx_rows_modified > 0
-"""
+"""  # noqa: S608 - of ours
+_PREPARED = re.compile(r"^---TRANSACTION (\d+), ACTIVE \(PREPARED\)", re.MULTILINE)
 _PEER = struct.Struct("3i")
 
 
@@ -84,7 +85,7 @@ class StateReader:
             raise UsageError(
                 f"its version '{text}' is not one of MySQL or MariaDB", "name the socket of such a server"
             ) from None
-        self._missing: dict[str, list[str]] = {}
+        self._missing: list[str] = []
         self._files, self._data_bytes = self._tablespaces()
         self._stays = tuple(self._what_stays())
 
@@ -100,22 +101,26 @@ class StateReader:
 
     def read(self, reads_per_s: float) -> ServerState:
         """Returns the state now. Files were counted once: that takes a second with 200,000 of them. Raises UsageError
-        if the server would not survive a kill."""
-        self._missing = {} if self._files is not None else {"PROCESS": ["files"]}
-        transactions, rows, prepared, notes = self._transactions()
+        if the server would not survive a kill, and RecoveryError if it does not show its dirty pages."""
+        self._missing = [] if self._files is not None else ["files"]
         unread = self._unread_dirty_pages()
-        redo_bytes = self._redo_bytes()
+        row = self._ask("show engine innodb status", what="redo")
+        engine_status = None if row is None else str(row[2])
         status = self._status()
+        transactions, rows, prepared, notes = self._transactions(engine_status or "")
         if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
             raise UsageError(
                 "its redo log is off: after a kill it would not start again",
                 "turn it on: ALTER INSTANCE ENABLE INNODB REDO_LOG",
             )
-        dirty = int(status.get("innodb_buffer_pool_pages_dirty", 0))
-        missing = [
-            f"this user lacks the right {right}, so that these are left out: {', '.join(what)}"
-            for right, what in self._missing.items()
-        ]
+        if "innodb_buffer_pool_pages_dirty" not in status:
+            raise RecoveryError(
+                "the server does not say how many dirty pages it has",
+                "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty' must have a row: run mysql_upgrade if not",
+            )
+        dirty = int(status["innodb_buffer_pool_pages_dirty"])
+        left_out = ", ".join(self._missing)
+        missing = [f"this user lacks the right PROCESS, so that these are left out: {left_out}"] if left_out else []
         if unread is None:
             kind, _ = unread_dirty_pages(self.version)
             missing.append(f"dirty pages of {kind} are counted, too, although no start reads them")
@@ -125,7 +130,7 @@ class StateReader:
             max(0, dirty - (unread or 0)),
             reads_per_s,
             files=self._files,
-            redo_bytes=redo_bytes,
+            redo_bytes=None if engine_status is None else redo_since_checkpoint(engine_status),
             transactions=transactions,
             uncommitted_rows=rows,
             prepared_rows=prepared,
@@ -135,17 +140,17 @@ class StateReader:
             notes=(*missing, *notes, *self._stays),
         )
 
-    def _ask(self, statement: str, right: str = "PROCESS", what: str = "") -> Row | None:
-        """Returns the first row; None if there is none, or if the user lacks the right, who then misses `what`."""
+    def _ask(self, statement: str, what: str = "") -> Row | None:
+        """Returns the first row; None if there is none, or if the user lacks PROCESS, and so misses `what`."""
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement)
                 return cursor.fetchone()
         except pymysql.err.Error as error:
-            if not error.args or error.args[0] not in _NO_RIGHT:
+            if not error.args or error.args[0] not in NO_RIGHT:
                 raise
             if what:
-                self._missing.setdefault(right, []).append(what)
+                self._missing.append(what)
             return None
 
     def _tablespaces(self) -> tuple[int | None, int | None]:
@@ -158,19 +163,25 @@ class StateReader:
         )
         return (None, None) if row is None else (int(str(row[0])), int(str(row[1] or 0)))
 
-    def _transactions(self) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
+    def _transactions(self, engine_status: str) -> tuple[int | None, int | None, int | None, tuple[str, ...]]:
         """Returns open transactions, their rows, rows of those whose COMMIT is under way, and what is to be said."""
-        row = self._ask(_TRANSACTIONS, what="transactions")
+        ids = ", ".join(("0", *_PREPARED.findall(engine_status)))
+        row = self._ask(_TRANSACTIONS.format(prepared=ids), what="transactions")
         if row is None:
             return None, None, None, ()
-        transactions, rows, committing, detached = (int(str(value)) for value in row)
+        transactions, rows, committing, waiting, waiting_rows = (int(str(value)) for value in row)
         # With a binary log, COMMIT prepares a transaction first; then the log decides about it at the start.
         prepared = committing if self._variables.get("log_bin") == "ON" else 0
-        notes: tuple[str, ...] = ()
-        if transactions and self._ask("xa recover", "XA_RECOVER_ADMIN", "transactions after XA PREPARE") is not None:
-            rows -= detached
-            notes = ("transactions after XA PREPARE keep their rows locked until XA COMMIT or XA ROLLBACK",)
-        return transactions, max(0, rows - prepared), prepared, notes
+        several = "transactions" if waiting > 1 else "transaction"
+        note = (
+            f"{waiting:,} {several} after XA PREPARE: {waiting_rows:,} rows stay locked until XA COMMIT or XA ROLLBACK"
+        )
+        return (
+            transactions - waiting,
+            max(0, rows - prepared - waiting_rows),
+            prepared,
+            (note,) if waiting else (),
+        )
 
     def _unread_dirty_pages(self) -> int | None:
         """Returns how many of the dirty pages no start reads; None if that is not known."""
@@ -178,10 +189,6 @@ class StateReader:
             return None
         row = self._ask(unread_dirty_pages(self.version)[1])
         return None if row is None else int(str(row[0]))
-
-    def _redo_bytes(self) -> int | None:
-        row = self._ask("show engine innodb status", what="redo")
-        return None if row is None else redo_since_checkpoint(str(row[2]))
 
     def _status(self) -> Mapping[str, str]:
         with self._connection.cursor() as cursor:
@@ -215,7 +222,7 @@ class StateReader:
                 return scalar(self._connection, statement) is not None
             except pymysql.err.Error as error:
                 number = error.args[0] if error.args else None
-                if number in _NO_RIGHT:
+                if number in NO_RIGHT:
                     return None
                 if number != _SYNTAX:
                     raise

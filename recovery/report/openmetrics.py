@@ -4,7 +4,7 @@ with a sample for each cell, and the estimate of a start."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from recovery.analysis.basis import time_of
 from recovery.analysis.combined import CombinedSession
@@ -60,26 +60,37 @@ def _metrics(session: Session) -> Iterator[str]:
                 yield _sample(family, labels, value)
 
 
-def render_estimate(state: ServerState, found: Estimate) -> str:
-    """Returns what a start of a running server would cost. The label datadir tells the servers of a host apart."""
-    figures: Sequence[tuple[str, str, Sequence[tuple[Mapping[str, str], float | None]]]] = (
-        ("seconds", "Start of the server if it were killed now.", [({}, found.seconds)]),
-        ("low_seconds", "Lower end of the 90 % range.", [({}, found.low_s)]),
-        ("high_seconds", "Upper end of the 90 % range.", [({}, found.high_s)]),
-        ("part_seconds", "Parts of the estimate.", [({"part": part.name}, part.seconds) for part in found.parts]),
-        ("locked_seconds", "Then rows of open transactions stay locked for up to so long.", [({}, found.locked_s)]),
-        ("dirty_pages", "Pages to recover.", [({}, state.dirty_pages)]),
-        ("redo_bytes", "Redo since the last checkpoint.", [({}, state.redo_bytes)]),
-        ("uncommitted_rows", "Rows that open transactions have changed.", [({}, state.uncommitted_rows)]),
-        ("reads_per_second", "Small reads of the storage.", [({}, state.reads_per_s)]),
-    )
+def render_estimate(server: str, answer: tuple[ServerState, Estimate] | None) -> str:
+    """Returns what a start of a running server would cost or, with None, that the server did not answer.
+
+    The label server is where it was asked. The label datadir tells the servers of a host apart."""
+    is_there = [({"server": server}, float(answer is not None))]
+    figures = [("available", "1 if the server answered, else 0: then there are no other figures.", is_there)]
+    figures += [] if answer is None else _figures(*answer)
     lines: list[str] = []
     for end, text, samples in figures:
-        name = f"estimate_{end}"
-        known = [({"datadir": state.datadir, **more}, value) for more, value in samples if value is not None]
-        if known:
-            lines += [*_head(name, text), *(_sample(name, labels, value) for labels, value in known)]
+        if samples:
+            lines += _head(f"estimate_{end}", text)
+            lines += [_sample(f"estimate_{end}", labels, value) for labels, value in samples]
     return "\n".join((*lines, "# EOF", ""))
+
+
+def _figures(state: ServerState, found: Estimate) -> Iterator[tuple[str, str, list[tuple[dict[str, str], float]]]]:
+    """Yields the name, the meaning and the samples of each figure that may be known."""
+    where = {"datadir": state.datadir}
+    parts = [({**where, "part": part.name}, part.seconds) for part in found.parts]
+    yield "part_seconds", "Parts of the estimate.", parts
+    for name, text, value in (
+        ("seconds", "Start of the server if it were killed now.", found.seconds),
+        ("low_seconds", "Lower end of the 90 % range.", found.low_s),
+        ("high_seconds", "Upper end of the 90 % range.", found.high_s),
+        ("locked_seconds", "Then rows of open transactions stay locked for up to so long.", found.locked_s),
+        ("dirty_pages", "Pages to recover.", state.dirty_pages),
+        ("redo_bytes", "Redo since the last checkpoint.", state.redo_bytes),
+        ("uncommitted_rows", "Rows that open transactions have changed.", state.uncommitted_rows),
+        ("reads_per_second", "Small reads of the storage.", state.reads_per_s),
+    ):
+        yield name, text, [] if value is None else [(where, value)]
 
 
 def _family(name: str) -> tuple[str, str]:

@@ -184,8 +184,9 @@ def test_a_new_series_begins_with_what_is_known_of_its_flavor(series: str, like:
 
 def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> None:
     state = replace(NEW, redo_bytes=None, datadir='/data/"a"')
-    lines = render_estimate(state, estimated(state)).splitlines()
+    lines = render_estimate("/run/s", (state, estimated(state))).splitlines()
     assert lines[-1] == "# EOF"
+    assert 'recovery_estimate_available{server="/run/s"} 1.0' in lines
     samples = [line for line in lines if not line.startswith("#")]
     assert r'recovery_estimate_dirty_pages{datadir="/data/\"a\""} 10000' in samples
     (pages,) = [line for line in samples if ',part="pages"' in line]
@@ -193,3 +194,8 @@ def test_openmetrics_has_a_type_and_a_value_for_each_figure_that_is_known() -> N
     assert not any("redo_bytes" in line for line in lines)
     names = {re.split(r"[ {]", line)[0] for line in samples}
     assert names == {line.split()[2] for line in lines if line.startswith("# TYPE")}
+
+
+def test_openmetrics_of_a_server_that_does_not_answer_has_no_figures() -> None:
+    samples = [line for line in render_estimate("/run/s", None).splitlines() if not line.startswith("#")]
+    assert samples == ['recovery_estimate_available{server="/run/s"} 0.0']

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from recovery.analysis.crash_estimate import CONSTANTS, ServerState, estimate_st
 from recovery.cli import estimate as command
 from recovery.cli.main import run
 from recovery.model import parse_version
+from recovery.mysqld.client import NotAnsweringError
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -69,7 +71,6 @@ def test_what_is_no_login_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "needs a running server" in refused(capsys, "estimate")
     assert "cannot be reached" in refused(capsys, "estimate", "--socket", str(tmp_path / "none"))
     assert "is no socket" in refused(capsys, "estimate", "--socket", str(file))
-    assert "is no option file" in refused(capsys, "estimate", "--defaults-file", str(file))
     assert "cannot be read" in refused(capsys, "estimate", "--defaults-file", str(tmp_path / "none"))
     refused(capsys, "estimate", "--socket", str(file), "--reads", "0")
 
@@ -78,12 +79,106 @@ def test_a_prediction_is_about_a_recovery_that_is_ahead(capsys: pytest.CaptureFi
     assert "--predicted is about" in refused(capsys, "cold-recovery", "--version", "8.0.31", "--predicted", "19")
 
 
-def test_notes_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    state = ServerState(parse_version("8.0.31"), 1000, 2000.0, notes=("it is read-only",))
-    found, noted = estimate_start(state), None
-    for _ in range(2):
-        noted = command._print(found, noted, stamped=True)
-    assert capsys.readouterr().out.count("Note: it is read-only.") == 1
+@pytest.mark.parametrize("name", ["estimate", "watch"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"user=nobody\n", "line 1 of my.cnf is an option without a group"),
+        (b"[client\n", "line 1 of my.cnf has no closing bracket"),
+        (b"[client]\n!includedir /nowhere\n", "No such file"),
+        (b"[client]\nport=many\n", "port=many"),
+        (b"[mysqld]\nport=1\n", "has no login in the group [client]"),
+    ],
+)
+def test_an_option_file_that_clients_refuse_is_refused(
+    name: str, text: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, log = tmp_path / "my.cnf", tmp_path / "log"
+    file.write_bytes(text)
+    log.touch()
+    assert why in refused(
+        capsys, name, *(["--follow-log", str(log)] if name == "watch" else []), "--defaults-file", str(file)
+    )
+
+
+# --- More than one estimate
+
+
+STATE = ServerState(parse_version("8.0.31"), 1000, 2000.0, notes=("it is read-only",))
+ESTIMATED, LOST = (STATE, estimate_start(STATE)), NotAnsweringError("it is gone", "wait")
+AVAILABLE = "recovery_estimate_available"
+
+
+class Server:
+    """A server that is estimated with these outcomes, one after the other, until Ctrl-C is pressed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: object) -> None:
+        self._outcomes, self.connections, self.seen = iter(outcomes), 0, list[str]()
+        monkeypatch.setattr(command, "_connected", self._connected)
+        monkeypatch.setattr(command._Server, "ask_over", lambda *_: None)
+        monkeypatch.setattr(command._Server, "estimate", lambda _: self._next())
+        monkeypatch.setattr(time, "sleep", self._sleep)
+        self.metrics: Path | None = None
+
+    @contextmanager
+    def _connected(self, *_: object) -> Iterator[None]:
+        self.connections += 1
+        yield
+
+    def _next(self) -> object:
+        outcome = next(self._outcomes)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def _sleep(self, _: float) -> None:
+        lines = self.metrics.read_text().splitlines() if self.metrics else []
+        self.seen += [line.rsplit(" ", 1)[1] for line in lines if line.startswith(AVAILABLE)]
+
+
+def test_notes_and_a_silence_of_the_server_are_printed_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Server(monkeypatch, ESTIMATED, ESTIMATED, *[LOST] * 4, ESTIMATED, KeyboardInterrupt())
+    assert run(["estimate", "--socket", "/run/s", "--watch"]) == 130
+    printed = [re.sub(r"^\d\d:\d\d:\d\d |:.*", "", line) for line in capsys.readouterr().out.splitlines()]
+    silence = "the server does not answer; it is asked again every minute."
+    assert printed == ["killed now", "Note", "killed now", silence, "killed now"]
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server(monkeypatch, ESTIMATED, LOST, ESTIMATED, LOST, ESTIMATED, KeyboardInterrupt())
+    assert run(["estimate", "--socket", "/run/s", "--watch"]) == 130
+    assert server.connections == 3
+    assert "does not answer" not in capsys.readouterr().out
+
+
+def test_the_figures_of_a_server_that_does_not_answer_are_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server(monkeypatch, ESTIMATED, LOST, LOST, LOST, ESTIMATED, KeyboardInterrupt())
+    server.metrics = tmp_path / "estimate.prom"
+    words = ["estimate", "--socket", "/run/s", "--openmetrics", str(server.metrics)]
+    assert run([*words, "--watch"]) == 130
+    assert server.seen == ["1.0", "0.0", "0.0", "1.0"]
+    assert not server.metrics.exists(), "nobody replaces it from now on"
+    assert capsys.readouterr().out.count("does not answer") == 1
+
+
+@pytest.mark.parametrize("watch", [(), ("--watch",)])
+def test_an_error_that_ends_the_command_leaves_no_old_figures(
+    watch: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when it is called every minute by cron."""
+    Server(monkeypatch, LOST)
+    metrics = tmp_path / "estimate.prom"
+    metrics.write_text("old\n")
+    assert "it is gone" in refused(capsys, "estimate", "--socket", "/run/s", "--openmetrics", str(metrics), *watch)
+    assert [line for line in metrics.read_text().splitlines() if line[0] != "#"] == [
+        f'{AVAILABLE}{{server="/run/s"}} 0.0'
+    ]
 
 
 # --- Calibration

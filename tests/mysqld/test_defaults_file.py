@@ -38,6 +38,11 @@ LEFT_OUT = (
     "datadir", "skip_grant_tables", "slow_query_log_file", "super_read_only", "partial_revokes", "loose_ssl_ca",
     "innodb_force_recovery", "a line that is no option",
 )  # fmt: skip
+VALUES = [
+    ('"x#y" # c', "x#y"), ("x#y", "x"), (r"x\ty\\z\sq\qr", "x\ty\\z q\\qr"), (r'"x\"#y"', 'x"#y'), ('ab"c#d', 'ab"c#d'),
+    ('"a" b', '"a" b'), ("""'it"s' """, 'it"s'), ('"x', '"x'), (r"a\#b", "a\\"), ('"', '"'), ("''", ""), ("x\\", "x\\"),
+]  # fmt: skip
+"""As 5.7.22, 8.0.31 and mariadb-10.11.5 read them."""
 DEBIAN = {
     "my.cnf": "!includedir {folder}/conf.d/\n!includedir {folder}/mysql.conf.d/\n",
     "conf.d/mysql.cnf": "[mysql]\n",
@@ -101,6 +106,17 @@ def test_a_setting_of_the_command_line_takes_precedence(tmp_path: Path) -> None:
     assert "my.cnf --" not in request.command, "the command repeats the session without the file"
     assert "Used of my.cnf: 4 options." in request.unavailable
     assert f"Not used of my.cnf: {', '.join(LEFT_OUT)}." in request.unavailable
+
+
+@pytest.mark.parametrize(("text", "value"), VALUES)
+def test_a_value_has_quotes_escapes_and_comments(text: str, value: str, tmp_path: Path) -> None:
+    (found,) = read_defaults_file(written(tmp_path, {"my.cnf": f"[client]\npassword={text}\n"})).options
+    assert found.value == value
+
+
+def test_a_comment_may_follow_an_option_without_a_value(tmp_path: Path) -> None:
+    file = written(tmp_path, {"my.cnf": "[mysqld]\nskip-name-resolve # back_log=5\n"})
+    assert settings_of(file) == {"skip_name_resolve": ""}
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
@@ -205,7 +221,10 @@ def test_what_servers_skip_is_skipped_and_named(tmp_path: Path) -> None:
 )
 def test_a_file_with_which_no_server_starts_is_refused(text: str, why: str, tmp_path: Path) -> None:
     error = refused("interference", defaults_file=written(tmp_path, {"my.cnf": text}))
-    assert error.message == f"DEFAULTS_FILE={tmp_path}/my.cnf: {why.format(folder=tmp_path)}: no server starts with it"
+    assert (
+        error.message
+        == f"DEFAULTS_FILE={tmp_path}/my.cnf: {why.format(folder=tmp_path)}: neither server nor client starts with it"
+    )
 
 
 def test_a_first_file_that_everybody_may_write_is_refused(tmp_path: Path) -> None:

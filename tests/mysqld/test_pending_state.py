@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from recovery.analysis.crash_estimate import ServerState
-from recovery.errors import UsageError
+from recovery.errors import RecoveryError, UsageError
 from recovery.model import parse_version
 from recovery.mysqld.pending_state import StateReader, unread_dirty_pages
 
@@ -24,12 +24,11 @@ ANSWERS: Mapping[str, Any] = {
         ("version", "8.0.31"), ("innodb_buffer_pool_size", "1000000"), ("log_bin", "OFF"), ("read_only", "OFF"),
     ],
     r".*innodb_tablespaces": [(7, 5000)],
-    r".*innodb_trx": [(0, 0, 0, 0)],
+    r".*innodb_trx": [(0, 0, 0, 0, 0)],
     r".*innodb_buffer_page": [(30,)],
     r"show engine innodb status": [("InnoDB", "", STATUS)],
     r"show global status": [("Innodb_buffer_pool_pages_dirty", "100")],
     r"show replica status": [],
-    r"xa recover": [],
 }  # fmt: skip
 
 
@@ -69,7 +68,8 @@ class FakeConnection:
 
 def read(changes: Mapping[str, Any] | None = None, **variables: str) -> ServerState:
     """What is read from a server that differs in these answers and variables."""
-    answers = dict(ANSWERS) | dict(changes or {})
+    changes = changes or {}
+    answers = {**changes, **ANSWERS, **changes}  # the first pattern that matches counts
     answers["show global variables"] = [*answers["show global variables"], *variables.items()]
     return StateReader(cast("Connection[Cursor]", FakeConnection(answers))).read(2000.0)
 
@@ -113,25 +113,28 @@ def test_without_a_right_the_rest_is_read_and_what_is_missing_is_named() -> None
     state = read({statement: NO_PROCESS for statement in ANSWERS if statement not in seen})
     assert (state.dirty_pages, state.files, state.redo_bytes, state.uncommitted_rows) == (100, None, None, None)
     missing, temporary, replica = state.notes
-    assert missing == "this user lacks the right PROCESS, so that these are left out: files, transactions, redo"
+    assert missing == "this user lacks the right PROCESS, so that these are left out: files, redo, transactions"
     assert "temporary tables are counted" in temporary
     assert "REPLICATION CLIENT" in replica
 
 
 @pytest.mark.parametrize(("log_bin", "opened", "prepared"), [("ON", 600, 400), ("OFF", 1000, 0)])
 def test_a_commit_under_way_is_prepared_only_with_a_binary_log(log_bin: str, opened: int, prepared: int) -> None:
-    state = read({r".*innodb_trx": [(2, 1000, 400, 0)]}, log_bin=log_bin)
+    state = read({r".*innodb_trx": [(2, 1000, 400, 0, 0)]}, log_bin=log_bin)
     assert (state.transactions, state.uncommitted_rows, state.prepared_rows) == (2, opened, prepared)
 
 
 def test_transactions_after_xa_prepare_are_not_rolled_back() -> None:
-    found = {r".*innodb_trx": [(2, 1000, 0, 300)], r"xa recover": [(1, 1, 1, "x")]}
-    state = read(found)
-    assert state.uncommitted_rows == 700
-    connected = read({**found, r".*innodb_trx": [(2, 1000, 0, 0)]})
-    assert [note for note in connected.notes if "XA COMMIT" in note], "its client has not left yet"
-    assert [note for note in state.notes if "XA COMMIT" in note]
-    assert read({**found, r"xa recover": []}).uncommitted_rows == 1000, "it is the rollback of an earlier crash"
+    """Those of clients that are still connected and those of clients that have left look alike in this status."""
+    listed = STATUS + "---TRANSACTION 7, ACTIVE 9 sec\n---TRANSACTION 5, ACTIVE (PREPARED) 3 sec recovered trx\n"
+    state = read(
+        {
+            "show engine innodb status": [("InnoDB", "", listed)],
+            r".*trx_query is null and trx_id in \(0, 5\).*innodb_trx": [(2, 1000, 0, 1, 300)],
+        }
+    )
+    assert (state.transactions, state.uncommitted_rows) == (1, 700)
+    assert state.notes == ("1 transaction after XA PREPARE: 300 rows stay locked until XA COMMIT or XA ROLLBACK",)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,11 @@ def test_a_server_without_a_redo_log_is_refused() -> None:
     off = [("Innodb_buffer_pool_pages_dirty", "1"), ("Innodb_redo_log_enabled", "OFF")]
     with pytest.raises(UsageError, match="would not start again"):
         read({"show global status": off})
+
+
+def test_dirty_pages_that_are_not_shown_are_not_none() -> None:
+    with pytest.raises(RecoveryError, match="does not say how many dirty pages"):
+        read({"show global status": []})
 
 
 def test_another_server_is_refused() -> None:

@@ -36,7 +36,8 @@ def test_the_options_of_a_file_are_those_that_the_server_reads(version: str, tmp
     files = {
         "my.cnf": f"[client]\nport=1\n!includedir {tmp_path}/d/\n[mysqld]\nmax-connections = 5 # five\n"
         f"!include {tmp_path}/0.cnf\n!include {tmp_path}/gone\n!  include\t {tmp_path}/open.cnf  \n!other\n"
-        f"!include {tmp_path}/wrong\n!include {tmp_path}/d\n[ server\t] ; text\nskip-name-resolve\n",
+        f"!include {tmp_path}/wrong\n!include {tmp_path}/d\n[ server\t] ; text\nskip-name-resolve # x\n"
+        "init_connect='a#b' # c\ninit_file=x\\\\y\\tz\nslow_query_log_file=a\"#b\n",
         "wrong": f"[mysqld]\nwait_timeout=1\n!includedir {tmp_path}/gone\nwait_timeout=2\n",
         "open.cnf": "[mysqld]\nwait_timeout=3\n",
         **{f"{n}.cnf": f"[mysqld]\nlong_query_time={n}\n!include {tmp_path}/{n + 1}.cnf\n" for n in range(13)},

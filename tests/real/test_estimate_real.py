@@ -28,9 +28,13 @@ def test_a_running_server_is_estimated_by_what_is_pending(
     build, datadir = empty_datadir(version, tmp_path)
     with server_on(build, datadir, tmp_path / "logs") as server:
         server.start(settings={"innodb_max_dirty_pages_pct": "99"})
-        with closing(server.connect()) as connection, connection.cursor() as cursor:
+        with (
+            closing(server.connect()) as connection,
+            closing(server.connect()) as other,
+            connection.cursor() as cursor,
+            other.cursor() as preparing,
+        ):
             monitor = "slave monitor" if version.startswith("mariadb") else "replication client"
-            monitor += ", xa_recover_admin" if version.startswith("8") else ""
             for user, rights in (("seer", f"process, {monitor}"), ("nobody", "usage")):
                 cursor.execute(f"create user {user}@localhost")
                 cursor.execute(f"grant {rights} on *.* to {user}@localhost")
@@ -42,6 +46,9 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             while cursor.execute("select 1 from d.t") < ROWS:
                 cursor.execute("insert into d.t (pad) select pad from d.t")
             cursor.execute("insert into d.passing select * from d.t")
+            cursor.execute("create table d.waiting select * from d.t limit 100")
+            for words in ("xa start 'x'", "update d.waiting set pad = 'c'", "xa end 'x'", "xa prepare 'x'"):
+                preparing.execute(words)
             cursor.execute("begin")
             changed = cursor.execute("update d.t set pad = 'b'")
 
@@ -55,20 +62,23 @@ def test_a_running_server_is_estimated_by_what_is_pending(
             assert text.startswith("If it were killed now: ")
             assert "Largest lever: " in text
             assert "lacks the right" not in text
+            assert "1 transaction after XA PREPARE: " in text
             metrics = tmp_path / "estimate.prom"
             assert estimated("seer", "--reads", "2000", "--openmetrics", str(metrics))[0] == 0
             samples = [line.rsplit(" ", 1) for line in metrics.read_text().splitlines() if not line.startswith("#")]
             figures = {name.partition("{")[0]: value for name, value in samples}
-            assert float(figures["recovery_estimate_uncommitted_rows"]) >= changed
+            assert float(figures["recovery_estimate_uncommitted_rows"]) == changed
             assert float(figures["recovery_estimate_redo_bytes"]) > 200 * changed
             pages = float(figures["recovery_estimate_dirty_pages"])
             assert 200 * changed / 16384 < pages < 1.5 * 200 * changed / 16384 + 200, "without the temporary table's"
 
             code, text = estimated("nobody", "--reads", "2000")
             assert code == 0
-            assert "lacks the right PROCESS, so that these are left out: files, transactions" in text
+            assert "lacks the right PROCESS, so that these are left out: files, redo, transactions" in text
             assert estimated("seer")[0] == (2 if device_of(tmp_path).filesystem in IN_MEMORY else 0)
             cursor.execute("rollback")
         server.kill()
-        assert run(["estimate", "--socket", str(server.socket)]) == 2
+        assert run(["estimate", "--socket", str(server.socket), "--openmetrics", str(metrics)]) == 2
         assert "no MySQL or MariaDB server answers" in capsys.readouterr().err
+        left = [line for line in metrics.read_text().splitlines() if not line.startswith("#")]
+        assert left == [f'recovery_estimate_available{{server="{server.socket}"}} 0.0']
