@@ -1,29 +1,30 @@
 """Compares the figures of the pages with the reports of the sessions that the pages link to.
 
 A figure is a number, or several that belong together, such as `63.0 +- 3.6 (60.8-68.0)`: all must be in one line of a
-report. The reports are those of its section and those that its line links to, also by way of another section; a line
-without links has those of its section. A number in a row or column of one server must be in a line about this server.
-Figures that no report has stand in docs/results/figures.toml, with the words around them, or are computed there.
+report, in this order and with their units. A single run is evidence only for figures of three digits or more. The
+reports are those of its section and those that its line links to, also by way of another section; a line without links
+has those of its section. A number about one server must be in a line about this server. Figures that no report has
+stand in docs/results/figures.toml, with the words around them, or are computed in tests/helpers/formulas.py.
 
 `PYTHONPATH=.:tests .venv/bin/python tests/helpers/figures.py` prints the figures that are found nowhere, how many
 numbers it compared, and how many changes of a single digit it would notice."""
 
 from __future__ import annotations
 
-import ast
 import json
-import operator
 import re
 import sys
 import tomllib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from formulas import computed
 from intervals.__main__ import FOUND
 from intervals.page import short_table, tables
 from kept_reports import SESSIONS_PAGE
@@ -48,6 +49,8 @@ _UNITS = {
     "B": ("B", 1.0), "bytes": ("B", 1.0), "kB": ("B", 1e3), "MB": ("B", 1e6), "GB": ("B", 1e9),
     "%": ("%", 1.0), "million": ("", 1e6), "": ("", 1.0),
 }  # fmt: skip
+_KINDS = {word: kind for word, (kind, _) in _UNITS.items() if kind} | {"seconds": "s", "share": "%", "CPUs": "%"}
+_UNIT_WORD = re.compile(r"(?<![/\w])(?:seconds|share|CPUs|bytes|kB|MB|GB|ms|us|s|h|B)\b|(?<=_)(?:s|ms|bytes)\b|%")
 _N = r"(?:(?<=[ (|])-)?(?<![\w.#])\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?(?!\w|\.\d|,\d)"
 _U = r"(?: ?(?:%|(?:kB|MB|GB|bytes|ms|us|million|s|h|B)\b))?"
 _FIGURE = re.compile(
@@ -55,8 +58,8 @@ _FIGURE = re.compile(
     rf"(?: \((?P<low>{_N})(?:-| to )(?P<high>{_N})(?P<last>{_U}))?"
 )
 
-_SHARED_UNIT = re.compile(rf"(?:-| to | and | or ){_N}(?P<unit>{_U.removesuffix('?')})")
-"""The next figure, with a unit that belongs to the one before, too: `76 to 95 s`."""
+_SHARED_UNIT = re.compile(rf"(?:(?:-|, | to | and | or |; ){_N})+(?P<unit>{_U.removesuffix('?')})")
+"""The next figures, with a unit that belongs to the one before, too: `76 to 95 s`."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +89,17 @@ def _number(text: str, unit: str) -> Number:
     return Number(float(plain) * power, 10.0**-decimals * power, unit)
 
 
-def is_rounded(shown: Number, exact: Number) -> bool:
-    """Whether one number is the other, rounded to its own digits."""
+def is_rounded(shown: Number, exact: Number, kinds: Container[str]) -> bool:
+    """Whether one number is the other, rounded to its own digits. `kinds` are those that a number without a unit can
+    be of: seconds, bytes or per cent."""
     (kind, factor), (other, times) = _UNITS[shown.unit], _UNITS[exact.unit]
     if kind == other:
         return _is_near(shown, factor, exact.value * times, exact.step * times)
-    if kind and other:
+    if other:
         return False
     if kind == "%" and _is_near(shown, 1.0, exact.value * 100, exact.step * 100):
         return True
-    if kind in ("s", "B") and _is_near(shown, factor, exact.value, exact.step):
-        return True
-    return _is_near(shown, 1e6 if shown.unit == "million" else 1.0, exact.value, exact.step)
+    return kind in kinds and any(_is_near(shown, scale, exact.value, exact.step) for scale in (factor, 1.0))
 
 
 def _is_near(shown: Number, factor: float, value: float, step: float) -> bool:
@@ -113,15 +115,27 @@ def _is_near(shown: Number, factor: float, value: float, step: float) -> bool:
 
 _VERSION = re.compile(r"(?<![\d.])\d{1,2}\.\d+\.\d+(?!\.?\d)")
 _NO_FIGURES = re.compile(r"\d{4}-\d\d-\d\d[\w.:+-]*|sha256\S*|\b[0-9a-f]{12,}\b|\bruns? \d[\d, and]*")
+_DETAILS = ("Server ", "Host", "The publication", "Not counted", "Warnings", "Clients")
 
 
 @dataclass(frozen=True)
 class Line:
     text: str
-    about: str
-    """With the title that it stands under."""
-    is_detail: bool = False
-    """Whether it is a fact about a host or a server, which is evidence only for figures about that server."""
+    title: str = ""
+    """The title of its part of the report."""
+    header: str = ""
+    """The header of its table."""
+
+    @property
+    def is_detail(self) -> bool:
+        """Whether it is in a part about the host, a publication or one server: evidence only for figures about that
+        server."""
+        return self.title.startswith(_DETAILS)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a single run. So many have any number of one or two digits that this would be no evidence."""
+        return self.title == "Every run" and self.header != ""
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
@@ -133,14 +147,36 @@ class Line:
 
     @cached_property
     def versions(self) -> frozenset[str]:
-        return frozenset(_VERSION.findall(self.about))
+        """The servers that it is about: named in it, or by the title of a part about a server."""
+        server = self.title if self.title.startswith("Server ") else ""
+        return frozenset(_VERSION.findall(f"{server} {self.text}"))
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What its numbers without a unit can be, by the words around them."""
+        return frozenset(_KINDS[word] for word in _UNIT_WORD.findall(f"{self.title} {self.header} {self.text}"))
+
+    def can_be_about(self, servers: frozenset[str]) -> bool:
+        """Whether it can have a figure about some servers, or about none in particular."""
+        if servers and self.versions:
+            return servers <= self.versions
+        return not self.is_detail
 
     def has(self, figure: Figure) -> bool:
-        if all(any(is_rounded(number, other) for other in self.numbers) for number in figure.numbers):
+        if self.is_run and all(round(abs(number.value) / number.step) < 100 for number in figure.numbers):
+            return False
+        # In a row of a table each number can have a column of its own.
+        groups = [self.numbers] if "  " in self.text else [other.numbers for other in self.figures]
+        if any(self._are_in(figure.numbers, numbers) for numbers in groups):
             return True
         return figure.is_ratio and any(
             other.is_ratio and _is_derived(figure.numbers, other.numbers) for other in self.figures
         )
+
+    def _are_in(self, shown: Sequence[Number], numbers: Sequence[Number]) -> bool:
+        """Whether all are there, in this order."""
+        left = iter(numbers)
+        return all(any(is_rounded(number, other, self.kinds) for other in left) for number in shown)
 
 
 def _is_derived(shown: Sequence[Number], ratio: Sequence[Number]) -> bool:
@@ -148,7 +184,7 @@ def _is_derived(shown: Sequence[Number], ratio: Sequence[Number]) -> bool:
     mean, low, high = ratio
     if shown[0].unit == "%":
         lost = [Number(100 * (1 - one.value), 100 * one.step, "%") for one in (mean, high, low)]
-        return all(map(is_rounded, shown, lost))
+        return all(is_rounded(*pair, ()) for pair in zip(shown, lost, strict=True))
     return low.value > 0 and all(_is_inverse(*pair) for pair in zip(shown, (mean, high, low), strict=True))
 
 
@@ -157,17 +193,13 @@ def _is_inverse(shown: Number, ratio: Number) -> bool:
     return least - shown.step / 2 <= shown.value <= most + shown.step / 2
 
 
-_DETAILS = ("Server ", "Host", "The publication")
-
-
 class Lines:
     """Lines, and where each number is."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.lines = tuple(lines)
-        self._numbers = sorted(
-            (number.value, place) for place, line in enumerate(self.lines) for number in line.numbers
-        )
+        numbers = ((number.value, place) for place, line in enumerate(self.lines) for number in line.numbers)
+        self._numbers = sorted(numbers)
         self._ratios = [line for line in self.lines if any(figure.is_ratio for figure in line.figures)]
 
     def near(self, figure: Figure) -> Iterator[Line]:
@@ -192,22 +224,25 @@ def _scales(unit: str) -> frozenset[float]:
 
 @cache
 def report_lines(path: Path) -> Lines:
-    """Returns the lines of a report, and each paragraph as one more."""
-    lines = path.read_text("utf-8").splitlines()
-    found, title, paragraph = [], "", ""
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if re.fullmatch(r"-{3,}|={3,}", following):
-            title = line
+    """Returns the lines of a report, each paragraph as one more, and each row of a table that is in several parts."""
+    found, title, above = list[Line](), "", list[str]()
+    for block in path.read_text("utf-8").split("\n\n"):
+        lines = block.splitlines()
+        if len(lines) > 1 and re.fullmatch(r"-{3,}|={3,}", lines[1]):
+            title, lines, above = lines[0], lines[2:], []
+        header = [*lines[:1], *takewhile(re.compile(r" +\D").match, lines[1:])]
+        rows = [text for text in lines[len(header) :] if "  " in text]
+        texts = [title, *(text for text in lines if text not in rows)]
+        texts += [" ".join(group) for is_text, group in groupby(lines, lambda text: "  " not in text) if is_text]
+        found += [Line(text, title) for text in texts]
         if title == "Every run":
-            line = re.sub(r"^ *\d+ ", "", line)  # its number
-        about = f"{title} {line}" if title.startswith("Server ") else line
-        found.append(Line(line, about, title.startswith(_DETAILS)))
-        if line and "  " not in line:
-            paragraph = f"{paragraph} {line}".strip()
-        else:
-            found += [Line(paragraph, paragraph, title.startswith(_DETAILS))] if paragraph else []
-            paragraph = ""
-    return Lines((*found, Line(paragraph, paragraph)) if paragraph else found)
+            rows = [re.sub(r"^ *\d+ ", "", text) for text in rows]  # its number
+        joined = list[str]()
+        if above and [text.split()[0] for text in above] == [text.split()[0] for text in rows]:
+            joined = [f"{one}  {more}" for one, more in zip(above, rows, strict=True)]
+        found += [Line(text, title, " ".join(header)) for text in (*rows, *joined)]
+        above = joined or rows
+    return Lines(found)
 
 
 # --- Pages
@@ -223,7 +258,7 @@ _IGNORED = (
     _VERSION,
     re.compile(
         rf"(?<![\d.;|(-])(?<!\| )(?<!; )(?<!\d-){_SERIES}"
-        r"(?![\d]|\.\d|-\d| ?(?:s|ms|us|%|kB|MB|GB|times|\+-|\(|to|\|)(?!\w))"
+        r"(?![\d]|\.\d|-\d| \(\d| ?(?:s|ms|us|%|kB|MB|GB|times|\+-|to|\|)(?!\w))"
     ),
     re.compile(r"\b\d{1,2}(?:(?:, | to | and )\d{1,2})* November(?: \d{4})?"),
     re.compile(r"\b\d\d:\d\d\b"),
@@ -248,7 +283,7 @@ class Section:
     parent: Section | None
     lines: list[int] = field(default_factory=list)
 
-    @property
+    @cached_property
     def reports(self) -> tuple[Path, ...]:
         """Returns the reports that it links to, with those of what it is in; of a section without any, those of the
         page."""
@@ -289,7 +324,7 @@ class Page:
     def linked_reports(self, number: int) -> Iterator[Path]:
         for target in _LINK.findall(self.lines[number]):
             path = (self.path.parent / target.partition("#")[0]).resolve()
-            if path.suffix in (".txt", ".md") and path.parent.parent == RESULTS:
+            if path.suffix in (".txt", ".md") and path.name != "bug.txt" and path.parent.parent == RESULTS:
                 yield path
 
     def linked_sections(self, number: int, pages: Mapping[Path, Page]) -> Iterator[Section]:
@@ -310,43 +345,11 @@ class Page:
                     inside = 0
 
 
-@dataclass(frozen=True)
-class Exceptions:
-    """The figures that no report has."""
-
-    words: Mapping[str, tuple[str, ...]]
-    """By their kind: words of a page, with figures."""
-    computed: Mapping[str, tuple[str, ...]]
-    """Words with figures, and the formula of each of them."""
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return (*(words for ones in self.words.values() for words in ones), *self.computed)
-
-
-def read_exceptions(path: Path = EXCEPTIONS) -> Exceptions:
-    read = tomllib.loads(path.read_text("utf-8"))
-    computed = read.pop("computed", {})
-    formulas = {words: tuple([one] if isinstance(one, str) else one) for words, one in computed.items()}
-    return Exceptions({kind: tuple(ones["words"]) for kind, ones in read.items()}, formulas)
-
-
-_OPERATORS: Mapping[type, Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-}  # fmt: skip
-
-
-def result(formula: str) -> float:
-    """Computes a formula of numbers."""
-
-    def value(node: ast.expr) -> float:
-        if isinstance(node, ast.BinOp):
-            return _OPERATORS[type(node.op)](value(node.left), value(node.right))
-        assert isinstance(node, ast.Constant), formula
-        assert isinstance(node.value, int | float), formula
-        return node.value
-
-    return value(ast.parse(formula, mode="eval").body)
+def read_exceptions() -> dict[str, str]:
+    """Returns words of pages with figures that no report has, and their kind."""
+    kinds = tomllib.loads(EXCEPTIONS.read_text("utf-8"))
+    words = {words: kind for kind, section in kinds.items() for words in section["words"]}
+    return words | dict.fromkeys(computed(), "computed")
 
 
 # --- The comparison
@@ -360,17 +363,17 @@ class Checked:
     how: str
     """`report`, a kind of exception, `generated`, or empty if it was found nowhere."""
     evidence: tuple[Lines, ...] = field(repr=False)
-    server: str
+    servers: frozenset[str]
 
     def would_be_found(self, figure: Figure) -> bool:
         """Whether another figure in its place were in a report, too."""
-        return _is_in(figure, self.evidence, self.server)
+        return _is_in(figure, self.evidence, self.servers)
 
 
 class Checker:
     """Knows all pages. `generated` are tables that other tests compare with what they are made of."""
 
-    def __init__(self, pages: Mapping[Path, str], exceptions: Exceptions, generated: Iterable[str]) -> None:
+    def __init__(self, pages: Mapping[Path, str], exceptions: Mapping[str, str], generated: Iterable[str]) -> None:
         self.pages = {path: Page(path, text) for path, text in pages.items()}
         self.exceptions = exceptions
         self._generated = {row for table in generated for row in table.splitlines()}
@@ -397,20 +400,20 @@ class Checker:
         excepted = tuple(self._excepted(line))
         evidence = self._evidence(page, section, number, linked)
         for figure in figures_in(cleaned(line)):
-            server = _server_of(line, header, figure.start)
+            servers = _servers_of(line, header, figure.start)
+            figure = _with_unit(figure, line, header)
             how = next((kind for start, end, kind in excepted if start <= figure.start and figure.end <= end), "")
             if not how and line in self._generated:
                 how = "generated"
-            if not how and _is_in(figure, evidence, server):
+            if not how and _is_in(figure, evidence, servers):
                 how = "report"
-            yield Checked(page.path, number + 1, figure, how, evidence, server)
+            yield Checked(page.path, number + 1, figure, how, evidence, servers)
 
     def _excepted(self, line: str) -> Iterator[tuple[int, int, str]]:
-        kinds = {words: kind for kind, ones in self.exceptions.words.items() for words in ones}
-        for words in self.exceptions.all:
+        for words, kind in self.exceptions.items():
             place = line.find(words)
             while place >= 0:
-                yield place, place + len(words), kinds.get(words, "computed")
+                yield place, place + len(words), kind
                 place = line.find(words, place + 1)
 
     def _evidence(self, page: Page, section: Section, number: int, linked: Sequence[Section]) -> tuple[Lines, ...]:
@@ -419,11 +422,11 @@ class Checker:
         found = list[Line]()
         for one in sections:
             lines = [one.page.lines[place] for place in one.lines]
-            words = [words for words in self.exceptions.all if any(words in line for line in lines)]
+            words = [words for words in self.exceptions if any(words in line for line in lines)]
             # What is excepted here is no evidence for another figure of this line.
             words = [text for text in words if one is not section or text not in page.lines[number]]
             texts = [cleaned(text) for text in words] + [line for line in lines if line in self._generated]
-            found += [Line(text, text) for text in texts]
+            found += [Line(text, header=" ".join(_UNITS)) for text in texts]
         return (*map(report_lines, dict.fromkeys(paths)), Lines(found))
 
 
@@ -431,24 +434,32 @@ def _is_fenced(lines: Sequence[str], number: int) -> bool:
     return lines[number].startswith("```") or sum(line.startswith("```") for line in lines[:number]) % 2 == 1
 
 
-def _server_of(line: str, header: str, place: int) -> str:
+def _servers_of(line: str, header: str, place: int) -> frozenset[str]:
     """Returns the server of a row or else of a column, if it is one."""
     if not header:
-        return ""
-    column = line[:place].count("|")
-    for cell in (line.split("|")[1], header.split("|")[column]):
-        if len(found := set(_VERSION.findall(cell))) == 1:
-            return str(*found)
-    return ""
+        return frozenset()
+    cells = (line.split("|")[1], header.split("|")[line[:place].count("|")])
+    named = [frozenset(_VERSION.findall(cell)) for cell in cells]
+    return next((one for one in named if len(one) == 1), frozenset())
 
 
-def _is_in(figure: Figure, evidence: Iterable[Lines], server: str) -> bool:
+def _with_unit(figure: Figure, line: str, header: str) -> Figure:
+    """Returns the figure with the unit of its column."""
+    if figure.numbers[0].unit or not header:
+        return figure
+    unit = re.search(r", (s|ms|us|GB|MB|kB)\b", header.split("|")[line[: figure.start].count("|")])
+    if unit is None:
+        return figure
+    return replace(figure, numbers=tuple(one._replace(unit=unit[1]) for one in figure.numbers))
+
+
+def _is_in(figure: Figure, evidence: Iterable[Lines], servers: frozenset[str]) -> bool:
     is_plain = len(figure.numbers) == 1
     return any(
         line.has(figure)
         for lines in evidence
         for line in lines.near(figure)
-        if not is_plain or (server in line.versions or not line.versions if server else not line.is_detail)
+        if not is_plain or line.can_be_about(servers)
     )
 
 
