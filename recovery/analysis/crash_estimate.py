@@ -41,11 +41,13 @@ class Constants:
     """With parts between 1 / (1 + this) and 1 + this times their seconds, the range has 90 % of all starts."""
     reads_per_s: tuple[float, float] = (750.0, 8000.0)
     """The storage that they were measured on: its fewest and its most reads a second."""
+    writes_per_page: float = 0.0
+    """Those of the requests that are writes, which other storage may not count."""
 
 
 CONSTANTS: Mapping[str, Constants] = {
     "mysql-5.7": Constants(0.66, 500, 2.1, 0.00030, 0.93, 0.000021, 5.1e-9, 160_000, 490_000, 0.3),
-    "mysql-8.0": Constants(0.67, 2000, 3.0, 0.00036, 2.7, 0.000057, 2.2e-9, 120_000, 450_000, 0.3),
+    "mysql-8.0": Constants(0.67, 2000, 3.0, 0.00036, 2.7, 0.000057, 2.2e-9, 120_000, 450_000, 0.3, writes_per_page=1.7),
     "mariadb-10.11": Constants(0.1, 200, 0.0, 0.000027, 1.0, 0.00001, 3.3e-9, 130_000, 690_000, 0.3),
 }
 """By series: fitted to 52 kills each of 5.7.22, 8.0.31 and mariadb-10.11.5, with 1,500 and 4,000 reads a second, whose
@@ -59,8 +61,12 @@ MySQL 8.0."""
 _ROW_ERROR = 0.5
 """Of the time that a rollback takes."""
 _SMALL_POOL_FACTOR = 3.0
-"""With a pool smaller than the data a start took up to 2.9 times what its dirty pages say."""
+"""With a pool smaller than the data a start took up to 2.9 times what its dirty pages say. It took as long once with
+redo of a third of the pool, which a server does not apply at once."""
+_REDO_SHARE = 1 / 3
 _OTHER_STORAGE_FACTOR = 2.0
+_FEW = 0.1
+"""A smaller share of the dirty pages needs no note."""
 _STORAGE_MARGIN = 2.0
 """Own constants hold for storage with half or twice the reads a second of that they were measured on."""
 
@@ -93,6 +99,10 @@ class ServerState:
     """Of tablespaces."""
     redo_bytes: int | None = 0
     """Since the last checkpoint."""
+    flushed_pages: int = 0
+    """Clean ones that a start reads, too, since they were written after the last checkpoint; at most so many."""
+    created_pages: int = 0
+    """Dirty ones that a start of MariaDB does not read, since they were created after it; at most so many."""
     transactions: int | None = 0
     """Open ones that have changed rows."""
     uncommitted_rows: int | None = 0
@@ -104,6 +114,11 @@ class ServerState:
     datadir: str = ""
     notes: tuple[str, ...] = ()
     """What its user may not see, and what comes after the start."""
+
+    @property
+    def read_pages(self) -> float:
+        """Pages that a start reads: of the clean ones between a third and all of them were read in 20 trials."""
+        return self.dirty_pages + self.flushed_pages / 2
 
 
 @dataclass(frozen=True)
@@ -190,15 +205,18 @@ def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     storage = _OTHER_STORAGE_FACTOR if _is_other_storage(state, constants) else 1.0
     pool = _SMALL_POOL_FACTOR if _has_small_pool(state) else 1.0
     files_s = _files_s(state, constants)
-    pages_s = state.dirty_pages * (constants.requests_per_page / state.reads_per_s + constants.page_s)
+    page_s = constants.requests_per_page / state.reads_per_s + constants.page_s
+    read_page_s = page_s - constants.writes_per_page / state.reads_per_s
     redo_s = (state.redo_bytes or 0) * constants.redo_s_per_byte
     prepared_s = (state.prepared_rows or 0) / constants.prepared_rows_per_s
 
     def part(
-        name: str, seconds: float, lever: str, *, wider: float = 1.0, longer: float = 1.0, least_error: float = 0.0
-    ) -> Part:
+        name: str, seconds: float, lever: str, *, least_s: float | None = None, most_s: float | None = None,
+        wider: float = 1.0, longer: float = 1.0, least_error: float = 0.0,
+    ) -> Part:  # fmt: skip
         factor = (1 + max(constants.error, least_error)) * wider
-        return Part(name, seconds, seconds / factor, seconds * factor * longer, lever)
+        low_s, high_s = (seconds if end is None else end for end in (least_s, most_s))
+        return Part(name, seconds, low_s / factor, high_s * factor * longer, lever)
 
     process_s = constants.process_s + constants.process_requests / state.reads_per_s
     yield part("process", process_s, "", wider=storage, least_error=_PROCESS_ERROR)
@@ -206,8 +224,10 @@ def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     lever = f"fewer tables{', or storage with more reads a second' if is_limited else ''}"
     yield part("files", files_s, lever, wider=storage, least_error=_FILE_ERROR)
     yield part(
-        "pages", pages_s, "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
-        wider=storage, longer=pool,
+        "pages", state.read_pages * page_s,
+        "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
+        least_s=max(0, state.dirty_pages - state.created_pages) * read_page_s,
+        most_s=(state.dirty_pages + state.flushed_pages) * page_s, wider=storage, longer=pool,
     )  # fmt: skip
     yield part("redo", redo_s, "a smaller redo log (innodb_redo_log_capacity, innodb_log_file_size)", longer=pool)
     yield part("prepared transactions", prepared_s, "smaller transactions", wider=1 + _ROW_ERROR)
@@ -219,7 +239,10 @@ def _files_s(state: ServerState, constants: Constants) -> float:
 
 
 def _has_small_pool(state: ServerState) -> bool:
-    return state.pool_bytes is not None and state.data_bytes is not None and state.pool_bytes < state.data_bytes
+    """Returns whether the buffer pool is too small for the data, or for the redo, to be recovered at once."""
+    if state.pool_bytes is None:
+        return False
+    return state.pool_bytes < (state.data_bytes or 0) or state.pool_bytes * _REDO_SHARE < (state.redo_bytes or 0)
 
 
 def _is_other_storage(state: ServerState, constants: Constants) -> bool:
@@ -229,13 +252,20 @@ def _is_other_storage(state: ServerState, constants: Constants) -> bool:
 
 def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
     if _has_small_pool(state):
-        yield "the buffer pool is smaller than the data: pages and redo may take up to three times as long"
+        yield (
+            "the buffer pool is smaller than the data, or than three times the redo: pages and redo may take up to "
+            "three times as long"
+        )
     if _is_other_storage(state, constants):
         least, most = constants.reads_per_s
         yield (
             f"this storage has {state.reads_per_s:,.0f} reads a second, and the constants were measured on storage "
             f"with {least:,.0f} to {most:,.0f}: the range is wider"
         )
+    if state.flushed_pages > state.dirty_pages * _FEW:
+        yield f"a start may also read up to {state.flushed_pages:,} pages that were written since the last checkpoint"
+    if state.created_pages > state.dirty_pages * _FEW:
+        yield f"up to {state.created_pages:,} dirty pages may be new: a start of MariaDB does not read those"
     yield from state.notes
 
 
@@ -256,7 +286,9 @@ LEAST_KILLS, _ENOUGH_KILLS = 5, 9
 _LEAST_ERROR, _MOST_HUNDREDTHS = 0.1, 1000
 _RIDGE = 0.3
 """Weight of the constants that are known already, against that of one kill."""
-_STEPS = 500
+_STEPS, _ROUNDS = 500, 6
+_USUAL_ERROR = 0.1
+"""A start that is further off than this counts for less, so that a few odd ones do not decide."""
 _FITTED = ("process_s", "requests_per_page", "page_s", "redo_s_per_byte")
 
 
@@ -268,7 +300,9 @@ def fit_constants(kills: Sequence[Kill], known: Constants) -> Constants:
             f"{len(kills)} starts after a kill are too few", f"measure at least {LEAST_KILLS}, such as with RUNS=3"
         )
     speeds = [kill.state.reads_per_s for kill in kills]
-    with_range = replace(known, reads_per_s=(min(speeds) / _STORAGE_MARGIN, max(speeds) * _STORAGE_MARGIN))
+    with_range = replace(
+        known, reads_per_s=(min(speeds) / _STORAGE_MARGIN, max(speeds) * _STORAGE_MARGIN), writes_per_page=0.0
+    )
     fitted = _fit(kills, with_range)
     errors = sorted(
         _error(kill, _fit([*kills[:number], *kills[number + 1 :]], with_range)) for number, kill in enumerate(kills)
@@ -290,26 +324,14 @@ def _error(kill: Kill, constants: Constants) -> float:
 
 
 def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
-    """Returns constants with the least squares of relative errors, none of them negative (ridge regression)."""
-    squares, sums = [[0.0] * len(_FITTED) for _ in _FITTED], [0.0] * len(_FITTED)
-    for kill in kills:
-        if kill.state.prepared_rows:
-            continue
-        requests_s = known.process_requests / kill.state.reads_per_s
-        rest = max(kill.startup_s - _files_s(kill.state, known) - requests_s, 0.0) / kill.startup_s
-        costs = zip(_FITTED, _costs(kill.state), strict=True)
-        shares = [getattr(known, name) * cost / kill.startup_s for name, cost in costs]
-        for one, share in enumerate(shares):
-            sums[one] += share * rest
-            squares[one] = [square + share * other for square, other in zip(squares[one], shares, strict=True)]
-    factors = [1.0] * len(_FITTED)
-    for _ in range(_STEPS):  # coordinate descent
-        for one, row in enumerate(squares):
-            others = sum(row[other] * factor for other, factor in enumerate(factors) if other != one)
-            factors[one] = max(0.0, (sums[one] - others + _RIDGE**2) / (row[one] + _RIDGE**2))
-    fitted = replace(
-        known, **{name: factor * getattr(known, name) for name, factor in zip(_FITTED, factors, strict=True)}
-    )
+    """Returns the constants that fit best; the further a start is off, the less it counts (Huber's weights)."""
+    counted = [kill for kill in kills if not kill.state.prepared_rows]
+    fitted = _least_squares(counted, [1.0] * len(counted), known)
+    for _ in range(_ROUNDS):
+        errors = (
+            abs(1 - sum(part.seconds for part in _parts(kill.state, fitted)) / kill.startup_s) for kill in counted
+        )
+        fitted = _least_squares(counted, [_USUAL_ERROR / max(error, _USUAL_ERROR) for error in errors], known)
     return replace(
         fitted,
         rows_per_s=_rate(kills, known.rows_per_s, lambda kill: (kill.state.uncommitted_rows, kill.rollback_s)),
@@ -324,12 +346,33 @@ def _fit(kills: Sequence[Kill], known: Constants) -> Constants:
     )  # fmt: skip
 
 
+def _least_squares(kills: Sequence[Kill], weights: Sequence[float], known: Constants) -> Constants:
+    """Returns constants with the least squares of relative errors, none of them negative (ridge regression)."""
+    squares, sums = [[0.0] * len(_FITTED) for _ in _FITTED], [0.0] * len(_FITTED)
+    for kill, weight in zip(kills, weights, strict=True):
+        requests_s = known.process_requests / kill.state.reads_per_s
+        rest = max(kill.startup_s - _files_s(kill.state, known) - requests_s, 0.0) / kill.startup_s
+        costs = zip(_FITTED, _costs(kill.state), strict=True)
+        shares = [getattr(known, name) * cost / kill.startup_s for name, cost in costs]
+        for one, share in enumerate(shares):
+            sums[one] += weight * share * rest
+            squares[one] = [square + weight * share * other for square, other in zip(squares[one], shares, strict=True)]
+    factors = [1.0] * len(_FITTED)
+    for _ in range(_STEPS):  # coordinate descent
+        for one, row in enumerate(squares):
+            others = sum(row[other] * factor for other, factor in enumerate(factors) if other != one)
+            factors[one] = max(0.0, (sums[one] - others + _RIDGE**2) / (row[one] + _RIDGE**2))
+    return replace(
+        known, **{name: factor * getattr(known, name) for name, factor in zip(_FITTED, factors, strict=True)}
+    )
+
+
 def _costs(state: ServerState) -> tuple[float, ...]:
     """Returns what a start has of each fitted constant."""
     return (
         1.0,
-        state.dirty_pages / state.reads_per_s,
-        float(state.dirty_pages),
+        state.read_pages / state.reads_per_s,
+        state.read_pages,
         float(state.redo_bytes or 0),
     )
 

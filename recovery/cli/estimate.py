@@ -6,6 +6,7 @@ The server is only read. What its storage can do is measured beside it, for two 
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import struct
@@ -35,9 +36,11 @@ from recovery.analysis.crash_estimate import (
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import print_line, remove_json, write_json
 from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
+from recovery.linux.cgroups import groups_of, read_iops_limit
 from recovery.linux.files import cache_dir, read_stored, write_atomically
 from recovery.linux.host_facts import host_id_with
 from recovery.linux.read_benchmark import ProbeEffort, read_speeds
+from recovery.linux.storage import device_of
 from recovery.mysqld.client import BROKEN_ANSWER, NotAnsweringError, connect_as_user, explain, read_login
 from recovery.mysqld.pending_state import StateReader
 from recovery.mysqld.running_server import look_at
@@ -180,16 +183,24 @@ class _Server:
     def ask_over(self, connection: Connection[Cursor]) -> None:
         """Takes a new connection: the first one, or one to a server that was started again."""
         self._reader = StateReader(connection)
-        pid = self._reader.server_pid
-        self._datadir = None if pid is None else look_at(pid).datadir
+        self._pid = self._reader.server_pid
+        self._datadir = None if self._pid is None else look_at(self._pid).datadir
         self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
 
     def estimate(self) -> tuple[ServerState, Estimate]:
         now_s = time.monotonic()
         if self._given is None and (not self._reads_per_s or now_s - self._measured_s >= _MEASURE_EVERY_S):
             self._reads_per_s, self._measured_s = self._measure(), now_s
-        state = self._reader.read(self._reads_per_s)
+        state = self._reader.read(min(self._reads_per_s, self._limit()))
         return state, estimate_start(state, self._constants)
+
+    def _limit(self) -> float:
+        """Returns the reads a second that the server's control groups allow, such as those of its container."""
+        if self._pid is None or self._datadir is None or self._given is not None:
+            return math.inf
+        disk = device_of(self._datadir).disk
+        limits = (read_iops_limit(group, disk) for group in groups_of(self._pid, "blkio", "io"))
+        return min((limit for limit in limits if limit), default=math.inf)
 
     def _measure(self) -> float:
         """Measures a file without a name on the volume of the data directory, beside the server."""

@@ -49,14 +49,18 @@ def _words(path: Path) -> list[str]:
     return (procfs.read_text(path) or "").split()
 
 
-def cpu_groups_of(process: int | str, *, mounts: Path = MOUNTS, proc: Path = Path("/proc")) -> tuple[Path, ...]:
-    """Returns the process's group for the CPU controller, and the groups above it up to the hierarchy's root, as far as
-    they are visible from here. Each of them may limit the process."""
+def groups_of(
+    process: int | str, *controllers: str, mounts: Path = MOUNTS, proc: Path = Path("/proc")
+) -> tuple[Path, ...]:
+    """Returns the process's group for a controller, which may have a name in each version of control groups, and the
+    groups above it up to the hierarchy's root, as far as they are visible from here. Each may limit the process."""
     lines = (procfs.read_text(proc / str(process) / "cgroup") or "").splitlines()
     paths = {name: path for _, names, path in (line.split(":", 2) for line in lines) for name in names.split(",")}
     for hierarchy in hierarchies(mounts):
-        path = paths.get("cpu" if hierarchy.version == 1 else "")
-        if "cpu" in hierarchy.controllers and path is not None:
+        for controller in hierarchy.controllers.intersection(controllers):
+            path = paths.get(controller if hierarchy.version == 1 else "")
+            if path is None:
+                continue
             own = hierarchy.root / path.lstrip("/")
             # In a container the path is that on the host, while the hierarchy may be mounted from the container's own
             # group.
@@ -134,6 +138,17 @@ def cpu_quota(folder: Path) -> float | None:
         for period_lines in _lines(folder, "cpu.cfs_period_us"):
             us = int(quota_lines[0][0])
             return us / int(period_lines[0][0]) if us > 0 else None
+    return None
+
+
+def read_iops_limit(folder: Path, disk: str) -> int | None:
+    """Returns the reads a second of this disk that the group may issue, or None if it has no limit."""
+    for lines in _lines(folder, "blkio.throttle.read_iops_device"):
+        return next((int(line[1]) for line in lines if line[0] == disk), None)
+    for lines in _lines(folder, "io.max"):
+        words = (word for line in lines if line[0] == disk for word in line)
+        limit = next((word.removeprefix("riops=") for word in words if word.startswith("riops=")), "max")
+        return None if limit == "max" else int(limit)
     return None
 
 

@@ -150,7 +150,7 @@ def cgroup_controllers() -> str | None:
 def own_cpu_quota() -> float | None:
     """Returns the number of CPUs that this tool and the servers it starts directly may use, or None if there is no
     limit."""
-    quotas = [cgroups.cpu_quota(folder) for folder in cgroups.cpu_groups_of("self")]
+    quotas = [cgroups.cpu_quota(folder) for folder in cgroups.groups_of("self", "cpu")]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 

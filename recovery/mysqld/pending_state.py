@@ -7,8 +7,10 @@ from __future__ import annotations
 import re
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -45,6 +47,10 @@ _TRANSACTIONS = f"""
 """  # noqa: S608 - of ours
 _PREPARED = re.compile(r"^---TRANSACTION (\d+), ACTIVE \(PREPARED\)", re.MULTILINE)
 _PEER = struct.Struct("3i")
+WATCHED_S = 2.0
+"""For how long a server is watched, at least, to see how many pages it writes."""
+_IDLE_BYTES = 1 << 16
+"""A server that writes less redo in that time is idle."""
 
 
 def unread_dirty_pages(version: Version) -> tuple[str, str]:
@@ -64,6 +70,29 @@ def redo_since_checkpoint(status: str) -> int | None:
     """Returns the bytes of redo since the last checkpoint according to SHOW ENGINE INNODB STATUS."""
     lsn, checkpoint = (pattern.search(status) for pattern in (_LSN, _CHECKPOINT))
     return max(0, int(lsn[1]) - int(checkpoint[1])) if lsn and checkpoint else None
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What a server has counted since its start, and what is pending."""
+
+    at_s: float
+    dirty_pages: int
+    flushed_pages: int
+    created_pages: int
+    lsn: int | None
+    """Bytes of redo; None if its user may not see them."""
+    redo_bytes: int | None
+    """Since the last checkpoint."""
+
+    def since_checkpoint(self, before: _Counted) -> tuple[int, int]:
+        """Returns how many pages were written and created since the last checkpoint, or before it while redo was
+        written that is after it. It takes the pages for each byte of redo since `before`, which were counted."""
+        flushed = self.flushed_pages - before.flushed_pages
+        created = self.created_pages - before.created_pages
+        written = (self.lsn or 0) - (before.lsn or 0)
+        share = (self.redo_bytes or 0) / written if written >= _IDLE_BYTES else 1.0
+        return round(flushed * share), round(created * share)
 
 
 class StateReader:
@@ -88,6 +117,7 @@ class StateReader:
         self._missing: list[str] = []
         self._files, self._data_bytes = self._tablespaces()
         self._stays = tuple(self._what_stays())
+        self._counted = self._count(self._engine_status())
 
     @property
     def server_pid(self) -> int | None:
@@ -100,25 +130,17 @@ class StateReader:
         return None
 
     def read(self, reads_per_s: float) -> ServerState:
-        """Returns the state now. Files were counted once: that takes a second with 200,000 of them. Raises UsageError
-        if the server would not survive a kill, and RecoveryError if it does not show its dirty pages."""
+        """Returns the state now, at the earliest when the server was watched for a while. Files were counted once: that
+        takes a second with 200,000 of them. Raises UsageError if the server would not survive a kill, and RecoveryError
+        if it does not show its dirty pages."""
+        time.sleep(max(0.0, self._counted.at_s + WATCHED_S - time.monotonic()))
         self._missing = [] if self._files is not None else ["files"]
         unread = self._unread_dirty_pages()
-        row = self._ask("show engine innodb status", what="redo")
-        engine_status = None if row is None else str(row[2])
-        status = self._status()
-        transactions, rows, prepared, notes = self._transactions(engine_status or "")
-        if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
-            raise UsageError(
-                "its redo log is off: after a kill it would not start again",
-                "turn it on: ALTER INSTANCE ENABLE INNODB REDO_LOG",
-            )
-        if "innodb_buffer_pool_pages_dirty" not in status:
-            raise RecoveryError(
-                "the server does not say how many dirty pages it has",
-                "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty' must have a row: run mysql_upgrade if not",
-            )
-        dirty = int(status["innodb_buffer_pool_pages_dirty"])
+        engine_status = self._engine_status()
+        before, self._counted = self._counted, self._count(engine_status)
+        counted = self._counted
+        flushed, created = counted.since_checkpoint(before)
+        transactions, rows, prepared, notes = self._transactions(engine_status)
         left_out = ", ".join(self._missing)
         missing = [f"this user lacks the right PROCESS, so that these are left out: {left_out}"] if left_out else []
         if unread is None:
@@ -127,10 +149,12 @@ class StateReader:
         pool = self._variables.get("innodb_buffer_pool_size")
         return ServerState(
             self.version,
-            max(0, dirty - (unread or 0)),
+            max(0, counted.dirty_pages - (unread or 0)),
             reads_per_s,
             files=self._files,
-            redo_bytes=None if engine_status is None else redo_since_checkpoint(engine_status),
+            redo_bytes=counted.redo_bytes,
+            flushed_pages=flushed,
+            created_pages=created if self.version.flavor is Flavor.MARIADB else 0,
             transactions=transactions,
             uncommitted_rows=rows,
             prepared_rows=prepared,
@@ -190,13 +214,36 @@ class StateReader:
         row = self._ask(unread_dirty_pages(self.version)[1])
         return None if row is None else int(str(row[0]))
 
-    def _status(self) -> Mapping[str, str]:
+    def _engine_status(self) -> str:
+        row = self._ask("show engine innodb status", what="redo")
+        return "" if row is None else str(row[2])
+
+    def _count(self, engine_status: str) -> _Counted:
         with self._connection.cursor() as cursor:
             cursor.execute(
                 "show global status where variable_name in ('Innodb_buffer_pool_pages_dirty', "
-                "'Innodb_redo_log_enabled')"
+                "'Innodb_buffer_pool_pages_flushed', 'Innodb_pages_created', 'Innodb_redo_log_enabled')"
             )
-            return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+            status = {str(name).lower(): str(value) for name, value in cursor.fetchall()}
+        if status.get("innodb_redo_log_enabled", "ON").upper() == "OFF":
+            raise UsageError(
+                "its redo log is off: after a kill it would not start again",
+                "turn it on: ALTER INSTANCE ENABLE INNODB REDO_LOG",
+            )
+        if "innodb_buffer_pool_pages_dirty" not in status:
+            raise RecoveryError(
+                "the server does not say how many dirty pages it has",
+                "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty' must have a row: run mysql_upgrade if not",
+            )
+        lsn = _LSN.search(engine_status)
+        return _Counted(
+            time.monotonic(),
+            dirty_pages=int(status["innodb_buffer_pool_pages_dirty"]),
+            flushed_pages=int(status.get("innodb_buffer_pool_pages_flushed", 0)),
+            created_pages=int(status.get("innodb_pages_created", 0)),
+            lsn=None if lsn is None else int(lsn[1]),
+            redo_bytes=redo_since_checkpoint(engine_status),
+        )
 
     def _what_stays(self) -> Iterator[str]:
         """Yields what is true of this server as long as it runs, and is not in the estimate."""

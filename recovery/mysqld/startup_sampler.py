@@ -37,7 +37,7 @@ class BackgroundLoadMeter:
     def __init__(self, pid: int, device: Device) -> None:
         self._pid = pid
         self._device = device
-        self._groups = cgroups.cpu_groups_of(pid)
+        self._groups = cgroups.groups_of(pid, "cpu")
         """The control group of the session, of the engine, or the one in which this tool was started, and all groups
         above it."""
         self._start = self._read_counters()

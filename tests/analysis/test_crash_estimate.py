@@ -89,6 +89,34 @@ def test_a_pool_smaller_than_the_data_widens_the_range_upwards() -> None:
     assert any("buffer pool is smaller" in note for note in small.notes)
 
 
+def test_redo_of_more_than_a_third_of_the_pool_widens_the_range_upwards() -> None:
+    assert not estimated(replace(NEW, pool_bytes=400, redo_bytes=100)).notes
+    assert any("three times the redo" in note for note in estimated(replace(NEW, pool_bytes=200, redo_bytes=100)).notes)
+
+
+def test_pages_written_since_the_checkpoint_may_be_read_again() -> None:
+    usual, steady = estimated(NEW), estimated(replace(NEW, flushed_pages=4000))
+    assert steady.seconds == pytest.approx(usual.seconds * 1.16, rel=0.01)
+    assert (steady.low_s, steady.high_s > 1.2 * usual.high_s) == (pytest.approx(usual.low_s), True)
+    assert steady.notes == ("a start may also read up to 4,000 pages that were written since the last checkpoint",)
+    assert not estimated(replace(NEW, flushed_pages=900)).notes
+
+
+def test_new_pages_of_mariadb_may_not_be_read() -> None:
+    usual, new = estimated(NEW), estimated(replace(NEW, created_pages=9000))
+    assert (new.seconds, new.high_s) == (usual.seconds, usual.high_s)
+    assert new.low_s < usual.low_s / 3
+    assert "up to 9,000 dirty pages may be new" in new.notes[0]
+    assert estimated(replace(NEW, created_pages=20_000)).low_s > 0
+
+
+def test_the_low_end_has_no_requests_for_writes_unless_the_host_was_measured() -> None:
+    writing = replace(KNOWN["mysql-8.0"], writes_per_page=1.3)
+    low_s = estimate_start(NEW, {"mysql-8.0": writing}).low_s
+    assert low_s == pytest.approx(estimated(NEW).low_s - 1.3 * 10_000 / 2000 / 1.25)
+    assert fit_constants(kills(OTHER), writing).writes_per_page == 0
+
+
 @pytest.mark.parametrize("reads_per_s", [300, 60_000])
 def test_other_storage_than_calibrated_widens_the_range(reads_per_s: float) -> None:
     found = estimated(replace(NEW, reads_per_s=reads_per_s, dirty_pages=10**6))
@@ -159,6 +187,17 @@ def test_what_the_starts_do_not_show_stays_as_it_is_known() -> None:
     found = fit_constants(idle, OTHER)
     assert estimate_start(idle[0].state, {"mysql-8.0": found}).seconds == pytest.approx(3.0, rel=0.05)
     assert (found.requests_per_page, found.redo_s_per_byte, found.rows_per_s) == (1.2, 1e-7, 50_000)
+
+
+def test_a_few_odd_starts_do_not_decide() -> None:
+    odd = [
+        replace(kill, startup_s=kill.startup_s / 4) if number % 6 == 0 else kill
+        for number, kill in enumerate(kills(OTHER))
+    ]
+    found = fit_constants(odd, KNOWN["mysql-8.0"])
+    new = replace(NEW, dirty_pages=20_000, redo_bytes=20_000_000, reads_per_s=3000)
+    truth = estimate_start(new, {"mysql-8.0": OTHER}).seconds
+    assert estimate_start(new, {"mysql-8.0": found}).seconds == pytest.approx(truth, rel=0.1)
 
 
 def test_rates_of_rollbacks_are_medians() -> None:

@@ -38,6 +38,8 @@ class Purpose(StrEnum):
     """A load that the calibration has, too."""
     UNSEEN = "unseen"
     """Another load, a longer one, and an open transaction."""
+    STEADY = "steady"
+    """The server writes pages all the time."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,20 @@ class Planned:
     threads: int
     rows: int = 0
     """Of a transaction that is open at the kill."""
+    io_capacity: int = 100
+    """For servers that write pages all the time; the others hardly write any."""
 
 
 _CALIBRATIONS, _REPEATS, _UNSEEN = 3, 4, 10
 _LOAD_S, _LONG_LOAD_S = (0.5, 5.0), (5.0, 8.0)
+_STEADY_LOAD_S, _IO_CAPACITIES = (6.0, 12.0), (200, 1000)
 _MAX_THREADS = 4
 _ROWS = (20_000, 80_000)
 
 
 def planned(version: str, *, seed: int = 2) -> Sequence[Planned]:
-    """Returns the kills of a server, in their order: the calibration first, and states that it never saw last."""
+    """Returns the kills of a server, in their order: the calibration first, then states that it never saw. Those of a
+    server that writes pages all the time came later, after a change of the method."""
     rng = random.Random(f"{seed} {version}")  # noqa: S311 - of a test
     cells = list(product((Load.UPDATE, Load.MIXED, Load.HOT), LIMITS))
     known = [(Purpose.CALIBRATION, cells * _CALIBRATIONS), (Purpose.KNOWN, cells * _REPEATS)]
@@ -76,6 +82,11 @@ def planned(version: str, *, seed: int = 2) -> Sequence[Planned]:
                 len(found), Purpose.UNSEEN, load, limit, rng.uniform(*_LONG_LOAD_S), rng.randint(1, _MAX_THREADS), rows
             )
         )
+    cells = list(product(Load, LIMITS, _IO_CAPACITIES))
+    rng.shuffle(cells)
+    for load, limit, io_capacity in cells:
+        seconds, threads = rng.uniform(*_STEADY_LOAD_S), rng.randint(1, _MAX_THREADS)
+        found.append(Planned(len(found), Purpose.STEADY, load, limit, seconds, threads, io_capacity=io_capacity))
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pymysql
 from bench.site import Site, scratch
 
-from estimate.records import LIMITS, Load, Planned, Record, append, constants_after, missing, read
+from estimate.records import LIMITS, Load, Planned, Purpose, Record, append, constants_after, missing, read
 from recovery.analysis.crash_estimate import estimate_start
 from recovery.builds.resolve import Sources, resolve_server
 from recovery.errors import RecoveryError
@@ -34,6 +34,7 @@ _HOT_ROWS, _ROWS_AT_ONCE, _NEW_ROWS = 50, 10, 50
 _PAUSE_S, _HOT_PAUSE_S = 0.01, 0.002
 _CLEAN_PAGES, _CLEAN_BYTES, _CLEAN_S, _POLL_S = 200, 3 << 20, 12.0, 0.1
 """MySQL 8.0 keeps 2 MB before its oldest dirty page, and 5.7 writes a checkpoint every 7 s."""
+_STEADY_PCT = 5
 _ROLLBACK_S = 120.0
 _LOCKED = "load_.locked"
 """The table that the open transaction changes."""
@@ -117,6 +118,7 @@ def _kill(folder: Path, version: str, server: Server, group: LimitGroup, one: Pl
     """Loads the server, stores a prediction, kills it, and times the start under a limit."""
     with closing(server.connect()) as connection:
         _write_pages(connection)
+        _set_flushing(connection, one)
     constants = constants_after(read(folder, version).values(), version)
     with closing(server.connect()) as connection:
         reader = StateReader(connection)
@@ -156,8 +158,16 @@ def _write_pages(connection: pymysql.Connection) -> None:
             if int(dirty[1]) <= _CLEAN_PAGES and (redo_since_checkpoint(status[2]) or 0) <= _CLEAN_BYTES:
                 break
             time.sleep(_POLL_S)
-        cursor.execute("set global innodb_max_dirty_pages_pct = 99")
-        cursor.execute("set global innodb_io_capacity = 100")
+
+
+def _set_flushing(connection: pymysql.Connection, one: Planned) -> None:
+    """Has the server write dirty pages by itself, or hardly any."""
+    is_steady = one.purpose is Purpose.STEADY
+    with connection.cursor() as cursor:
+        cursor.execute(f"set global innodb_max_dirty_pages_pct = {_STEADY_PCT if is_steady else 99}")
+        cursor.execute(f"set global innodb_adaptive_flushing = {int(is_steady)}")
+        cursor.execute(f"set global innodb_io_capacity = {one.io_capacity}")
+        cursor.execute(f"set global innodb_io_capacity_max = {2 * one.io_capacity if is_steady else 40_000}")
 
 
 @contextmanager

@@ -20,12 +20,13 @@ from recovery.linux import cgroups, cleanup
 from recovery.linux.cgroups import (
     LimitGroup,
     controller_settings,
-    cpu_groups_of,
     cpu_quota,
     format_bytes,
+    groups_of,
     limit_exceeded,
     limits_text,
     read_group_memory,
+    read_iops_limit,
     read_oom_kills,
     read_requests,
     server_limits,
@@ -352,10 +353,12 @@ def test_the_groups_of_a_process_up_to_the_root(version: int, tmp_path: Path) ->
     mounted = mounts(tmp_path, [f"30 22 0:30 / {root} rw - {kind}"])
     (root / "cgroup.controllers").write_text("cpu io\n")
     of_process.write_text("0::/a/b\n" if version == 2 else "4:memory:/x\n3:cpu,cpuacct:/a/b\n0::/y\n")
-    assert cpu_groups_of(7, mounts=mounted, proc=tmp_path / "proc") == (root / "a/b", root / "a", root)
+    assert groups_of(7, "cpu", mounts=mounted, proc=tmp_path / "proc") == (root / "a/b", root / "a", root)
+    in_io = (root / "a/b", root / "a", root) if version == 2 else ()
+    assert groups_of(7, "blkio", "io", mounts=mounted, proc=tmp_path / "proc") == in_io
     of_process.write_text("0::/of/the/host\n3:cpu,cpuacct:/of/the/host\n")
-    assert cpu_groups_of(7, mounts=mounted, proc=tmp_path / "proc") == (root,)
-    assert cpu_groups_of(8, mounts=mounted, proc=tmp_path / "proc") == ()
+    assert groups_of(7, "cpu", mounts=mounted, proc=tmp_path / "proc") == (root,)
+    assert groups_of(8, "cpu", mounts=mounted, proc=tmp_path / "proc") == ()
 
 
 # --- What a group counts
@@ -366,6 +369,7 @@ FIGURES: dict[str, Callable[[Path], float | None]] = {
     "OOM kills": read_oom_kills,
     "throttled": throttled_s,
     "quota": cpu_quota,
+    "limit of reads": lambda folder: read_iops_limit(folder, "254:0"),
 }
 
 
@@ -377,6 +381,10 @@ FIGURES: dict[str, Callable[[Path], float | None]] = {
         ("reads", {"blkio.throttle.io_serviced": "254:0 Read 12\n",
                    "blkio.throttle.io_serviced_recursive": "Total 0\n"}, 0),
         ("reads", {"io.stat": "254:0 rbytes=90112 wbytes=0 rios=22 wios=0 dbytes=0 dios=0\n7:0 rios=1\n"}, 22),
+        ("limit of reads", {"blkio.throttle.read_iops_device": "7:0 5\n254:0 3000\n"}, 3000),
+        ("limit of reads", {"blkio.throttle.read_iops_device": ""}, None),
+        ("limit of reads", {"io.max": "254:0 rbps=max wbps=max riops=3000 wiops=max\n"}, 3000),
+        ("limit of reads", {"io.max": "254:0 rbps=1000 wbps=max riops=max wiops=max\n"}, None),
         ("memory", {"memory.usage_in_bytes": "4096\n"}, 4096),
         ("memory", {"memory.current": "8192\n"}, 8192),
         ("OOM kills", {"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"}, 2),

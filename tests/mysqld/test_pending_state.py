@@ -32,6 +32,11 @@ ANSWERS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recovery.mysqld.pending_state.WATCHED_S", 0.0)
+
+
 class FakeCursor:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers, self._rows = answers, list[tuple[object, ...]]()
@@ -91,6 +96,30 @@ def test_pages_of_temporary_tables_do_not_count() -> None:
     state = read()
     assert (state.dirty_pages, state.files, state.data_bytes, state.pool_bytes) == (70, 7, 5000, 1000000)
     assert (state.redo_bytes, state.reads_per_s, state.notes) == (800, 2000.0, ())
+
+
+@pytest.mark.parametrize(
+    ("version", "later", "flushed", "created"),
+    [
+        ("8.0.31", 1_400_000, 20, 0), ("10.11.5-MariaDB", 1_400_000, 20, 5),
+        ("10.11.5-MariaDB", 1_000_000, 40, 10),  # idle
+    ],
+)  # fmt: skip
+def test_pages_since_the_checkpoint_are_counted_by_bytes_of_redo(
+    version: str, later: int, flushed: int, created: int
+) -> None:
+    answers = {**ANSWERS, r".*innodb_sys_tablespaces": [(3, 400)]}
+    answers["show global variables"] = [*answers["show global variables"], ("version", version)]
+    pages = "Innodb_buffer_pool_pages_flushed", "Innodb_pages_created"
+    dirty = "Innodb_buffer_pool_pages_dirty", "100"
+    answers["show global status"] = [dirty, (pages[0], "1000"), (pages[1], "500")]
+    engine = "Log sequence number {}\nLast checkpoint at {}\n"
+    answers["show engine innodb status"] = [("InnoDB", "", engine.format(1_000_000, 1))]
+    reader = StateReader(cast("Connection[Cursor]", FakeConnection(answers)))
+    answers["show engine innodb status"] = [("InnoDB", "", engine.format(later, later - 200_000))]
+    answers["show global status"] = [dirty, (pages[0], "1040"), (pages[1], "510")]
+    state = reader.read(2000.0)
+    assert (state.redo_bytes, state.flushed_pages, state.created_pages) == (200_000, flushed, created)
 
 
 def test_undo_logs_of_mariadb_do_not_count() -> None:
