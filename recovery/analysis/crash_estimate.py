@@ -65,8 +65,8 @@ _SMALL_POOL_FACTOR = 3.0
 redo of a third of the pool, which a server does not apply at once."""
 _REDO_SHARE = 1 / 3
 _OTHER_STORAGE_FACTOR = 2.0
-_FEW = 0.1
-"""A smaller share of the dirty pages needs no note."""
+_FEW, _FEW_PAGES = 0.1, 500
+"""A smaller share of the dirty pages, or fewer pages, need no note."""
 _STORAGE_MARGIN = 2.0
 """Own constants hold for storage with half or twice the reads a second of that they were measured on."""
 
@@ -262,9 +262,10 @@ def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
             f"this storage has {state.reads_per_s:,.0f} reads a second, and the constants were measured on storage "
             f"with {least:,.0f} to {most:,.0f}: the range is wider"
         )
-    if state.flushed_pages > state.dirty_pages * _FEW:
+    few = max(_FEW_PAGES, state.dirty_pages * _FEW)
+    if state.flushed_pages > few:
         yield f"a start may also read up to {state.flushed_pages:,} pages that were written since the last checkpoint"
-    if state.created_pages > state.dirty_pages * _FEW:
+    if state.created_pages > few:
         yield f"up to {state.created_pages:,} dirty pages may be new: a start of MariaDB does not read those"
     yield from state.notes
 

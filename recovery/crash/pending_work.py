@@ -513,7 +513,7 @@ PENDING_WORK = Experiment(
     bases=dict.fromkeys(PENDING_METRICS, NONE),
     sizes={
         QUICK: {"tables": 2, "rows": 50_000, "runs": 1},
-        STANDARD: {"tables": 4, "rows": 100_000, "runs": 3},
+        STANDARD: {"tables": 4, "rows": 250_000, "runs": 3},
     },
     scale=STANDARD,
     defaults={

@@ -349,13 +349,15 @@ def _load_line(context: _Context, version: str, effects: Sequence[VariantRatio],
         shown = shown[:1]
         named = cell_without_base(session, shown[0].variant)
         clauses = [f"{_value_text(shown[0])}{_for(named)}"]
-        clauses += costs
-        axes = list(dict.fromkeys(effect.axis for effect in effects if not costs))
-        of = f"of {_joined_words(axes) if len(axes) <= _MAX_CLAUSES else f'{len(axes)} axes'}"
-        clauses += () if costs else _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
+        if costs:  # these have intervals of their own
+            effects = ()
+        else:
+            axes = list(dict.fromkeys(effect.axis for effect in effects))
+            of = f"of {_joined_words(axes) if len(axes) <= _MAX_CLAUSES else f'{len(axes)} axes'}"
+            clauses += _largest(effects, "effect", of, lambda effect: _effect_text(session, effect, named))
     else:
         clauses = _first_clauses([_value_text(value) + _for(cell_words(session, value.variant)) for value in shown])
-    clauses += _lacking_intervals(session, shown, effects)
+    clauses += (*_lacking_intervals(session, shown, effects), *costs)
     left_out = _not_counted(context, version)
     return f"{version}: {'; '.join(clauses)}.{left_out and f' Not counted: {left_out}.'}"
 
