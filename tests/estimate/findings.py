@@ -62,8 +62,15 @@ def error_of(estimated_s: float | None, startup_s: float) -> float | None:
     return None if estimated_s is None else abs(estimated_s - startup_s) / startup_s
 
 
-def tables(results: Sequence[Result]) -> tuple[str, str]:
-    """Returns what was predicted and what it took, in Markdown: shares and errors, and the range of states."""
+def tables(results: Sequence[Result]) -> tuple[str, ...]:
+    """Returns what was predicted and what it took, in Markdown: shares and errors, and the range of states. Those of
+    servers that write pages all the time have tables of their own."""
+    steady = [one for one in results if one.record.planned.purpose is Purpose.STEADY]
+    others = [one for one in results if one not in steady]
+    return tuple(table for ones in (others, steady) if ones for table in _tables(ones))
+
+
+def _tables(results: Sequence[Result]) -> tuple[str, str]:
     groups: list[tuple[str, Sequence[Result]]] = [("all", results)]
     keys: Sequence[Callable[[Result], str]] = (
         lambda one: one.version,
@@ -72,6 +79,7 @@ def tables(results: Sequence[Result]) -> tuple[str, str]:
         lambda one: f"states: {one.record.planned.purpose}",
         lambda one: "open transaction" if one.record.planned.rows else "no open transaction",
     )
+    keys = [key for key in keys if len(set(map(key, results))) > 1]
     for key in keys:
         names = list(dict.fromkeys(map(key, results)))
         groups += [(name, [one for one in results if key(one) == name]) for name in sorted(names)]
@@ -85,7 +93,8 @@ def tables(results: Sequence[Result]) -> tuple[str, str]:
         (version, _span(one.startup_s for one in ones), _span(one.record.state.dirty_pages for one in ones),
          _span((one.record.state.redo_bytes or 0) / 1e6 for one in ones),
          _span(one.record.state.uncommitted_rows or 0 for one in ones))
-        for version, ones in groups if version in {one.version for one in results}
+        for version in sorted({one.version for one in results})
+        for ones in [[one for one in results if one.version == version]]
     ]  # fmt: skip
     return _table(head, errors), _table(
         ("server", "start, s", "dirty pages", "redo, MB", "rows of an open transaction"), states
