@@ -34,7 +34,12 @@ from recovery.cli.settings import (
 )
 from recovery.errors import HostUnfitError, InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.privileges import refuse_steps, refused_steps
-from recovery.linux.signals import count_resumes, ignore_signals, raise_interrupt_on_signals
+from recovery.linux.signals import (
+    count_resumes,
+    ignore_signals,
+    raise_interrupt_on_signals,
+    repeat_lost_interrupts,
+)
 
 
 def refuse_credentials(environment: Mapping[str, str], arguments: Sequence[str], config: Mapping[str, object]) -> None:
@@ -85,6 +90,7 @@ def main() -> NoReturn:
     if COMPLETE_VARIABLE in os.environ:
         _complete_words()
     raise_interrupt_on_signals()
+    repeat_lost_interrupts()
     count_resumes()
     _restrict_umask()
     try:

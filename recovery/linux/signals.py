@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,24 @@ def raise_interrupt_on_signals() -> None:
     """Makes each of these signals raise KeyboardInterrupt, so that one cleanup path serves all of them."""
     for number in _signals_to_handle():
         signal.signal(number, _handle)
+
+
+_AGAIN_S = 0.01
+
+
+def repeat_lost_interrupts() -> None:
+    """Sends an interrupt again if it came while Python ran a destructor, whose exceptions it drops."""
+    others = sys.unraisablehook
+
+    def take(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            others(dropped)
+            return
+        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = take
 
 
 def ignore_signals() -> None:

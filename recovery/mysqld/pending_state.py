@@ -86,8 +86,8 @@ class _Counted:
     """Since the last checkpoint."""
 
     def since_checkpoint(self, before: _Counted) -> tuple[int, int]:
-        """Returns how many pages were written and created since the last checkpoint, or before it while redo was
-        written that is after it. It takes the pages for each byte of redo since `before`, which were counted."""
+        """Returns how many pages were written and created since the last checkpoint: as many for each byte of redo as
+        were counted since `before`."""
         flushed = self.flushed_pages - before.flushed_pages
         created = self.created_pages - before.created_pages
         written = (self.lsn or 0) - (before.lsn or 0)

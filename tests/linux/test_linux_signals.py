@@ -8,11 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from otherusers import done_in_child
-from waiting import until
+from waiting import DEADLINE_S, until
 
 from recovery.linux.procfs import is_stopped
 from recovery.linux.signals import (
@@ -21,6 +21,7 @@ from recovery.linux.signals import (
     count_resumes,
     defer_signals,
     raise_interrupt_on_signals,
+    repeat_lost_interrupts,
     use_signal_handler,
 )
 
@@ -39,6 +40,24 @@ def test_every_ending_signal_is_an_interrupt(number: int) -> None:
     raise_interrupt_on_signals()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(number)
+
+
+def test_an_interrupt_within_a_destructor_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closing:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(sys, "unraisablehook", None)  # is restored at the end
+    raise_interrupt_on_signals()
+    repeat_lost_interrupts()
+    opened = [Closing()]
+    with pytest.raises(KeyboardInterrupt):
+        wait_after(opened.clear)
+
+
+def wait_after(action: Callable[[], None]) -> None:
+    action()
+    threading.Event().wait(DEADLINE_S)
 
 
 ALL_OF_THEM = """
