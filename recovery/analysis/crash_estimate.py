@@ -65,7 +65,7 @@ _SMALL_POOL_FACTOR = 3.0
 redo of a third of the pool, which a server does not apply at once."""
 _REDO_SHARE = 1 / 3
 _OTHER_STORAGE_FACTOR = 2.0
-_FEW, _FEW_PAGES = 0.1, 500
+_NOTED_SHARE, _NOTED_PAGES = 0.1, 500
 """A smaller share of the dirty pages, or fewer pages, need no note."""
 _STORAGE_MARGIN = 2.0
 """Own constants hold for storage with half or twice the reads a second of that they were measured on."""
@@ -100,9 +100,9 @@ class ServerState:
     redo_bytes: int | None = 0
     """Since the last checkpoint."""
     flushed_pages: int = 0
-    """Clean ones that a start reads, too, since they were written after the last checkpoint; at most so many."""
+    """Clean pages, flushed after the last checkpoint, which a start reads again; at most so many."""
     created_pages: int = 0
-    """Dirty ones that a start of MariaDB does not read, since they were created after it; at most so many."""
+    """Dirty pages, created after it, which a start of MariaDB does not read; at most so many."""
     transactions: int | None = 0
     """Open ones that have changed rows."""
     uncommitted_rows: int | None = 0
@@ -116,8 +116,8 @@ class ServerState:
     """What its user may not see, and what comes after the start."""
 
     @property
-    def read_pages(self) -> float:
-        """Pages that a start reads: of the clean ones between a third and all of them were read in 20 trials."""
+    def pages_to_read(self) -> float:
+        """In 20 trials a start read between a third and all of the clean pages."""
         return self.dirty_pages + self.flushed_pages / 2
 
 
@@ -140,6 +140,8 @@ class Estimate:
     """Number of these transactions."""
     notes: tuple[str, ...] = ()
     """Why its range is wider than usual, what it leaves out, and what comes after the start."""
+    is_partial: bool = False
+    """True if its user may not see all that a start has to do."""
 
     @property
     def seconds(self) -> float:
@@ -156,22 +158,23 @@ class Estimate:
 
     @property
     def text(self) -> str:
-        """The estimate in words: `19 s (10 to 38): pages 12, files 6, process 1; then rows of 1 open transaction locked
-        for up to 40 s`."""
+        """The estimate in words: `19 s (10 to 38): pages 12, files 6, process 1; then rows of 1 open transaction stay
+        locked for up to 40 s`."""
         largest_first = sorted(self.parts, key=lambda part: -part.seconds)
         parts = ", ".join(f"{part.name} {_figure(part.seconds)}" for part in largest_first if part.seconds >= _SHOWN_S)
         count, several = self.transactions or 0, "" if self.transactions == 1 else "s"
         whose = f" of {count:,} open transaction{several}" if count else ""
-        locked = f"; then rows{whose} locked for up to {_figure(self.locked_s)} s" if self.locked_s >= _SHOWN_S else ""
-        low, high = _figure(self.low_s), _figure(self.high_s)
-        return f"{_figure(self.seconds)} s ({low} to {high}): {parts}{locked}"
+        stay = f"; then rows{whose} stay locked for up to {_figure(self.locked_s)} s"
+        locked = stay if self.locked_s >= _SHOWN_S else ""
+        least, low, high = "at least " * self.is_partial, _figure(self.low_s), _figure(self.high_s)
+        return f"{least}{_figure(self.seconds)} s ({low} to {high}): {parts}{locked}"
 
     @property
     def lever(self) -> str:
         """The largest part that can be made shorter, and how."""
         largest = max((part for part in self.parts if part.lever), key=lambda part: part.seconds)
         if largest.seconds < _SHOWN_S:
-            return "none: it is the process itself"
+            return "none: nearly all of it is the start of the process"
         return f"{largest.name}, {_figure(largest.seconds)} of {_figure(self.seconds)} s: {largest.lever}"
 
 
@@ -179,17 +182,23 @@ _SHOWN_S = 0.1
 
 
 def _figure(seconds: float) -> str:
-    return f"{seconds:.2g}" if seconds < 100 else f"{seconds:,.0f}"
+    return f"{seconds:.2g}" if seconds < 99.5 else f"{seconds:,.0f}"
+
+
+def constants_for(version: Version, constants: Mapping[str, Constants]) -> Constants:
+    """Returns the constants of a version. Raises UsageError for a series that was not measured."""
+    found = constants.get(series_of(version))
+    if found is None:
+        raise UsageError(
+            f"what a start of {version} costs was not measured; there are {', '.join(constants)}",
+            "measure it here: `recovery pending-work` with this server, then `recovery calibrate`",
+        )
+    return found
 
 
 def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONSTANTS) -> Estimate:
     """Returns the estimate. Raises UsageError for a series that was not measured, and without the storage's speed."""
-    found = constants.get(series_of(state.version))
-    if found is None:
-        raise UsageError(
-            f"what a start of {state.version} costs was not measured; there are {', '.join(constants)}",
-            "measure it here: `recovery pending-work` with this server, then `recovery calibrate`",
-        )
+    found = constants_for(state.version, constants)
     if state.reads_per_s <= 0:
         raise UsageError("the reads a second of the storage are unknown", "give --reads")
     rows = state.uncommitted_rows or 0
@@ -198,6 +207,7 @@ def estimate_start(state: ServerState, constants: Mapping[str, Constants] = CONS
         rows / found.rows_per_s * (1 + _ROW_ERROR),
         state.transactions,
         tuple(_notes(state, found)),
+        is_partial=None in (state.files, state.redo_bytes, state.prepared_rows),
     )
 
 
@@ -224,7 +234,7 @@ def _parts(state: ServerState, constants: Constants) -> Iterator[Part]:
     lever = f"fewer tables{', or storage with more reads a second' if is_limited else ''}"
     yield part("files", files_s, lever, wider=storage, least_error=_FILE_ERROR)
     yield part(
-        "pages", state.read_pages * page_s,
+        "pages", state.pages_to_read * page_s,
         "fewer dirty pages (innodb_max_dirty_pages_pct, innodb_io_capacity)",
         least_s=max(0, state.dirty_pages - state.created_pages) * read_page_s,
         most_s=(state.dirty_pages + state.flushed_pages) * page_s, wider=storage, longer=pool,
@@ -262,10 +272,10 @@ def _notes(state: ServerState, constants: Constants) -> Iterator[str]:
             f"this storage has {state.reads_per_s:,.0f} reads a second, and the constants were measured on storage "
             f"with {least:,.0f} to {most:,.0f}: the range is wider"
         )
-    few = max(_FEW_PAGES, state.dirty_pages * _FEW)
-    if state.flushed_pages > few:
+    noted = max(_NOTED_PAGES, state.dirty_pages * _NOTED_SHARE)
+    if state.flushed_pages > noted:
         yield f"a start may also read up to {state.flushed_pages:,} pages that were written since the last checkpoint"
-    if state.created_pages > few:
+    if state.created_pages > noted:
         yield f"up to {state.created_pages:,} dirty pages may be new: a start of MariaDB does not read those"
     yield from state.notes
 
@@ -372,8 +382,8 @@ def _costs(state: ServerState) -> tuple[float, ...]:
     """Returns what a start has of each fitted constant."""
     return (
         1.0,
-        state.read_pages / state.reads_per_s,
-        state.read_pages,
+        state.pages_to_read / state.reads_per_s,
+        state.pages_to_read,
         float(state.redo_bytes or 0),
     )
 

@@ -12,8 +12,8 @@ import stat
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from recovery.analysis.crash_estimate import (
     Constants,
     Estimate,
     ServerState,
+    constants_for,
     estimate_start,
     fit_constants,
     kills_of,
@@ -35,7 +36,7 @@ from recovery.analysis.crash_estimate import (
 )
 from recovery.cli.options import PATH_TYPE, table_option
 from recovery.cli.output import print_line, remove_json, write_json
-from recovery.errors import InterruptedByUserError, RecoveryError, UsageError
+from recovery.errors import InterruptedByUserError, RecoveryError, UsageError, escape_control
 from recovery.linux.cgroups import groups_of, read_iops_limit
 from recovery.linux.files import cache_dir, read_stored, write_atomically
 from recovery.linux.host_facts import host_id_with
@@ -89,8 +90,9 @@ def estimate(
     lines, was_written = _Lines(stamped=watches), False
     try:
         for found in _estimates(login, where, reads_per_s):
-            if not write_json(target, render_estimate(where, found)):
-                lines.print(None if found is None else found[1])
+            is_there = not isinstance(found, RecoveryError)
+            if not write_json(target, render_estimate(where, found if is_there else None)):
+                lines.print(found[1] if is_there else found)
             was_written = True
             if not watches:
                 break
@@ -106,46 +108,48 @@ def estimate(
 
 
 class _Lines:
-    """Prints estimates, with notes and a silence of the server once until they change."""
+    """Prints estimates, with notes and errors once until they change."""
 
     def __init__(self, *, stamped: bool) -> None:
-        self._stamped, self._is_silent = stamped, False
+        self._stamped = stamped
         self._noted: tuple[str, ...] | None = None
+        self._error = ""
 
-    def print(self, found: Estimate | None) -> None:
-        """Prints an estimate, or that there is none."""
+    def print(self, found: Estimate | RecoveryError) -> None:
+        """Prints an estimate, or why there is none."""
         now = datetime.now()
-        if found is None:
-            if not self._is_silent:
-                print_line(f"{now:%H:%M:%S} the server does not answer; it is asked again every minute.")
-        else:
-            when = f"{now:%H:%M:%S} killed now" if self._stamped else "If it were killed now"
-            print_line(f"{when}: {found.text}. Largest lever: {found.lever}.")
-            for note in found.notes if found.notes != self._noted else ():
-                print_line(f"Note: {note}.")
-            self._noted = found.notes
-        self._is_silent = found is None
+        if isinstance(found, RecoveryError):
+            if found.message != self._error:
+                print_line(f"{now:%H:%M:%S} {escape_control(found.message)}; it is asked again every minute.")
+            self._error = found.message
+            return
+        when = f"{now:%H:%M:%S} killed now" if self._stamped else "If it were killed now"
+        print_line(f"{when}: {found.text}. Largest lever: {found.lever}.")
+        for note in found.notes if found.notes != self._noted else ():
+            print_line(f"Note: {note}.")
+        self._noted, self._error = found.notes, ""
 
 
 def _estimates(
     login: Mapping[str, Any], where: str, reads_per_s: int | None
-) -> Iterator[tuple[ServerState, Estimate] | None]:
-    """Yields an estimate whenever it is asked, or None while a server that has answered before does not."""
+) -> Iterator[tuple[ServerState, Estimate] | RecoveryError]:
+    """Yields an estimate whenever it is asked, or the error of a server that has answered before."""
     server, was_read = _Server(reads_per_s), False
     while True:
         is_read = False
         try:
             with _connected(login, where) as connection:
-                server.ask_over(connection)
+                server.use_connection(connection)
                 while True:
                     found = server.estimate()
                     is_read = was_read = True
                     yield found
-        except NotAnsweringError:
+        except RecoveryError as error:
             if not was_read:
                 raise
+            failed = error
         if not is_read:  # else it may only have closed a connection that was idle for long
-            yield None
+            yield failed
 
 
 @contextmanager
@@ -167,6 +171,8 @@ def _connected(login: Mapping[str, Any], where: str) -> Iterator[Connection[Curs
 def _check_socket(path: Path) -> None:
     try:
         is_socket = stat.S_ISSOCK(path.stat().st_mode)
+    except PermissionError as error:
+        raise UsageError(f"{path} cannot be reached: {error.strerror}", "run this as the server's user") from error
     except OSError as error:
         raise NotAnsweringError(f"{path} cannot be reached: {error.strerror}", "SELECT @@socket names it") from error
     if not is_socket:
@@ -177,26 +183,34 @@ class _Server:
     """A running server, with what its storage can do and what a start costs there."""
 
     def __init__(self, reads_per_s: int | None) -> None:
-        self._given = reads_per_s
+        self._given_reads_per_s = reads_per_s
         self._reads_per_s, self._measured_s = float(reads_per_s or 0), 0.0
 
-    def ask_over(self, connection: Connection[Cursor]) -> None:
+    def use_connection(self, connection: Connection[Cursor]) -> None:
         """Takes a new connection: the first one, or one to a server that was started again."""
         self._reader = StateReader(connection)
         self._pid = self._reader.server_pid
         self._datadir = None if self._pid is None else look_at(self._pid).datadir
         self._constants = constants_of(None if self._datadir is None else host_id_with(self._datadir))
+        constants_for(self._reader.version, self._constants)
+        self._reader.begin()
 
     def estimate(self) -> tuple[ServerState, Estimate]:
         now_s = time.monotonic()
-        if self._given is None and (not self._reads_per_s or now_s - self._measured_s >= _MEASURE_EVERY_S):
-            self._reads_per_s, self._measured_s = self._measure(), now_s
+        is_old = self._given_reads_per_s is None and now_s - self._measured_s >= _MEASURE_EVERY_S
+        if is_old or not self._reads_per_s:
+            with suppress(UsageError) if self._reads_per_s else nullcontext():  # what was measured before is kept
+                self._reads_per_s = self._measure()
+            self._measured_s = now_s
         state = self._reader.read(min(self._reads_per_s, self._limit()))
+        if self._datadir is None and _stored_constants():
+            note = "its data directory is not seen from here, so that the constants are not those of a calibration"
+            state = replace(state, notes=(*state.notes, note))
         return state, estimate_start(state, self._constants)
 
     def _limit(self) -> float:
         """Returns the reads a second that the server's control groups allow, such as those of its container."""
-        if self._pid is None or self._datadir is None or self._given is not None:
+        if self._pid is None or self._datadir is None or self._given_reads_per_s is not None:
             return math.inf
         disk = device_of(self._datadir).disk
         limits = (read_iops_limit(group, disk) for group in groups_of(self._pid, "blkio", "io"))
@@ -286,7 +300,12 @@ def calibrate(session: str | None, results: Path) -> None:
         raise UsageError(
             f"a session of {found.experiment} does not say what was pending at a kill", "name one of pending-work"
         )
-    fitted = {series: fit_constants(kills, known_constants(series)) for series, kills in by_series.items()}
+    fitted = {}
+    for series, kills in by_series.items():
+        try:
+            fitted[series] = fit_constants(kills, known_constants(series))
+        except UsageError as error:
+            raise UsageError(f"{series}: {error.message}", error.hint) from error
     path = store_constants(found.host_id, fitted)
     for series, one in fitted.items():
         print_line(

@@ -7,6 +7,7 @@ as a user who may write to the tables of the test and nowhere else."""
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -53,6 +54,7 @@ BROKEN_ANSWER = (pymysql.err.Error, OSError, RuntimeError, struct.error, ValueEr
 _CLIENT_GROUPS = frozenset({"client", "client-server", "client-mariadb"})
 _TLS_FILES = ("ca", "capath", "cert", "key", "cipher")
 _MAX_PORT = 65_535
+_DEFAULT_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")  # noqa: S108 - of clients
 
 
 class NotAnsweringError(UsageError):
@@ -71,7 +73,11 @@ def read_login(socket: Path | None, defaults_file: Path | None) -> dict[str, Any
         raise UsageError(f"{defaults_file} has port={port}, which is no port", "correct the file")
     host = found.get("host") or "localhost"
     path = str(socket) if socket is not None else found.get("socket") if host == "localhost" else None
-    tls = {name: found[f"ssl_{name}"] for name in _TLS_FILES if found.get(f"ssl_{name}")}
+    if not path and not found.keys() & {"host", "port"}:
+        path = next(filter(os.path.exists, _DEFAULT_SOCKETS), None)
+    tls: dict[str, Any] = {name: found[f"ssl_{name}"] for name in _TLS_FILES if found.get(f"ssl_{name}")}
+    if tls and path:
+        tls["check_hostname"] = False
     return {
         "unix_socket": path or None,
         "host": host,
@@ -79,6 +85,8 @@ def read_login(socket: Path | None, defaults_file: Path | None) -> dict[str, Any
         "user": found.get("user") or None,
         "password": found.get("password", "").encode(),  # PyMySQL would send a text as latin1
         "ssl": tls or None,
+        # PyMySQL would encrypt a socket, too, and cannot with servers that know old versions of TLS only.
+        "ssl_disabled": bool(path) and not tls,
     }
 
 
@@ -92,9 +100,9 @@ _ENDED = {0, 1053, 1077, 1079, 1080, 1927, 3169, 4031}
 _ERRORS: tuple[tuple[Collection[int], type[RecoveryError], str, str], ...] = (
     (
         {1045, 1130, 1698, 1820, 1862, 2059, 2061, 3118, 4151}, UsageError, "the login failed",
-        "give --defaults-file with user and password in the group [client]; the user needs the right PROCESS",
+        "give --defaults-file with user and password in the group [client]; the user needs the privilege PROCESS",
     ),
-    (NO_RIGHT, UsageError, "the user lacks a right", "give it PROCESS: GRANT PROCESS ON *.* TO ..."),
+    (NO_RIGHT, UsageError, "the user lacks a privilege", "give it PROCESS: GRANT PROCESS ON *.* TO ..."),
     (
         {1054, 1064, 1109, 1146, 1193, 1235, 1577, 1682, 1728}, RecoveryError,
         "the server at {} lacks a table, a variable or a statement of MySQL and MariaDB",

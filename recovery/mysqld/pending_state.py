@@ -38,10 +38,11 @@ _OLD_TEMPORARY = "space in (select file_id from information_schema.files where t
 _MAKES_UNDO = (10, 11)
 """The oldest series of MariaDB known to count no pages of temporary tables, and to make those of undo logs anew."""
 _AFTER_XA_PREPARE = "trx_query is null and trx_id in ({prepared})"
-"""InnoDB has also prepared a transaction whose COMMIT is under way, which is a query."""
+_COMMITTING = "trx_query is not null and (trx_id in ({prepared}) or lower(trx_query) like 'commit%')"
+"""With autocommit the query is any. Of a transaction without a query nobody has asked for a COMMIT."""
 _TRANSACTIONS = f"""
     select count(*), coalesce(sum(trx_rows_modified), 0),
-        coalesce(sum(if(lower(trx_query) like 'commit%', trx_rows_modified, 0)), 0),
+        coalesce(sum({_COMMITTING}), 0), coalesce(sum(if({_COMMITTING}, trx_rows_modified, 0)), 0),
         coalesce(sum({_AFTER_XA_PREPARE}), 0), coalesce(sum(if({_AFTER_XA_PREPARE}, trx_rows_modified, 0)), 0)
     from information_schema.innodb_trx where trx_rows_modified > 0
 """  # noqa: S608 - of ours
@@ -86,13 +87,15 @@ class _Counted:
     """Since the last checkpoint."""
 
     def since_checkpoint(self, before: _Counted) -> tuple[int, int]:
-        """Returns how many pages were written and created since the last checkpoint: as many for each byte of redo as
-        were counted since `before`."""
-        flushed = self.flushed_pages - before.flushed_pages
-        created = self.created_pages - before.created_pages
-        written = (self.lsn or 0) - (before.lsn or 0)
-        share = (self.redo_bytes or 0) / written if written >= _IDLE_BYTES else 1.0
-        return round(flushed * share), round(created * share)
+        """Estimates how many pages were flushed and created since the last checkpoint: as many for each byte of redo
+        as were counted since `before`."""
+        if self.lsn is None or before.lsn is None or self.redo_bytes is None:
+            return 0, 0
+        written = self.lsn - before.lsn
+        share = self.redo_bytes / written if written >= _IDLE_BYTES else min(1.0, self.redo_bytes / _IDLE_BYTES)
+        flushed = (self.flushed_pages - before.flushed_pages) * share
+        created = (self.created_pages - before.created_pages) * share
+        return min(self.flushed_pages, max(0, round(flushed))), max(0, round(created))
 
 
 class StateReader:
@@ -102,8 +105,8 @@ class StateReader:
         """Raises UsageError if the server is neither MySQL nor MariaDB."""
         self._connection = connection
         names = (
-            "version", "datadir", "innodb_buffer_pool_size", "log_bin", "read_only", "super_read_only",
-            "innodb_read_only", "wsrep_on", "wsrep_cluster_address", "group_replication_group_name",
+            "version", "datadir", "innodb_buffer_pool_size", "innodb_page_size", "log_bin", "read_only",
+            "super_read_only", "innodb_read_only", "wsrep_on", "wsrep_cluster_address", "group_replication_group_name",
         )  # fmt: skip
         found = variables(connection, names)
         self._variables = {name.lower(): value for name, value in found.items()}
@@ -115,6 +118,10 @@ class StateReader:
                 f"its version '{text}' is not one of MySQL or MariaDB", "name the socket of such a server"
             ) from None
         self._missing: list[str] = []
+
+    def begin(self) -> None:
+        """Reads what stays as it is, and begins to watch the server. Raises UsageError if it would not survive a kill,
+        and RecoveryError if it does not show its dirty pages."""
         self._files, self._data_bytes = self._tablespaces()
         self._stays = tuple(self._what_stays())
         self._counted = self._count(self._engine_status())
@@ -131,8 +138,7 @@ class StateReader:
 
     def read(self, reads_per_s: float) -> ServerState:
         """Returns the state now, at the earliest when the server was watched for a while. Files were counted once: that
-        takes a second with 200,000 of them. Raises UsageError if the server would not survive a kill, and RecoveryError
-        if it does not show its dirty pages."""
+        takes a second with 200,000 of them. Raises what `begin` does."""
         time.sleep(max(0.0, self._counted.at_s + WATCHED_S - time.monotonic()))
         self._missing = [] if self._files is not None else ["files"]
         unread = self._unread_dirty_pages()
@@ -140,21 +146,24 @@ class StateReader:
         before, self._counted = self._counted, self._count(engine_status)
         counted = self._counted
         flushed, created = counted.since_checkpoint(before)
+        dirty = max(0, counted.dirty_pages - (unread or 0))
+        if self._data_bytes is not None:  # of which each page is read once
+            flushed = min(flushed, self._data_bytes // int(self._variables.get("innodb_page_size", 16384)))
         transactions, rows, prepared, notes = self._transactions(engine_status)
         left_out = ", ".join(self._missing)
-        missing = [f"this user lacks the right PROCESS, so that these are left out: {left_out}"] if left_out else []
+        missing = [f"this user lacks the privilege PROCESS, so that these are left out: {left_out}"] if left_out else []
         if unread is None:
             kind, _ = unread_dirty_pages(self.version)
             missing.append(f"dirty pages of {kind} are counted, too, although no start reads them")
         pool = self._variables.get("innodb_buffer_pool_size")
         return ServerState(
             self.version,
-            max(0, counted.dirty_pages - (unread or 0)),
+            dirty,
             reads_per_s,
             files=self._files,
             redo_bytes=counted.redo_bytes,
             flushed_pages=flushed,
-            created_pages=created if self.version.flavor is Flavor.MARIADB else 0,
+            created_pages=min(created, dirty) if self.version.flavor is Flavor.MARIADB else 0,
             transactions=transactions,
             uncommitted_rows=rows,
             prepared_rows=prepared,
@@ -193,15 +202,17 @@ class StateReader:
         row = self._ask(_TRANSACTIONS.format(prepared=ids), what="transactions")
         if row is None:
             return None, None, None, ()
-        transactions, rows, committing, waiting, waiting_rows = (int(str(value)) for value in row)
+        transactions, rows, committing, prepared, waiting, waiting_rows = (int(str(value)) for value in row)
         # With a binary log, COMMIT prepares a transaction first; then the log decides about it at the start.
-        prepared = committing if self._variables.get("log_bin") == "ON" else 0
+        if self._variables.get("log_bin") != "ON":
+            committing = prepared = 0
         several = "transactions" if waiting > 1 else "transaction"
         note = (
-            f"{waiting:,} {several} after XA PREPARE: {waiting_rows:,} rows stay locked until XA COMMIT or XA ROLLBACK"
+            f"{waiting:,} {several} after XA PREPARE: their rows, {waiting_rows:,}, stay locked until XA COMMIT or "
+            "XA ROLLBACK"
         )
         return (
-            transactions - waiting,
+            transactions - committing - waiting,
             max(0, rows - prepared - waiting_rows),
             prepared,
             (note,) if waiting else (),
@@ -250,6 +261,8 @@ class StateReader:
         has = self._variables
         if has.get("wsrep_on") == "ON" and has.get("wsrep_cluster_address"):
             yield "it is a node of a Galera cluster: the state transfer after the start is not included"
+        if has.get("log_bin") == "ON":
+            yield "it writes a binary log: a start also reads the newest file of it, which is not included"
         if has.get("group_replication_group_name"):
             yield "it is a member of a replication group: its distributed recovery after the start is not included"
         if "ON" in (has.get("read_only"), has.get("super_read_only"), has.get("innodb_read_only")):
@@ -260,11 +273,13 @@ class StateReader:
         elif is_replica is None:
             renamed = self.version.flavor is Flavor.MARIADB and self.version.numbers >= _HAS_SLAVE_MONITOR
             right = "SLAVE MONITOR" if renamed else "REPLICATION CLIENT"
-            yield f"whether it is a replica is not seen, since this user lacks the right {right}"
+            yield f"whether it is a replica is not seen, since this user lacks the privilege {right}"
 
     def _is_replica(self) -> bool | None:
         """Returns whether it has a source; None if the user may not see that."""
-        for statement in ("show replica status", "show slave status"):
+        of_mysql = ("show replica status", "show slave status")
+        # A source of MariaDB can have a name, and then is not among those.
+        for statement in ("show all slaves status",) if self.version.flavor is Flavor.MARIADB else of_mysql:
             try:
                 return scalar(self._connection, statement) is not None
             except pymysql.err.Error as error:

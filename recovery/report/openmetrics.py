@@ -61,11 +61,11 @@ def _metrics(session: Session) -> Iterator[str]:
 
 
 def render_estimate(server: str, answer: tuple[ServerState, Estimate] | None) -> str:
-    """Returns what a start of a running server would cost or, with None, that the server did not answer.
+    """Returns what a start of a running server would cost or, with None, that there is no estimate.
 
     The label server is where it was asked. The label datadir tells the servers of a host apart."""
     is_there = [({"server": server}, float(answer is not None))]
-    figures = [("available", "1 if the server answered, else 0: then there are no other figures.", is_there)]
+    figures = [("available", "1 if there is an estimate, else 0: then there are no other figures.", is_there)]
     figures += [] if answer is None else _figures(*answer)
     lines: list[str] = []
     for end, text, samples in figures:

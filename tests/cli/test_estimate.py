@@ -115,7 +115,7 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: object) -> None:
         self._outcomes, self.connections, self.seen = iter(outcomes), 0, list[str]()
         monkeypatch.setattr(command, "_connected", self._connected)
-        monkeypatch.setattr(command._Server, "ask_over", lambda *_: None)
+        monkeypatch.setattr(command._Server, "use_connection", lambda *_: None)
         monkeypatch.setattr(command._Server, "estimate", lambda _: self._next())
         monkeypatch.setattr(time, "sleep", self._sleep)
         self.metrics: Path | None = None
@@ -136,13 +136,13 @@ class Server:
         self.seen += [line.rsplit(" ", 1)[1] for line in lines if line.startswith(AVAILABLE)]
 
 
-def test_notes_and_a_silence_of_the_server_are_printed_once(
+def test_notes_and_errors_of_the_server_are_printed_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Server(monkeypatch, ESTIMATED, ESTIMATED, *[LOST] * 4, ESTIMATED, KeyboardInterrupt())
     assert run(["estimate", "--socket", "/run/s", "--watch"]) == 130
     printed = [re.sub(r"^\d\d:\d\d:\d\d |:.*", "", line) for line in capsys.readouterr().out.splitlines()]
-    silence = "the server does not answer; it is asked again every minute."
+    silence = "it is gone; it is asked again every minute."
     assert printed == ["killed now", "Note", "killed now", silence, "killed now"]
 
 
@@ -152,7 +152,7 @@ def test_a_connection_that_was_closed_while_idle_is_replaced_at_once(
     server = Server(monkeypatch, ESTIMATED, LOST, ESTIMATED, LOST, ESTIMATED, KeyboardInterrupt())
     assert run(["estimate", "--socket", "/run/s", "--watch"]) == 130
     assert server.connections == 3
-    assert "does not answer" not in capsys.readouterr().out
+    assert "it is gone" not in capsys.readouterr().out
 
 
 def test_the_figures_of_a_server_that_does_not_answer_are_taken_back(
@@ -164,7 +164,7 @@ def test_the_figures_of_a_server_that_does_not_answer_are_taken_back(
     assert run([*words, "--watch"]) == 130
     assert server.seen == ["1.0", "0.0", "0.0", "1.0"]
     assert not server.metrics.exists(), "nobody replaces it from now on"
-    assert capsys.readouterr().out.count("does not answer") == 1
+    assert capsys.readouterr().out.count("it is gone") == 1
 
 
 @pytest.mark.parametrize("watch", [(), ("--watch",)])

@@ -8,6 +8,7 @@ import pymysql
 import pytest
 
 from recovery.errors import RecoveryError, UsageError
+from recovery.mysqld import client
 from recovery.mysqld.client import NotAnsweringError, explain, read_login
 
 
@@ -24,7 +25,7 @@ def test_a_login_is_read_as_clients_read_it(tmp_path: Path) -> None:
     login = read_login(None, file)
     assert login == {
         "unix_socket": "/run/s", "host": "localhost", "port": 3307, "user": "seer", "password": "p#ä".encode(),
-        "ssl": {"ca": "/ca.pem"},
+        "ssl": {"ca": "/ca.pem", "check_hostname": False}, "ssl_disabled": False,
     }  # fmt: skip
     assert read_login(Path("/other"), file)["unix_socket"] == "/other"
 
@@ -35,9 +36,21 @@ def test_the_socket_of_a_file_is_not_that_of_another_host(tmp_path: Path) -> Non
     assert (read_login(None, file)["unix_socket"], read_login(None, file)["host"]) == (None, "db1")
 
 
+def test_without_host_and_socket_it_is_the_socket_that_clients_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, there = tmp_path / "my.cnf", tmp_path / "s"
+    file.write_text("[client]\nuser=seer\n")
+    monkeypatch.setattr(client, "_DEFAULT_SOCKETS", (str(tmp_path / "none"), str(there)))
+    assert read_login(None, file)["unix_socket"] is None
+    there.touch()
+    assert (read_login(None, file)["unix_socket"], read_login(None, file)["ssl_disabled"]) == (str(there), True)
+
+
 def test_a_login_needs_no_file() -> None:
     assert read_login(Path("/run/s"), None) == {
         "unix_socket": "/run/s", "host": "localhost", "port": 0, "user": None, "password": b"", "ssl": None,
+        "ssl_disabled": True,
     }  # fmt: skip
 
 
@@ -45,8 +58,8 @@ def test_a_login_needs_no_file() -> None:
     ("number", "kind", "what"),
     [
         (1045, UsageError, "the login failed"),
-        (1227, UsageError, "the user lacks a right"),
-        (1142, UsageError, "the user lacks a right"),
+        (1227, UsageError, "the user lacks a privilege"),
+        (1142, UsageError, "the user lacks a privilege"),
         (1146, RecoveryError, "lacks a table, a variable or a statement"),
         (1193, RecoveryError, "lacks a table, a variable or a statement"),
         (1040, NotAnsweringError, "takes no further connection"),

@@ -24,11 +24,11 @@ ANSWERS: Mapping[str, Any] = {
         ("version", "8.0.31"), ("innodb_buffer_pool_size", "1000000"), ("log_bin", "OFF"), ("read_only", "OFF"),
     ],
     r".*innodb_tablespaces": [(7, 5000)],
-    r".*innodb_trx": [(0, 0, 0, 0, 0)],
+    r".*innodb_trx": [(0, 0, 0, 0, 0, 0)],
     r".*innodb_buffer_page": [(30,)],
     r"show engine innodb status": [("InnoDB", "", STATUS)],
     r"show global status": [("Innodb_buffer_pool_pages_dirty", "100")],
-    r"show replica status": [],
+    r"show (replica|all slaves) status": [],
 }  # fmt: skip
 
 
@@ -76,7 +76,9 @@ def read(changes: Mapping[str, Any] | None = None, **variables: str) -> ServerSt
     changes = changes or {}
     answers = {**changes, **ANSWERS, **changes}  # the first pattern that matches counts
     answers["show global variables"] = [*answers["show global variables"], *variables.items()]
-    return StateReader(cast("Connection[Cursor]", FakeConnection(answers))).read(2000.0)
+    reader = StateReader(cast("Connection[Cursor]", FakeConnection(answers)))
+    reader.begin()
+    return reader.read(2000.0)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,8 @@ def test_pages_of_temporary_tables_do_not_count() -> None:
 def test_pages_since_the_checkpoint_are_counted_by_bytes_of_redo(
     version: str, later: int, flushed: int, created: int
 ) -> None:
-    answers = {**ANSWERS, r".*innodb_sys_tablespaces": [(3, 400)]}
+    large = [(3, 16 << 20)]
+    answers = {**ANSWERS, r".*innodb_sys_tablespaces": large, r".*innodb_tablespaces": large}
     answers["show global variables"] = [*answers["show global variables"], ("version", version)]
     pages = "Innodb_buffer_pool_pages_flushed", "Innodb_pages_created"
     dirty = "Innodb_buffer_pool_pages_dirty", "100"
@@ -116,6 +119,7 @@ def test_pages_since_the_checkpoint_are_counted_by_bytes_of_redo(
     engine = "Log sequence number {}\nLast checkpoint at {}\n"
     answers["show engine innodb status"] = [("InnoDB", "", engine.format(1_000_000, 1))]
     reader = StateReader(cast("Connection[Cursor]", FakeConnection(answers)))
+    reader.begin()
     answers["show engine innodb status"] = [("InnoDB", "", engine.format(later, later - 200_000))]
     answers["show global status"] = [dirty, (pages[0], "1040"), (pages[1], "510")]
     state = reader.read(2000.0)
@@ -142,15 +146,18 @@ def test_without_a_right_the_rest_is_read_and_what_is_missing_is_named() -> None
     state = read({statement: NO_PROCESS for statement in ANSWERS if statement not in seen})
     assert (state.dirty_pages, state.files, state.redo_bytes, state.uncommitted_rows) == (100, None, None, None)
     missing, temporary, replica = state.notes
-    assert missing == "this user lacks the right PROCESS, so that these are left out: files, redo, transactions"
+    assert missing == "this user lacks the privilege PROCESS, so that these are left out: files, redo, transactions"
     assert "temporary tables are counted" in temporary
     assert "REPLICATION CLIENT" in replica
 
 
 @pytest.mark.parametrize(("log_bin", "opened", "prepared"), [("ON", 600, 400), ("OFF", 1000, 0)])
 def test_a_commit_under_way_is_prepared_only_with_a_binary_log(log_bin: str, opened: int, prepared: int) -> None:
-    state = read({r".*innodb_trx": [(2, 1000, 400, 0, 0)]}, log_bin=log_bin)
-    assert (state.transactions, state.uncommitted_rows, state.prepared_rows) == (2, opened, prepared)
+    state = read({r".*innodb_trx": [(2, 1000, 1, 400, 0, 0)]}, log_bin=log_bin)
+    assert (state.uncommitted_rows, state.prepared_rows) == (opened, prepared)
+    assert state.transactions == (1 if log_bin == "ON" else 2)
+    assert [note for note in state.notes if "newest file" in note] == list(state.notes)
+    assert len(state.notes) == (log_bin == "ON")
 
 
 def test_transactions_after_xa_prepare_are_not_rolled_back() -> None:
@@ -159,11 +166,13 @@ def test_transactions_after_xa_prepare_are_not_rolled_back() -> None:
     state = read(
         {
             "show engine innodb status": [("InnoDB", "", listed)],
-            r".*trx_query is null and trx_id in \(0, 5\).*innodb_trx": [(2, 1000, 0, 1, 300)],
+            r".*trx_query is null and trx_id in \(0, 5\).*innodb_trx": [(2, 1000, 0, 0, 1, 300)],
         }
     )
     assert (state.transactions, state.uncommitted_rows) == (1, 700)
-    assert state.notes == ("1 transaction after XA PREPARE: 300 rows stay locked until XA COMMIT or XA ROLLBACK",)
+    assert state.notes == (
+        "1 transaction after XA PREPARE: their rows, 300, stay locked until XA COMMIT or XA ROLLBACK",
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,15 +189,23 @@ def test_what_comes_after_the_start_is_named(variables: dict[str, str], words: s
     assert words in note
 
 
-@pytest.mark.parametrize("statement", ["show replica status", "show slave status"])
-def test_a_replica_is_named_in_any_dialect(statement: str) -> None:
+@pytest.mark.parametrize(
+    ("statement", "version"),
+    [
+        ("show replica status", "8.0.31"), ("show slave status", "5.7.22"),
+        ("show all slaves status", "10.11.5-MariaDB"),
+    ],
+)  # fmt: skip
+def test_a_replica_is_named_in_any_dialect(statement: str, version: str) -> None:
     syntax = pymysql.err.ProgrammingError(1064, "syntax")
-    (note,) = read({"show replica status": syntax, statement: [("Waiting",)]}).notes
+    answers = {r".*innodb_(sys_)?tablespaces": [(3, 400)], "show replica status": syntax, statement: [("Waiting",)]}
+    answers["show (replica|all slaves) status"] = syntax
+    (note,) = read(answers, version=version).notes
     assert "it is a replica" in note
 
 
 def test_the_right_to_see_a_replica_has_its_name_in_this_flavor() -> None:
-    old = {r".*innodb_sys_tablespaces": [(3, 400)], "show replica status": NO_PROCESS}
+    old = {r".*innodb_sys_tablespaces": [(3, 400)], "show (replica|all slaves) status": NO_PROCESS}
     (note,) = read(old, version="10.11.5-MariaDB").notes
     assert "SLAVE MONITOR" in note
 

@@ -1,4 +1,4 @@
-"""`recovery estimate` of a real server, for a user with the right PROCESS and for one without."""
+"""`recovery estimate` of a real server, for a user with the privilege PROCESS and for one without."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_running_server_is_estimated_by_what_is_pending(
 
             code, text = estimated("nobody", "--reads", "2000")
             assert code == 0
-            assert "lacks the right PROCESS, so that these are left out: files, redo, transactions" in text
+            assert "lacks the privilege PROCESS, so that these are left out: files, redo, transactions" in text
             assert estimated("seer")[0] == (2 if device_of(tmp_path).filesystem in IN_MEMORY else 0)
             cursor.execute("rollback")
         server.kill()
